@@ -1,0 +1,46 @@
+//! Compiles the protocol and packs the page's chart library; without the `server` feature there is nothing to do.
+
+fn main() {
+    #[cfg(feature = "server")]
+    server::build();
+}
+
+#[cfg(feature = "server")]
+mod server {
+    use std::io::Write as _;
+    use std::path::PathBuf;
+
+    pub fn build() {
+        let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+        protocol();
+        let packed = gzip(chart_library().as_bytes());
+        std::fs::write(out.join("plotly.min.js.gz"), packed).expect("OUT_DIR is writable");
+    }
+
+    /// protox is a protobuf compiler in Rust, so no machine needs `protoc`.
+    fn protocol() {
+        let file = "proto/conceptwatch/v1/conceptwatch.proto";
+        println!("cargo:rerun-if-changed={file}");
+        println!("cargo:rerun-if-changed=build.rs");
+        let descriptors = build_protox::compile([file], ["proto"]).unwrap_or_else(|e| panic!("{e:?}"));
+        build_tonic_prost::configure()
+            .bytes(".conceptwatch.v1.Tensor.data")
+            .compile_fds(descriptors)
+            .expect("the descriptors come from the compiler just above");
+    }
+
+    /// plotly.js as the `plotly` crate carries it: the first of the scripts it embeds.
+    fn chart_library() -> String {
+        let scripts = build_plotly::Plot::offline_js_sources();
+        let (open, close) = ("<script type=\"text/javascript\">", "</script>\n");
+        let first = scripts.strip_prefix(open).and_then(|rest| rest.split(close).next());
+        let script = first.filter(|s| s.starts_with("/**\n* plotly.js v"));
+        script.expect("the plotly crate embeds plotly.js first").to_owned()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = build_flate2::write::GzEncoder::new(Vec::new(), build_flate2::Compression::best());
+        encoder.write_all(bytes).expect("writing to memory does not fail");
+        encoder.finish().expect("writing to memory does not fail")
+    }
+}

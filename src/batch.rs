@@ -1,0 +1,343 @@
+//! A batch: named tensors of the same rows, checked against the run they belong to. A `Batch` that exists is valid.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::{LabelKind, Run};
+use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
+
+/// Largest class number a task label or prediction may have.
+pub const MAX_CLASS: i64 = 65_535;
+
+/// What was wrong with something received: the field, what came and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Fault {
+    /// Such as `tensors.task_labels.shape`.
+    pub field: String,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// What happens to rows with a NaN or an infinity. They are never imputed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NonFinite {
+    /// The batch is refused.
+    #[default]
+    Reject,
+    /// The row is left out and counted.
+    DropRow,
+}
+
+/// The tensors a split of a run sends, with type and row shape. It stays the same for the whole run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema(BTreeMap<TensorName, (DataType, Vec<usize>)>);
+
+impl Schema {
+    /// Errors, naming the tensor, when `other` is not the same schema. `self` is what came before.
+    pub fn check_same(&self, other: &Schema) -> Result<(), Fault> {
+        for (name, (dtype, dims)) in &self.0 {
+            match other.0.get(name) {
+                None => {
+                    return Err(Fault::new(
+                        format!("tensors.{name}"),
+                        "is missing, earlier batches of this run and split carried it",
+                    ));
+                }
+                Some((came, _)) if came != dtype => {
+                    return Err(Fault::new(
+                        format!("tensors.{name}.dtype"),
+                        format!("{} came, earlier batches carried {}", came.name(), dtype.name()),
+                    ));
+                }
+                Some((_, came)) if came != dims => {
+                    return Err(Fault::new(
+                        format!("tensors.{name}.shape"),
+                        format!("rows of shape {came:?} came, earlier batches carried {dims:?}"),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        match other.0.keys().find(|name| !self.0.contains_key(name)) {
+            Some(name) => {
+                Err(Fault::new(format!("tensors.{name}"), "is new, earlier batches of this run and split had none"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub fn contains(&self, name: TensorName) -> bool {
+        self.0.contains_key(&name)
+    }
+}
+
+/// Named tensors of the same rows. Holds no row that policy leaves out of samples: see [`Batch::kept_rows`].
+#[derive(Clone, Debug)]
+pub struct Batch {
+    rows: usize,
+    tensors: BTreeMap<TensorName, Tensor>,
+    /// For each row, whether policy leaves it out for a non-finite value.
+    dropped: Vec<bool>,
+}
+
+impl Batch {
+    /// Checks names, row counts, shapes against the run, element types, finiteness and label ranges.
+    pub fn new(tensors: Vec<Tensor>, run: &Run, policy: NonFinite) -> Result<Self, Fault> {
+        let Some(rows) = tensors.first().map(Tensor::rows) else {
+            return Err(Fault::new("tensors", "none came, expected at least one"));
+        };
+        let mut named = BTreeMap::new();
+        let mut dropped = vec![false; rows];
+        for tensor in tensors {
+            let name = tensor.name();
+            if tensor.rows() != rows {
+                return Err(Fault::new(
+                    format!("tensors.{name}.shape"),
+                    format!("{} rows came, the first tensor has {rows}", tensor.rows()),
+                ));
+            }
+            check_shape(&tensor, run)?;
+            check_type(&tensor, run)?;
+            check_finite(&tensor, policy, &mut dropped)?;
+            check_range(&tensor, run, &dropped)?;
+            if named.insert(name, tensor).is_some() {
+                return Err(Fault::new(format!("tensors.{name}"), "came twice"));
+            }
+        }
+        if named.keys().all(|name| *name == TensorName::SampleIds) {
+            return Err(Fault::new("tensors", "only sample_ids came, expected something to score"));
+        }
+        let batch = Self { rows, tensors: named, dropped };
+        batch.check_embeddings_agree()?;
+        batch.check_labels_within_logits()?;
+        Ok(batch)
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub fn tensor(&self, name: TensorName) -> Option<&Tensor> {
+        self.tensors.get(&name)
+    }
+
+    /// All tensors but `sample_ids`, which is an identity and not a column.
+    pub fn columns(&self) -> impl Iterator<Item = &Tensor> {
+        self.tensors.values().filter(|tensor| tensor.name() != TensorName::SampleIds)
+    }
+
+    /// `sample_ids` of a row, if the batch has them.
+    pub fn sample_id(&self, row: usize) -> Option<u64> {
+        // Validation has shown that every id is non-negative.
+        self.tensors.get(&TensorName::SampleIds).and_then(|ids| ids.id(row))
+    }
+
+    /// Rows left out because they hold a NaN or an infinity.
+    pub fn dropped_rows(&self) -> usize {
+        self.dropped.iter().filter(|dropped| **dropped).count()
+    }
+
+    /// Row numbers that samples may take, ascending.
+    pub fn kept_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.rows).filter(|&row| !self.dropped[row])
+    }
+
+    pub fn schema(&self) -> Schema {
+        let rows = self.tensors.values().map(|t| (t.name(), (t.dtype(), t.shape()[1..].to_vec())));
+        Schema(rows.collect())
+    }
+
+    /// Bytes the tensors hold in memory.
+    pub fn bytes(&self) -> usize {
+        self.tensors.values().map(Tensor::bytes).sum()
+    }
+
+    fn check_embeddings_agree(&self) -> Result<(), Fault> {
+        let pair = (self.tensor(TensorName::PositiveEmbeddings), self.tensor(TensorName::NegativeEmbeddings));
+        match pair {
+            (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(Fault::new(
+                "tensors.negative_embeddings.shape",
+                format!("{:?} came, positive_embeddings have {:?}", negative.shape(), positive.shape()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_labels_within_logits(&self) -> Result<(), Fault> {
+        let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
+        let classes = logits.width();
+        for name in [TensorName::TaskLabels, TensorName::TaskPredictions] {
+            let Some(labels) = self.tensor(name) else { continue };
+            // One column is the logit of class 1.
+            check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
+    let (name, shape) = (tensor.name(), tensor.shape());
+    let k = run.concept_count();
+    let fits = |dim: Dim, size: usize| match dim {
+        Dim::Rows | Dim::Any(_) => true,
+        Dim::Concepts => size == k,
+        Dim::Activations => run.activation_blocks(size).is_some(),
+        Dim::Exactly(expected) => size == expected,
+    };
+    let matches =
+        |dims: &[Dim]| dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &size)| fits(dim, size));
+    if name.shapes().iter().any(|dims| matches(dims)) {
+        return Ok(());
+    }
+    let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
+    Err(Fault::new(
+        format!("tensors.{name}.shape"),
+        format!("{shape:?} came, expected {} with k = {k} concepts", expected.join(" or ")),
+    ))
+}
+
+fn describe(dims: &[Dim], run: &Run) -> String {
+    let dims: Vec<String> = dims
+        .iter()
+        .map(|dim| match dim {
+            Dim::Rows => "n".into(),
+            Dim::Concepts => run.concept_count().to_string(),
+            Dim::Activations if run.concepts.iter().any(|c| c.is_categorical()) => "sum of cardinalities".into(),
+            Dim::Activations => run.concept_count().to_string(),
+            Dim::Any(letter) => letter.to_string(),
+            Dim::Exactly(size) => size.to_string(),
+        })
+        .collect();
+    format!("[{}]", dims.join(", "))
+}
+
+/// Whether the labels of this tensor are measured quantities.
+fn is_continuous(name: TensorName, run: &Run) -> bool {
+    match name {
+        TensorName::ConceptLabels => run.concept_label_kind == LabelKind::Continuous,
+        TensorName::TaskLabels => run.task_label_kind == LabelKind::Continuous,
+        _ => false,
+    }
+}
+
+fn check_type(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
+    let (name, dtype) = (tensor.name(), tensor.dtype());
+    let (allowed, expected) = match name.content() {
+        Content::Floats if name == TensorName::ConceptActivations => {
+            (dtype != DataType::String, "a float, integer or bool type")
+        }
+        Content::Floats | Content::FloatsOrNan => (dtype.is_float(), "a float type"),
+        Content::Labels => (dtype != DataType::String, "an integer, bool or float type"),
+        Content::Classes => (dtype != DataType::String, "an integer type"),
+        Content::Flags => (!dtype.is_float() && dtype != DataType::String, "bool"),
+        Content::Ids => (dtype.is_integer(), "an integer type"),
+        Content::Texts => (dtype == DataType::String, "string"),
+    };
+    if !allowed {
+        return Err(Fault::new(format!("tensors.{name}.dtype"), format!("{} came, expected {expected}", dtype.name())));
+    }
+    let integral = matches!(name.content(), Content::Labels | Content::Classes) && !is_continuous(name, run);
+    if integral && dtype.is_float() {
+        for row in 0..tensor.rows() {
+            let mut fraction = None;
+            tensor.for_each_float(row, |value| {
+                if value.is_finite() && value.fract() != 0.0 {
+                    fraction = Some(value);
+                }
+            });
+            if let Some(value) = fraction {
+                return Err(Fault::new(
+                    format!("tensors.{name}"),
+                    format!(
+                        "row {row} has {value}, expected class numbers; for measured quantities declare the run's label kind continuous"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
+    if tensor.name().content() == Content::FloatsOrNan {
+        return Ok(());
+    }
+    let mut from = 0;
+    while from < tensor.rows() {
+        let Some(row) = tensor.first_non_finite_row(from) else { break };
+        if policy == NonFinite::Reject {
+            return Err(Fault::new(
+                format!("tensors.{}", tensor.name()),
+                format!("row {row} has a NaN or an infinity, expected finite values"),
+            ));
+        }
+        dropped[row] = true;
+        from = row + 1;
+    }
+    Ok(())
+}
+
+fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
+    let name = tensor.name();
+    match name {
+        TensorName::ConceptLabels if !is_continuous(name, run) => {
+            let k = run.concept_count();
+            each_row(tensor, dropped, |row, column, value| {
+                let classes = i64::from(run.concepts[column % k].classes());
+                (value < 0 || value >= classes).then(|| {
+                    format!(
+                        "row {row} has {value} for concept '{}', expected 0 to {}",
+                        run.concepts[column].name,
+                        classes - 1
+                    )
+                })
+            })
+        }
+        TensorName::TaskLabels if is_continuous(name, run) => Ok(()),
+        TensorName::TaskLabels | TensorName::TaskPredictions | TensorName::IntervenedTaskPredictions => {
+            check_below(tensor, MAX_CLASS + 1, "classes", dropped)
+        }
+        TensorName::ActiveConcepts => check_below(tensor, 2, "values of a flag", dropped),
+        TensorName::SampleIds => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
+            Some(row) => {
+                Err(Fault::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
+            }
+            None => Ok(()),
+        },
+        _ if tensor.dtype() == DataType::Bool => check_below(tensor, 2, "values of a bool", dropped),
+        _ => Ok(()),
+    }
+}
+
+fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {
+    each_row(tensor, dropped, |row, _, value| {
+        (value < 0 || value >= limit).then(|| format!("row {row} has {value}, expected 0 to {} ({what})", limit - 1))
+    })
+}
+
+fn each_row(
+    tensor: &Tensor,
+    dropped: &[bool],
+    mut fault: impl FnMut(usize, usize, i64) -> Option<String>,
+) -> Result<(), Fault> {
+    let kept = dropped.iter().enumerate().filter(|(_, dropped)| !**dropped);
+    for (row, _) in kept {
+        let (mut column, mut found) = (0, None);
+        tensor.for_each_integer(row, |value| {
+            found = found.take().or_else(|| fault(row, column, value));
+            column += 1;
+        });
+        if let Some(message) = found {
+            return Err(Fault::new(format!("tensors.{}", tensor.name()), message));
+        }
+    }
+    Ok(())
+}

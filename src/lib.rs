@@ -1,0 +1,23 @@
+//! Measures leakage and alignment of concept-based models while they train.
+//!
+//! ```text
+//! training job ──gRPC──▶ ingest ──▶ sample ──▶ schedule ──▶ prepare ──▶ score ──▶ history ──▶ alert ──▶ export
+//!              batches   validate   bottom-k   what is due   sort, rank,  pure     curve       rules     /metrics
+//!                        and own    per run    within the    neighbour    maths    points      state     page, API
+//!                                   and split  CPU budget    lists once                        machines  gRPC watch
+//! ```
+//!
+//! Data goes one way: each stage hands an owned or shared-immutable value to the next. A module imports only what
+//! stands above it in the list below; only [`server`] wires them together. Everything but `server`, `cli` and
+//! `history` is the *core*: plain Rust that knows no async, protobuf, clock or file, and builds without the
+//! `server` feature.
+//!
+//! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
+
+pub mod batch;
+pub mod run;
+pub mod tensor;
+
+pub mod sample;
+
+pub mod point;

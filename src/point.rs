@@ -1,0 +1,83 @@
+//! Curve points: what the scores of one sample came to, with everything needed to judge and repeat them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A score's value, in the unit its catalogue row states.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoreValue {
+    pub value: f64,
+    /// Sampling error of `value`, same unit; absent where the score has none (the catalogue says why).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub standard_error: Option<f64>,
+    /// k values; `None` where the score is undefined for that concept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_concept: Option<Vec<Option<f64>>>,
+    /// k × k values, row i from concept i; `None` where undefined for that pair.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matrix: Option<Vec<Vec<Option<f64>>>>,
+}
+
+/// Undefined is a value: never 0, never NaN, and always with a reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    Undefined { undefined: String },
+    Value(ScoreValue),
+}
+
+impl Outcome {
+    pub fn undefined(why: impl Into<String>) -> Self {
+        Self::Undefined { undefined: why.into() }
+    }
+
+    pub fn value(&self) -> Option<&ScoreValue> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Undefined { .. } => None,
+        }
+    }
+}
+
+/// All scores of one sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    pub run: Arc<str>,
+    pub split: Arc<str>,
+    /// Optimiser steps so far.
+    pub step: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub epoch: Option<f64>,
+    /// Seconds since 1970-01-01 UTC at which the sample was closed.
+    pub time: f64,
+    /// N, the rows scored.
+    pub rows: u64,
+    /// Distinct rows the sample was drawn from.
+    pub rows_seen: u64,
+    /// The sample was still filling: not a point of the curve yet.
+    pub provisional: bool,
+    /// The pass was closed by its deadline, not by every rank.
+    pub incomplete: bool,
+    /// Share of activations that equal another of their column, in [0, 1].
+    pub tie_fraction: f64,
+    /// Remarks a reader of the values should know, such as half-precision activations.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
+    /// `tie_aware` or `published`.
+    pub estimator: String,
+    pub neighbours: u32,
+    pub seed: u64,
+    /// Points of different versions may not be comparable.
+    pub catalogue_version: u32,
+    /// Wall time the scores took, in seconds.
+    pub seconds: f64,
+    /// By catalogue id, in catalogue order.
+    pub scores: Vec<(String, Outcome)>,
+}
+
+impl Point {
+    pub fn score(&self, id: &str) -> Option<&Outcome> {
+        self.scores.iter().find(|(score, _)| score == id).map(|(_, outcome)| outcome)
+    }
+}

@@ -1,0 +1,253 @@
+//! What a run states about itself, checked: names, concepts, kinds and constants.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Fault;
+
+pub const MAX_NAME: usize = 128;
+pub const MAX_CONCEPTS: usize = 4096;
+pub const MAX_CARDINALITY: u32 = 65_536;
+pub const MAX_WORLD_SIZE: u32 = 65_536;
+pub const MAX_LABELS: usize = 32;
+
+/// What the concept activations are. It, and not the look of one batch, decides the estimator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivationKind {
+    /// 0 or 1, or class numbers: the plug-in estimator.
+    Hard,
+    /// Sigmoid or softmax outputs in [0, 1].
+    #[default]
+    Probability,
+    /// Any finite value; 0 is the decision threshold.
+    Logit,
+    /// A regressed quantity.
+    Continuous,
+}
+
+impl ActivationKind {
+    /// Above it a binary concept is predicted present; `None` for kinds that predict no class.
+    pub const fn threshold(self) -> Option<f64> {
+        match self {
+            Self::Hard | Self::Probability => Some(0.5),
+            Self::Logit => Some(0.0),
+            Self::Continuous => None,
+        }
+    }
+}
+
+/// What labels are: class numbers, or measured quantities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelKind {
+    #[default]
+    Class,
+    Continuous,
+}
+
+/// One concept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concept {
+    pub name: String,
+    /// Classes; at most 2 means binary (or continuous), with one activation column.
+    pub cardinality: u32,
+}
+
+impl Concept {
+    pub fn is_categorical(&self) -> bool {
+        self.cardinality > 2
+    }
+
+    /// Classes a label of this concept can name.
+    pub fn classes(&self) -> u32 {
+        self.cardinality.max(2)
+    }
+}
+
+/// Facts about a run that no batch carries. All optional.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunConstants {
+    /// y_acc^(k) of eq. 5 in arXiv 2504.14094: accuracy of the head on true concepts, in [0, 1].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_task_accuracy: Option<f64>,
+    /// k weights of the mean CTL, at least 0, not all 0. Empty: equal weights.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub concept_weights: Vec<f64>,
+    /// Linear head, [l, k] row-major.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub head_weights: Vec<f64>,
+    /// (height, width) in pixels that localisation maps are resized to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_size: Option<(u32, u32)>,
+    /// (height, width) in pixels of the box around a map's maximum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub box_size: Option<(u32, u32)>,
+    /// For each concept, the parts that belong to it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub concept_parts: Vec<Vec<u32>>,
+    /// ω of ConceptScore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concept_score_weight: Option<f64>,
+}
+
+/// A run as declared, before it is checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunFields {
+    pub name: String,
+    pub concepts: Vec<Concept>,
+    pub activation_kind: ActivationKind,
+    pub concept_label_kind: LabelKind,
+    pub task_label_kind: LabelKind,
+    pub world_size: u32,
+    pub constants: RunConstants,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A checked declaration: one that exists is valid. It does not change while the run lives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RunFields")]
+pub struct Run(RunFields);
+
+impl std::ops::Deref for Run {
+    type Target = RunFields;
+    fn deref(&self) -> &RunFields {
+        &self.0
+    }
+}
+
+impl TryFrom<RunFields> for Run {
+    type Error = Fault;
+
+    fn try_from(mut fields: RunFields) -> Result<Self, Fault> {
+        check_name("run.name", &fields.name)?;
+        let k = fields.concepts.len();
+        if k == 0 || k > MAX_CONCEPTS {
+            return Err(Fault::new("run.concepts", format!("{k} concepts came, expected 1 to {MAX_CONCEPTS}")));
+        }
+        let mut names = std::collections::HashSet::new();
+        for (i, concept) in fields.concepts.iter().enumerate() {
+            check_name(&format!("run.concepts[{i}].name"), &concept.name)?;
+            if !names.insert(concept.name.as_str()) {
+                return Err(Fault::new(
+                    format!("run.concepts[{i}].name"),
+                    format!("'{}' names two concepts", concept.name),
+                ));
+            }
+            if concept.cardinality > MAX_CARDINALITY {
+                return Err(Fault::new(
+                    format!("run.concepts[{i}].cardinality"),
+                    format!("{} came, expected at most {MAX_CARDINALITY}", concept.cardinality),
+                ));
+            }
+        }
+        fields.world_size = fields.world_size.max(1);
+        if fields.world_size > MAX_WORLD_SIZE {
+            return Err(Fault::new(
+                "run.world_size",
+                format!("{} came, expected 1 to {MAX_WORLD_SIZE}", fields.world_size),
+            ));
+        }
+        if fields.labels.len() > MAX_LABELS {
+            return Err(Fault::new(
+                "run.labels",
+                format!("{} labels came, expected at most {MAX_LABELS}", fields.labels.len()),
+            ));
+        }
+        for (key, value) in &fields.labels {
+            check_name("run.labels key", key)?;
+            check_name(&format!("run.labels['{key}']"), value)?;
+        }
+        check_constants(&fields.constants, k)?;
+        Ok(Self(fields))
+    }
+}
+
+impl Run {
+    /// k.
+    pub fn concept_count(&self) -> usize {
+        self.concepts.len()
+    }
+
+    /// The columns of each concept in a `concept_activations` row of `total` columns; `None` if no layout has that
+    /// many. A categorical concept has a column for each class. A binary one has one column, or, where the job sends
+    /// a column for every class of every concept, two.
+    pub fn activation_blocks(&self, total: usize) -> Option<Vec<Range<usize>>> {
+        let one_column = |concept: &Concept| if concept.is_categorical() { concept.cardinality as usize } else { 1 };
+        let all_classes = |concept: &Concept| concept.classes() as usize;
+        [one_column as fn(&Concept) -> usize, all_classes].into_iter().find_map(|width| {
+            let mut end = 0;
+            let blocks = self.concepts.iter().map(|concept| {
+                let start = end;
+                end += width(concept);
+                start..end
+            });
+            let blocks: Vec<_> = blocks.collect();
+            (end == total).then_some(blocks)
+        })
+    }
+}
+
+/// Names are data, never paths: `[A-Za-z0-9_.:/ -]`, 1 to 128 characters.
+pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/ -".contains(c);
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(Fault::new(field, format!("{} bytes came, expected 1 to {MAX_NAME}", name.len())));
+    }
+    match name.chars().find(|&c| !allowed(c)) {
+        Some(c) => Err(Fault::new(
+            field,
+            format!("has the character {}, expected letters, digits and _ . : / - or space", c.escape_debug()),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
+    let within = |field: &str, value: Option<f64>, low: f64, high: f64| match value {
+        Some(v) if !(v >= low && v <= high) => {
+            Err(Fault::new(format!("run.constants.{field}"), format!("{v} came, expected {low} to {high}")))
+        }
+        _ => Ok(()),
+    };
+    within("reference_task_accuracy", constants.reference_task_accuracy, 0.0, 1.0)?;
+    within("concept_score_weight", constants.concept_score_weight, f64::MIN_POSITIVE, f64::MAX)?;
+    let weights = &constants.concept_weights;
+    if !weights.is_empty() {
+        let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0) && weights.iter().any(|w| *w > 0.0);
+        if weights.len() != k || !valid {
+            return Err(Fault::new(
+                "run.constants.concept_weights",
+                format!("{} weights came, expected {k} finite ones, at least 0 and not all 0", weights.len()),
+            ));
+        }
+    }
+    let head = &constants.head_weights;
+    if !head.len().is_multiple_of(k) || head.iter().any(|w| !w.is_finite()) {
+        return Err(Fault::new(
+            "run.constants.head_weights",
+            format!("{} weights came, expected a multiple of {k} finite ones", head.len()),
+        ));
+    }
+    if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {
+        return Err(Fault::new(
+            "run.constants.concept_parts",
+            format!("{} lists came, expected {k}", constants.concept_parts.len()),
+        ));
+    }
+    for (field, size) in [("image_size", constants.image_size), ("box_size", constants.box_size)] {
+        if let Some((height, width)) = size
+            && (height == 0 || width == 0 || height > 65_536 || width > 65_536)
+        {
+            return Err(Fault::new(
+                format!("run.constants.{field}"),
+                format!("{height} x {width} came, expected 1 to 65536 pixels each"),
+            ));
+        }
+    }
+    Ok(())
+}

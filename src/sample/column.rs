@@ -1,0 +1,230 @@
+//! Typed columns: what a sample keeps of a tensor, one row behind the other.
+
+use crate::tensor::{DataType, Tensor, TensorName};
+
+/// The rows of one tensor. Floats stay in the precision they came in (16-bit ones widen to f32, which is exact);
+/// Monte-Carlo samples are averaged and localisation maps reduced when a row is added.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Shape of one row, such as `[k, d]`; empty for one value a row.
+    dims: Vec<usize>,
+    values: Values,
+    /// The tensor came as float16 or bfloat16.
+    half: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Float32(Vec<f32>),
+    Float64(Vec<f64>),
+    /// Class numbers and flags.
+    Integer(Vec<i32>),
+    Text(Vec<String>),
+}
+
+/// Numbers kept of a localisation map: row and column of its maximum, row and column of its centre of mass.
+pub const MAP_SUMMARY: usize = 4;
+
+impl Column {
+    /// An empty column for rows of `tensor`; `labels_are_continuous` keeps labels of any type as floats.
+    pub fn for_tensor(tensor: &Tensor, labels_are_continuous: bool) -> Self {
+        use crate::tensor::Content;
+        let name = tensor.name();
+        let values = match (name.content(), tensor.dtype()) {
+            (Content::Texts, _) => Values::Text(Vec::new()),
+            (Content::Classes | Content::Flags, _) => Values::Integer(Vec::new()),
+            (Content::Labels, _) if !labels_are_continuous => Values::Integer(Vec::new()),
+            // Wider integers than f32 holds exactly, as labels of a regression or odd activations.
+            (_, DataType::Float64 | DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64) => {
+                Values::Float64(Vec::new())
+            }
+            _ => Values::Float32(Vec::new()),
+        };
+        let mut dims = tensor.shape()[1..].to_vec();
+        if name == TensorName::ConceptActivations {
+            dims.truncate(1);
+        }
+        if name == TensorName::LocalizationMaps {
+            dims = vec![dims[0], MAP_SUMMARY];
+        }
+        Self { dims, values, half: tensor.dtype().is_half() }
+    }
+
+    /// Values of one row.
+    pub fn width(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    pub fn is_half(&self) -> bool {
+        self.half
+    }
+
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    pub fn rows(&self) -> usize {
+        self.len() / self.width()
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::Float32(v) => v.len(),
+            Values::Float64(v) => v.len(),
+            Values::Integer(v) => v.len(),
+            Values::Text(v) => v.len(),
+        }
+    }
+
+    /// Bytes held in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.values {
+            Values::Float32(v) => v.capacity() * size_of::<f32>(),
+            Values::Float64(v) => v.capacity() * size_of::<f64>(),
+            Values::Integer(v) => v.capacity() * size_of::<i32>(),
+            Values::Text(v) => v.capacity() * size_of::<String>() + v.iter().map(String::capacity).sum::<usize>(),
+        }
+    }
+
+    /// Adds a row of `tensor` at the end.
+    pub fn push(&mut self, tensor: &Tensor, row: usize) {
+        let name = tensor.name();
+        match &mut self.values {
+            Values::Text(v) => v.push(tensor.text(row).to_owned()),
+            // Validation has shown that classes fit.
+            Values::Integer(v) => tensor.for_each_integer(row, |value| v.push(value as i32)),
+            Values::Float32(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value as f32)),
+            Values::Float64(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value)),
+        }
+    }
+
+    /// Adds row `row` of `other`, a column of the same tensor, at the end.
+    pub fn push_from(&mut self, other: &Column, row: usize) {
+        let width = self.width();
+        let range = row * width..(row + 1) * width;
+        match (&mut self.values, &other.values) {
+            (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b[range]),
+            (Values::Float64(a), Values::Float64(b)) => a.extend_from_slice(&b[range]),
+            (Values::Integer(a), Values::Integer(b)) => a.extend_from_slice(&b[range]),
+            (Values::Text(a), Values::Text(b)) => a.extend_from_slice(&b[range]),
+            _ => unreachable!("columns of one tensor have one type: the schema of a split does not change"),
+        }
+    }
+
+    /// Removes row `row`; the last row takes its place.
+    pub fn swap_remove(&mut self, row: usize) {
+        let (width, last) = (self.width(), self.rows() - 1);
+        fn move_last<T: Clone>(v: &mut Vec<T>, width: usize, row: usize, last: usize) {
+            for at in 0..width {
+                v.swap(row * width + at, last * width + at);
+            }
+            v.truncate(last * width);
+        }
+        match &mut self.values {
+            Values::Float32(v) => move_last(v, width, row, last),
+            Values::Float64(v) => move_last(v, width, row, last),
+            Values::Integer(v) => move_last(v, width, row, last),
+            Values::Text(v) => move_last(v, width, row, last),
+        }
+    }
+
+    /// The same rows in another order: row i of the result is row `order[i]`.
+    pub fn gather(&self, order: &[usize]) -> Column {
+        let width = self.width();
+        fn gather<T: Clone>(v: &[T], width: usize, order: &[usize]) -> Vec<T> {
+            order.iter().flat_map(|&row| v[row * width..(row + 1) * width].iter().cloned()).collect()
+        }
+        let values = match &self.values {
+            Values::Float32(v) => Values::Float32(gather(v, width, order)),
+            Values::Float64(v) => Values::Float64(gather(v, width, order)),
+            Values::Integer(v) => Values::Integer(gather(v, width, order)),
+            Values::Text(v) => Values::Text(gather(v, width, order)),
+        };
+        Column { dims: self.dims.clone(), values, half: self.half }
+    }
+
+    /// Value `at` of every row, as f64. Texts have none.
+    pub fn floats(&self, at: usize) -> Vec<f64> {
+        let width = self.width();
+        match &self.values {
+            Values::Float32(v) => v.iter().skip(at).step_by(width).map(|&x| f64::from(x)).collect(),
+            Values::Float64(v) => v.iter().skip(at).step_by(width).copied().collect(),
+            Values::Integer(v) => v.iter().skip(at).step_by(width).map(|&x| f64::from(x)).collect(),
+            Values::Text(_) => Vec::new(),
+        }
+    }
+
+    /// Values `range` of every row, row-major, as f64. Texts have none.
+    pub fn block(&self, range: std::ops::Range<usize>) -> Vec<f64> {
+        let width = self.width();
+        match &self.values {
+            Values::Float32(v) => v.chunks(width).flat_map(|row| &row[range.clone()]).map(|&x| f64::from(x)).collect(),
+            Values::Float64(v) => v.chunks(width).flat_map(|row| &row[range.clone()]).copied().collect(),
+            Values::Integer(v) => v.chunks(width).flat_map(|row| &row[range.clone()]).map(|&x| f64::from(x)).collect(),
+            Values::Text(_) => Vec::new(),
+        }
+    }
+
+    /// Value `at` of every row as class numbers; `None` for columns of floats or texts.
+    pub fn integers(&self, at: usize) -> Option<Vec<i32>> {
+        match &self.values {
+            Values::Integer(v) => Some(v.iter().skip(at).step_by(self.width()).copied().collect()),
+            _ => None,
+        }
+    }
+}
+
+fn push_floats(name: TensorName, dims: &[usize], tensor: &Tensor, row: usize, mut push: impl FnMut(f64)) {
+    match name {
+        TensorName::ConceptActivations if tensor.shape().len() == 3 => {
+            // [n, k, m]: the mean over m Monte-Carlo samples.
+            let m = tensor.shape()[2];
+            let (mut sum, mut at) = (0.0, 0);
+            tensor.for_each_float(row, |value| {
+                sum += value;
+                at += 1;
+                if at == m {
+                    push(sum / m as f64);
+                    (sum, at) = (0.0, 0);
+                }
+            });
+        }
+        TensorName::LocalizationMaps => {
+            let (height, width) = (tensor.shape()[2], tensor.shape()[3]);
+            let mut map = Vec::with_capacity(height * width);
+            let mut maps_left = dims[0];
+            tensor.for_each_float(row, |value| {
+                map.push(value);
+                if map.len() == height * width && maps_left > 0 {
+                    summarise_map(&map, width).into_iter().for_each(&mut push);
+                    map.clear();
+                    maps_left -= 1;
+                }
+            });
+        }
+        _ => tensor.for_each_float(row, push),
+    }
+}
+
+/// Row and column of the first maximum, then of the centre of mass of the values above 0 (of the middle if none is),
+/// in pixels of the map.
+fn summarise_map(map: &[f64], width: usize) -> [f64; MAP_SUMMARY] {
+    let mut peak = 0;
+    let (mut mass, mut row_moment, mut column_moment) = (0.0, 0.0, 0.0);
+    for (at, &value) in map.iter().enumerate() {
+        if value > map[peak] {
+            peak = at;
+        }
+        let weight = value.max(0.0);
+        mass += weight;
+        row_moment += weight * (at / width) as f64;
+        column_moment += weight * (at % width) as f64;
+    }
+    let middle = [(map.len() / width - 1) as f64 / 2.0, (width - 1) as f64 / 2.0];
+    let centre = if mass > 0.0 { [row_moment / mass, column_moment / mass] } else { middle };
+    [(peak / width) as f64, (peak % width) as f64, centre[0], centre[1]]
+}

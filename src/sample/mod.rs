@@ -1,0 +1,55 @@
+//! Bounded samples of the rows a split receives.
+//!
+//! Sampling is keyed bottom-k: a row's priority is a hash of its identity, and the rows with the smallest priorities
+//! are kept. That is uniform without replacement, needs no state but the rows kept, merges across ranks by union, and
+//! a batch sent twice changes nothing.
+
+mod column;
+
+pub use column::{Column, MAP_SUMMARY, Values};
+
+use std::collections::BTreeMap;
+
+use crate::tensor::TensorName;
+
+/// The rows of a split at one moment, in ascending row id. A `Sample` that exists does not change.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    ids: Vec<u64>,
+    columns: BTreeMap<TensorName, Column>,
+}
+
+impl Sample {
+    /// `ids` ascending, and columns with a row for each. Panics otherwise: both come from one sampler.
+    pub fn new(ids: Vec<u64>, columns: BTreeMap<TensorName, Column>) -> Self {
+        assert!(ids.is_sorted(), "a sample is in ascending row id");
+        assert!(
+            columns.values().all(|column| column.rows() == ids.len()),
+            "a sample's columns have a value for each row"
+        );
+        Self { ids, columns }
+    }
+
+    /// N.
+    pub fn rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Row identities, ascending: the row's index in its data set where the job gives it, else a hash.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
+    pub fn column(&self, name: TensorName) -> Option<&Column> {
+        self.columns.get(&name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = TensorName> + '_ {
+        self.columns.keys().copied()
+    }
+
+    /// Bytes held in memory.
+    pub fn bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<u64>() + self.columns.values().map(Column::bytes).sum::<usize>()
+    }
+}

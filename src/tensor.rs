@@ -1,0 +1,376 @@
+//! Named tensors: the table of names, element types, and a tensor whose bytes are known to fit its shape.
+
+use bytes::Bytes;
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Fault;
+
+/// Most dimensions a tensor may have.
+pub const MAX_RANK: usize = 8;
+/// Longest text of a `predicted_text` or `reference_text` row, in bytes.
+pub const MAX_TEXT: usize = 4096;
+
+/// Element type of a tensor as it travels: little-endian, row-major.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataType {
+    Float16,
+    BFloat16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Bool,
+    String,
+}
+
+impl DataType {
+    /// Bytes of one element; strings have no fixed size and count 0.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Int8 | Self::UInt8 | Self::Bool => 1,
+            Self::Float16 | Self::BFloat16 | Self::Int16 | Self::UInt16 => 2,
+            Self::Float32 | Self::Int32 | Self::UInt32 => 4,
+            Self::Float64 | Self::Int64 | Self::UInt64 => 8,
+            Self::String => 0,
+        }
+    }
+
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Float16 | Self::BFloat16 | Self::Float32 | Self::Float64)
+    }
+
+    /// Sixteen-bit floats: their coarse values tie, which moves entropy estimates.
+    pub const fn is_half(self) -> bool {
+        matches!(self, Self::Float16 | Self::BFloat16)
+    }
+
+    pub const fn is_integer(self) -> bool {
+        !self.is_float() && !matches!(self, Self::Bool | Self::String)
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float16 => "float16",
+            Self::BFloat16 => "bfloat16",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::UInt8 => "uint8",
+            Self::UInt16 => "uint16",
+            Self::UInt32 => "uint32",
+            Self::UInt64 => "uint64",
+            Self::Bool => "bool",
+            Self::String => "string",
+        }
+    }
+}
+
+/// What the elements of a tensor stand for, and so which element types it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Floats; every value finite.
+    Floats,
+    /// Floats; NaN means "not visible".
+    FloatsOrNan,
+    /// Class numbers, or measured quantities where the run says so.
+    Labels,
+    /// Class numbers.
+    Classes,
+    /// Booleans, or integers 0 and 1.
+    Flags,
+    /// Row identities, any non-negative integer.
+    Ids,
+    Texts,
+}
+
+/// One dimension of a tensor's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// n, the rows of the batch.
+    Rows,
+    /// k, the run's concepts.
+    Concepts,
+    /// k, or the sum of the cardinalities of categorical concepts.
+    Activations,
+    /// Any size, at least 1; the letter is for messages.
+    Any(char),
+    Exactly(usize),
+}
+
+macro_rules! tensor_names {
+    ($($variant:ident $text:literal $content:ident [$($dims:expr),*];)*) => {
+        /// Every tensor a batch can carry. The same names are protobuf tensor names, npz arrays and Python keywords.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum TensorName { $($variant),* }
+
+        impl TensorName {
+            pub const ALL: &[TensorName] = &[$(TensorName::$variant),*];
+
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            pub const fn content(self) -> Content {
+                match self { $(Self::$variant => Content::$content),* }
+            }
+
+            /// The shapes it may have.
+            pub const fn shapes(self) -> &'static [&'static [Dim]] {
+                use Dim::*;
+                match self { $(Self::$variant => const { &[$(&$dims),*] }),* }
+            }
+        }
+    };
+}
+
+tensor_names! {
+    ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Concepts, Any('m')]];
+    ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
+    TaskLabels                "task_labels"                 Labels      [[Rows]];
+    TaskPredictions           "task_predictions"            Classes     [[Rows]];
+    TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')]];
+    IntervenedTaskPredictions "intervened_task_predictions" Classes     [[Rows]];
+    ConceptEmbeddings         "concept_embeddings"          Floats      [[Rows, Concepts, Any('d')]];
+    PositiveEmbeddings        "positive_embeddings"         Floats      [[Rows, Concepts, Any('d')]];
+    NegativeEmbeddings        "negative_embeddings"         Floats      [[Rows, Concepts, Any('d')]];
+    ActiveConcepts            "active_concepts"             Flags       [[Rows, Concepts]];
+    ImageEmbeddings           "image_embeddings"            Floats      [[Rows, Any('D')]];
+    PredictedTextEmbeddings   "predicted_text_embeddings"   Floats      [[Rows, Any('D')]];
+    ReferenceTextEmbeddings   "reference_text_embeddings"   Floats      [[Rows, Any('D')]];
+    PredictedText             "predicted_text"              Texts       [[Rows]];
+    ReferenceText             "reference_text"              Texts       [[Rows]];
+    LocalizationMaps          "localization_maps"           Floats      [[Rows, Concepts, Any('h'), Any('w')]];
+    LocalizationPeaks         "localization_peaks"          Floats      [[Rows, Concepts, Exactly(2)]];
+    PartLocations             "part_locations"              FloatsOrNan [[Rows, Any('p'), Exactly(2)]];
+    SampleIds                 "sample_ids"                  Ids         [[Rows]];
+}
+
+impl TensorName {
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|name| name.text() == text)
+    }
+}
+
+impl std::fmt::Display for TensorName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// A tensor whose data has exactly the length its shape and type ask for.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    name: TensorName,
+    dtype: DataType,
+    shape: Vec<usize>,
+    data: Data,
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Bytes(Bytes),
+    Texts(Vec<String>),
+}
+
+impl Tensor {
+    /// A tensor of numbers. Errors when the shape is empty, has a zero, more than [`MAX_RANK`] dimensions, overflows,
+    /// or does not match the length of `data`.
+    pub fn numbers(name: TensorName, dtype: DataType, shape: &[u64], data: Bytes) -> Result<Self, Fault> {
+        let shape = checked_shape(name, shape)?;
+        if dtype == DataType::String {
+            return Err(fault(name, "dtype", "string elements belong in `texts`, not in `data`".into()));
+        }
+        let bytes = shape.iter().try_fold(dtype.size(), |bytes, &dim| bytes.checked_mul(dim));
+        match bytes {
+            Some(expected) if expected == data.len() => Ok(Self { name, dtype, shape, data: Data::Bytes(data) }),
+            Some(expected) => Err(fault(
+                name,
+                "data",
+                format!("{} bytes came, a {} tensor of shape {shape:?} has {expected}", data.len(), dtype.name()),
+            )),
+            None => Err(fault(name, "shape", format!("the product of {shape:?} overflows"))),
+        }
+    }
+
+    /// A tensor of texts, one a row, each at most [`MAX_TEXT`] bytes.
+    pub fn texts(name: TensorName, shape: &[u64], texts: Vec<String>) -> Result<Self, Fault> {
+        let shape = checked_shape(name, shape)?;
+        if shape.len() != 1 || shape[0] != texts.len() {
+            return Err(fault(
+                name,
+                "texts",
+                format!("{} strings came with shape {shape:?}, expected one string a row", texts.len()),
+            ));
+        }
+        if let Some((row, text)) = texts.iter().enumerate().find(|(_, text)| text.len() > MAX_TEXT) {
+            return Err(fault(
+                name,
+                "texts",
+                format!("row {row} has {} bytes, at most {MAX_TEXT} are taken", text.len()),
+            ));
+        }
+        Ok(Self { name, dtype: DataType::String, shape, data: Data::Texts(texts) })
+    }
+
+    pub fn name(&self) -> TensorName {
+        self.name
+    }
+
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    pub fn rows(&self) -> usize {
+        self.shape[0]
+    }
+
+    /// Elements of one row.
+    pub fn width(&self) -> usize {
+        self.shape[1..].iter().product()
+    }
+
+    /// Bytes this tensor holds in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.data {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Texts(texts) => texts.iter().map(|text| text.len() + size_of::<String>()).sum(),
+        }
+    }
+
+    pub fn text(&self, row: usize) -> &str {
+        match &self.data {
+            Data::Texts(texts) => &texts[row],
+            Data::Bytes(_) => "",
+        }
+    }
+
+    /// Calls `visit` with every element of `row` widened to f64, which is exact for every type but 64-bit integers.
+    pub fn for_each_float(&self, row: usize, visit: impl FnMut(f64)) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::Float16 => elements(bytes, |b| f16::from_le_bytes(b).to_f64(), visit),
+            DataType::BFloat16 => elements(bytes, |b| bf16::from_le_bytes(b).to_f64(), visit),
+            DataType::Float32 => elements(bytes, |b| f64::from(f32::from_le_bytes(b)), visit),
+            DataType::Float64 => elements(bytes, f64::from_le_bytes, visit),
+            DataType::UInt64 => elements(bytes, |b| u64::from_le_bytes(b) as f64, visit),
+            _ => {
+                let mut visit = visit;
+                self.for_each_integer(row, |value| visit(value as f64));
+            }
+        }
+    }
+
+    /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
+    /// are integral where integers are asked for.
+    pub fn for_each_integer(&self, row: usize, visit: impl FnMut(i64)) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::Int8 => elements(bytes, |b| i64::from(i8::from_le_bytes(b)), visit),
+            DataType::Int16 => elements(bytes, |b| i64::from(i16::from_le_bytes(b)), visit),
+            DataType::Int32 => elements(bytes, |b| i64::from(i32::from_le_bytes(b)), visit),
+            DataType::Int64 => elements(bytes, i64::from_le_bytes, visit),
+            DataType::UInt8 | DataType::Bool => elements(bytes, |b: [u8; 1]| i64::from(b[0]), visit),
+            DataType::UInt16 => elements(bytes, |b| i64::from(u16::from_le_bytes(b)), visit),
+            DataType::UInt32 => elements(bytes, |b| i64::from(u32::from_le_bytes(b)), visit),
+            // Beyond i64 the value is out of every label's range anyway: saturate so that the range check refuses it.
+            DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
+            _ => {
+                let mut visit = visit;
+                self.for_each_float(row, |value| visit(value as i64));
+            }
+        }
+    }
+
+    /// The row's only element as an unsigned integer, for `sample_ids`; `None` when negative.
+    pub fn id(&self, row: usize) -> Option<u64> {
+        if self.dtype == DataType::UInt64 {
+            let bytes = self.row_bytes(row);
+            return bytes.try_into().ok().map(u64::from_le_bytes);
+        }
+        let mut id = None;
+        self.for_each_integer(row, |value| id = u64::try_from(value).ok());
+        id
+    }
+
+    /// First row that holds a NaN or an infinity, looking from `from` on.
+    pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
+        let bytes = self.bytes_from(from);
+        // An exponent of all ones is what makes a float non-finite.
+        let at = match self.dtype {
+            DataType::Float16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7c00 == 0x7c00),
+            DataType::BFloat16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7f80 == 0x7f80),
+            DataType::Float32 => position(bytes, |b| u32::from_le_bytes(b) & 0x7f80_0000 == 0x7f80_0000),
+            DataType::Float64 => {
+                const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
+                position(bytes, |b| u64::from_le_bytes(b) & EXPONENT == EXPONENT)
+            }
+            _ => None,
+        };
+        at.map(|element| from + element / self.width())
+    }
+
+    fn row_bytes(&self, row: usize) -> &[u8] {
+        let stride = self.width() * self.dtype.size();
+        match &self.data {
+            Data::Bytes(bytes) => &bytes[row * stride..(row + 1) * stride],
+            Data::Texts(_) => &[],
+        }
+    }
+
+    fn bytes_from(&self, row: usize) -> &[u8] {
+        match &self.data {
+            Data::Bytes(bytes) => &bytes[row * self.width() * self.dtype.size()..],
+            Data::Texts(_) => &[],
+        }
+    }
+}
+
+fn elements<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, mut visit: impl FnMut(T)) {
+    for chunk in bytes.as_chunks::<SIZE>().0 {
+        visit(decode(*chunk));
+    }
+}
+
+fn position<const SIZE: usize>(bytes: &[u8], found: impl Fn([u8; SIZE]) -> bool) -> Option<usize> {
+    // Blocks without an early exit inside, so that the common case of no hit is vectorised.
+    let elements = bytes.as_chunks::<SIZE>().0;
+    let mut start = 0;
+    for block in elements.chunks(256) {
+        if block.iter().fold(false, |any, &element| any | found(element)) {
+            return block.iter().position(|&element| found(element)).map(|at| start + at);
+        }
+        start += block.len();
+    }
+    None
+}
+
+fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
+    if shape.is_empty() || shape.len() > MAX_RANK {
+        return Err(fault(name, "shape", format!("{} dimensions came, expected 1 to {MAX_RANK}", shape.len())));
+    }
+    if shape.contains(&0) {
+        return Err(fault(name, "shape", format!("{shape:?} has an empty dimension")));
+    }
+    let sizes: Result<Vec<usize>, _> = shape.iter().map(|&dim| usize::try_from(dim)).collect();
+    sizes.map_err(|_| fault(name, "shape", format!("{shape:?} does not fit in memory")))
+}
+
+fn fault(name: TensorName, part: &str, message: String) -> Fault {
+    Fault::new(format!("tensors.{name}.{part}"), message)
+}
