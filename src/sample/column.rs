@@ -90,6 +90,35 @@ impl Column {
         }
     }
 
+    /// An empty column of the same type and row shape.
+    pub fn empty_like(&self) -> Self {
+        let values = match &self.values {
+            Values::Float32(_) => Values::Float32(Vec::new()),
+            Values::Float64(_) => Values::Float64(Vec::new()),
+            Values::Integer(_) => Values::Integer(Vec::new()),
+            Values::Text(_) => Values::Text(Vec::new()),
+        };
+        Self { dims: self.dims.clone(), values, half: self.half }
+    }
+
+    /// Makes room for one more row: doubles, but to no more than `most_rows` and the one being written, so that a
+    /// full sample has no unused half.
+    pub fn grow(&mut self, most_rows: usize) {
+        let (rows, width) = (self.rows(), self.width());
+        fn grow<T>(v: &mut Vec<T>, more: usize, width: usize) {
+            if v.capacity() - v.len() < width {
+                v.reserve_exact(more * width);
+            }
+        }
+        let more = rows.max(16).min((most_rows + 1).saturating_sub(rows)).max(1);
+        match &mut self.values {
+            Values::Float32(v) => grow(v, more, width),
+            Values::Float64(v) => grow(v, more, width),
+            Values::Integer(v) => grow(v, more, width),
+            Values::Text(v) => grow(v, more, width),
+        }
+    }
+
     /// Adds a row of `tensor` at the end.
     pub fn push(&mut self, tensor: &Tensor, row: usize) {
         let name = tensor.name();

@@ -3,10 +3,27 @@
 //! Sampling is keyed bottom-k: a row's priority is a hash of its identity, and the rows with the smallest priorities
 //! are kept. That is uniform without replacement, needs no state but the rows kept, merges across ranks by union, and
 //! a batch sent twice changes nothing.
+//!
+//! [`Split`] is what a split of a run keeps: passes that open and close, or one rolling sample. It stands on
+//! [`BottomK`], the sampler, and on the hashes of [`priority`](mod@priority).
 
+mod applied;
+mod bottom_k;
 mod column;
+mod pass;
+pub mod priority;
+mod split;
+mod stage;
+mod window;
 
+pub use applied::Source;
+pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
 pub use column::{Column, MAP_SUMMARY, Values};
+pub use pass::ClosedPass;
+pub use priority::{Origin, client_hash};
+pub use split::Split;
+pub use stage::{RowNumbers, Staged};
+pub use window::{CommitError, Committed, Counts, EndedPass, Snapshot, SplitOptions, WindowKind};
 
 use std::collections::BTreeMap;
 

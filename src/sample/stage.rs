@@ -1,0 +1,133 @@
+//! The rows of one batch on their way into a sample.
+
+use super::applied::Source;
+use super::bottom_k::{Arrival, BottomK};
+use super::priority::Origin;
+use crate::batch::{Batch, Fault, Schema};
+use crate::run::{LabelKind, Run};
+use crate::tensor::TensorName;
+
+/// Which label tensors of a run hold measured quantities.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Continuous {
+    concept: bool,
+    task: bool,
+}
+
+impl Continuous {
+    pub fn of(run: &Run) -> Self {
+        Self {
+            concept: run.concept_label_kind == LabelKind::Continuous,
+            task: run.task_label_kind == LabelKind::Continuous,
+        }
+    }
+
+    fn holds(self, name: TensorName) -> bool {
+        match name {
+            TensorName::ConceptLabels => self.concept,
+            TensorName::TaskLabels => self.task,
+            _ => false,
+        }
+    }
+}
+
+/// Row numbers, within the batch as logged, of the rows of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowNumbers<'a> {
+    /// Number of the chunk's first row; those after it follow.
+    pub first: u64,
+    /// The number of each row, when rows were left out; empty: `first`, `first` + 1, …
+    pub listed: &'a [u32],
+}
+
+/// One batch, chunk by chunk. Holds at most N rows, and none that the sample it is meant for would turn away.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    sampler: BottomK,
+    /// Serial of the sample whose limit it took over; `None` when that was empty or not there.
+    target: Option<u64>,
+    continuous: Continuous,
+    step: u64,
+    source: Source,
+    schema: Option<Schema>,
+    rows: u64,
+    dropped: u64,
+}
+
+impl Staged {
+    pub(super) fn new(
+        sampler: BottomK,
+        target: Option<u64>,
+        continuous: Continuous,
+        step: u64,
+        source: Source,
+    ) -> Self {
+        Self { sampler, target, continuous, step, source, schema: None, rows: 0, dropped: 0 }
+    }
+
+    /// Adds a chunk. Errors, leaving the batch as it was, when its tensors differ from those of the chunks before or
+    /// the row numbers do not fit.
+    pub fn offer(&mut self, chunk: &Batch, numbers: RowNumbers<'_>) -> Result<(), Fault> {
+        let schema = chunk.schema();
+        if let Some(before) = &self.schema {
+            before.check_same(&schema)?;
+        }
+        if !numbers.listed.is_empty() && numbers.listed.len() != chunk.rows() {
+            return Err(Fault::new(
+                "row_numbers",
+                format!("{} came, expected one for each of {} rows, or none", numbers.listed.len(), chunk.rows()),
+            ));
+        }
+        if numbers.first.checked_add(chunk.rows() as u64).is_none() {
+            return Err(Fault::new("first_row", format!("{} came, too large to count on from", numbers.first)));
+        }
+        self.schema.get_or_insert(schema);
+        let ids = chunk.tensor(TensorName::SampleIds);
+        for row in chunk.kept_rows() {
+            let number = numbers.listed.get(row).map_or(numbers.first + row as u64, |&number| u64::from(number));
+            let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
+            // Validation has shown that every sample id is non-negative.
+            let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
+            let arrival = Arrival { id, step: self.step, origin };
+            self.sampler.offer(arrival, chunk.columns(), row, |name| self.continuous.holds(name));
+            self.rows += 1;
+        }
+        self.dropped += chunk.dropped_rows() as u64;
+        Ok(())
+    }
+
+    /// Bytes held in memory.
+    pub fn bytes(&self) -> usize {
+        self.sampler.bytes()
+    }
+
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Rows offered so far, without those left out by policy.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows left out by policy so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub(super) fn target(&self) -> Option<u64> {
+        self.target
+    }
+
+    pub(super) fn schema(&self) -> Option<&Schema> {
+        self.schema.as_ref()
+    }
+
+    pub(super) fn sampler(&self) -> &BottomK {
+        &self.sampler
+    }
+}

@@ -1,0 +1,147 @@
+//! Windows: which rows a split's sample is drawn from, how that is set, and what a split answers.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClosedPass, Sample, Sampling};
+use crate::batch::Fault;
+
+/// Which rows a split's sample is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowKind {
+    /// One pass over an evaluation set with a frozen model. The sample is complete when every rank has ended it.
+    Pass,
+    /// Recent steps: a row's weight halves every half-life.
+    Recent,
+    /// All rows since the run started; of a row that comes again, the newest step.
+    All,
+}
+
+/// How a split samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SplitOptions {
+    pub window: WindowKind,
+    pub sampling: Sampling,
+    /// Steps in which the weight of a row halves, in `recent` windows; finite and above 0.
+    pub half_life_steps: f64,
+    /// Time from the first rank's end of a pass to its close without the others.
+    pub pass_deadline: Duration,
+    /// Time without a batch after which a pass that no rank has ended is closed.
+    pub idle_deadline: Duration,
+    /// Passes open at a time, at least 1. One more closes the one that was opened first.
+    pub open_passes: usize,
+}
+
+impl Default for SplitOptions {
+    fn default() -> Self {
+        Self {
+            window: WindowKind::Pass,
+            sampling: Sampling::default(),
+            half_life_steps: 500.0,
+            pass_deadline: Duration::from_secs(120),
+            idle_deadline: Duration::from_secs(1800),
+            open_passes: 2,
+        }
+    }
+}
+
+impl SplitOptions {
+    /// Errors naming the option that is out of range.
+    pub fn check(&self) -> Result<(), Fault> {
+        if !(1..=1 << 31).contains(&self.sampling.rows) {
+            return Err(Fault::new("sampling.rows", format!("{} came, expected 1 to 2^31", self.sampling.rows)));
+        }
+        if !self.half_life_steps.is_normal() || self.half_life_steps < 1e-9 {
+            return Err(Fault::new(
+                "half_life_steps",
+                format!("{} steps came, expected a finite number above 0", self.half_life_steps),
+            ));
+        }
+        if self.open_passes == 0 {
+            return Err(Fault::new("open_passes", "0 came, expected at least 1"));
+        }
+        Ok(())
+    }
+
+    /// λ, per step.
+    pub(super) fn decay(&self) -> f64 {
+        match self.window {
+            WindowKind::Recent => std::f64::consts::LN_2 / self.half_life_steps,
+            WindowKind::Pass | WindowKind::All => 0.0,
+        }
+    }
+}
+
+/// A batch that was applied, or was in already.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Rows of the batch that could be taken: all but those with a non-finite value.
+    pub rows: u64,
+    /// Of these, rows recognised as known at this step.
+    pub duplicates: u64,
+    /// Rows left out by policy because they hold a non-finite value.
+    pub dropped: u64,
+    /// Passes that had to close because this batch opened one.
+    pub closed: Vec<ClosedPass>,
+}
+
+/// A rank's end of a pass that was noted, or was known already.
+#[derive(Clone, Debug)]
+pub struct EndedPass {
+    pub duplicate: bool,
+    /// The pass, if this was its last rank, and passes that had to close because this opened one.
+    pub closed: Vec<ClosedPass>,
+}
+
+/// Why a batch or an end of a pass was not applied. Nothing of it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// The pass is closed. Sending it again will not help.
+    #[error("step: the pass of step {step} is closed already, batches for it come too late")]
+    Late { step: u64 },
+    /// The sample this batch was staged for was started anew meanwhile. Stage the batch again.
+    #[error("step: the sample of step {step} was started anew while the batch arrived, send the batch again")]
+    Superseded { step: u64 },
+    /// The rank is not of the run, or the tensors differ from earlier batches. Sending it again will not help.
+    #[error(transparent)]
+    Invalid(#[from] Fault),
+}
+
+/// A rolling sample at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub sample: Sample,
+    /// Rows the sample was drawn from: [`distinct_rows`](super::BottomK::distinct_rows).
+    pub rows_seen: u64,
+    /// Rows whose values changed since the last snapshot.
+    pub rows_changed: usize,
+    /// The sample was still growing, so its values are provisional: it has fewer than N rows, and more than at the
+    /// last snapshot.
+    pub filling: bool,
+    /// Newest step committed.
+    pub step: u64,
+    /// Largest epoch stated with that step.
+    pub epoch: Option<f64>,
+}
+
+/// Rows of a split since it was created, each counted in one of the first four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows of applied batches, duplicates included.
+    pub received: u64,
+    /// Rows refused because their pass was closed.
+    pub late: u64,
+    /// Rows refused because of a wrong rank or schema.
+    pub refused: u64,
+    /// Rows left out by policy because they hold a non-finite value.
+    pub dropped: u64,
+    /// Of `received`, rows recognised as known at their step.
+    pub duplicate: u64,
+    /// Rows that jobs did not send because their priorities show that no sample can hold them.
+    pub left_out: u64,
+    /// Passes closed, and those of them that lacked a rank.
+    pub passes: u64,
+    pub passes_incomplete: u64,
+}
