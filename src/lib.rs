@@ -19,5 +19,6 @@ pub mod run;
 pub mod tensor;
 
 pub mod sample;
+pub mod schedule;
 
 pub mod point;

@@ -1,0 +1,227 @@
+//! What to score next: pure planning, told the time and asked for the next job.
+//!
+//! - A closed pass waits in the slot of its (run, split). A later one takes its place if it has not started, so work
+//!   never queues up behind a slow scorer; the replaced are counted.
+//! - A rolling split is due every `interval` if at least a fraction of its rows changed; ticks missed are counted, not
+//!   made up for. Nothing changed: nothing due.
+//! - One job is in flight at a time, and none starts before the CPU time of those before it is paid for out of the
+//!   share: see [`Budget`].
+//! - Of several runs the one that waits longest goes first, where a run's wait starts anew with each of its jobs: a
+//!   run of many splits cannot crowd out the others, and each run is served after at most one job of every other run
+//!   that is waiting.
+
+mod account;
+
+pub use account::Budget;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use account::Account;
+
+/// A split of a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SplitKey {
+    pub run: Arc<str>,
+    pub split: Arc<str>,
+}
+
+impl SplitKey {
+    pub fn new(run: impl Into<Arc<str>>, split: impl Into<Arc<str>>) -> Self {
+        Self { run: run.into(), split: split.into() }
+    }
+}
+
+/// When rolling splits are due.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ticks {
+    /// From the start of one job of a split to the next at the earliest.
+    pub interval: Duration,
+    /// Share of the rows held that must have changed, in [0, 1]; at least one row in any case.
+    pub least_changed: f64,
+}
+
+impl Default for Ticks {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(15), least_changed: 0.1 }
+    }
+}
+
+/// What to do. `P` is what the caller gives for a closed pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Job<P> {
+    /// Score this pass.
+    Pass(SplitKey, P),
+    /// Take a snapshot of the split's rolling sample and score it.
+    Tick(SplitKey),
+}
+
+impl<P> Job<P> {
+    pub fn key(&self) -> &SplitKey {
+        match self {
+            Self::Pass(key, _) | Self::Tick(key) => key,
+        }
+    }
+}
+
+/// Work that newer work took the place of before it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    pub passes: u64,
+    /// Intervals that went by while a rolling split was due.
+    pub ticks: u64,
+}
+
+/// The plan of one worker.
+#[derive(Clone, Debug)]
+pub struct Schedule<P> {
+    ticks: Ticks,
+    account: Account,
+    in_flight: bool,
+    passes: BTreeMap<SplitKey, WaitingPass<P>>,
+    rolling: BTreeMap<SplitKey, Rolling>,
+    /// When each run's last job started.
+    started: BTreeMap<Arc<str>, Duration>,
+    replaced: Replaced,
+}
+
+#[derive(Clone, Debug)]
+struct WaitingPass<P> {
+    pass: P,
+    /// When the slot was last empty: a replacement does not go to the back of the queue.
+    since: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rolling {
+    /// One interval after the last job, or after the split was first heard of.
+    next_tick: Duration,
+    /// Since when enough rows have changed; `None` while too few have.
+    enough_since: Option<Duration>,
+}
+
+impl Rolling {
+    fn due(&self) -> Option<Duration> {
+        self.enough_since.map(|since| since.max(self.next_tick))
+    }
+}
+
+impl<P> Schedule<P> {
+    /// Panics when [`Budget::check`] finds a fault: the configuration checks before.
+    pub fn new(ticks: Ticks, budget: Budget, now: Duration) -> Self {
+        if let Err(fault) = budget.check() {
+            panic!("{fault}");
+        }
+        Self {
+            ticks,
+            account: Account::new(budget, now),
+            in_flight: false,
+            passes: BTreeMap::new(),
+            rolling: BTreeMap::new(),
+            started: BTreeMap::new(),
+            replaced: Replaced::default(),
+        }
+    }
+
+    /// A pass closed. Returns the pass whose place it takes, which is counted.
+    pub fn pass_closed(&mut self, key: SplitKey, pass: P, now: Duration) -> Option<P> {
+        let since = self.passes.get(&key).map_or(now, |waiting| waiting.since);
+        let before = self.passes.insert(key, WaitingPass { pass, since })?;
+        self.replaced.passes += 1;
+        Some(before.pass)
+    }
+
+    /// A rolling split holds `rows` rows, `changed` of which changed since its last snapshot.
+    pub fn rows_changed(&mut self, key: &SplitKey, changed: usize, rows: usize, now: Duration) {
+        let first = || Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None };
+        let rolling = match self.rolling.get_mut(key) {
+            Some(rolling) => rolling,
+            None => self.rolling.entry(key.clone()).or_insert_with(first),
+        };
+        let enough = changed > 0 && changed as f64 >= self.ticks.least_changed * rows as f64;
+        rolling.enough_since = if enough { rolling.enough_since.or(Some(now)) } else { None };
+    }
+
+    /// The job to start now, if one is due, none is in flight and the CPU account is paid. It is in flight until
+    /// [`finished`](Self::finished).
+    pub fn start(&mut self, now: Duration) -> Option<Job<P>> {
+        if self.in_flight || self.account.free_at() > now {
+            return None;
+        }
+        let key = self.longest_waiting(now)?;
+        self.in_flight = true;
+        self.started.insert(key.run.clone(), now);
+        if let Some(waiting) = self.passes.remove(&key) {
+            return Some(Job::Pass(key, waiting.pass));
+        }
+        if let Some(rolling) = self.rolling.get_mut(&key) {
+            let late = rolling.due().map_or(Duration::ZERO, |due| now.saturating_sub(due));
+            if !self.ticks.interval.is_zero() {
+                let missed = late.as_nanos() / self.ticks.interval.as_nanos();
+                self.replaced.ticks += u64::try_from(missed).unwrap_or(u64::MAX);
+            }
+            *rolling = Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None };
+        }
+        Some(Job::Tick(key))
+    }
+
+    /// The job in flight ended, well or not, and took `cpu` of CPU time, all threads together.
+    pub fn finished(&mut self, cpu: Duration, now: Duration) {
+        self.in_flight = false;
+        self.account.charge(cpu, now);
+    }
+
+    /// When [`start`](Self::start) will have a job if nothing changes; `None` while nothing waits or a job is in
+    /// flight. May lie in the past.
+    pub fn next_start(&self) -> Option<Duration> {
+        if self.in_flight {
+            return None;
+        }
+        Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
+    }
+
+    /// How long the oldest waiting job has been due.
+    pub fn lag(&self, now: Duration) -> Duration {
+        self.due_times().map(|(_, due)| now.saturating_sub(due)).max().unwrap_or_default()
+    }
+
+    /// Jobs due at `now` that have not started.
+    pub fn waiting(&self, now: Duration) -> usize {
+        self.due_times().filter(|(_, due)| *due <= now).count()
+    }
+
+    pub fn replaced(&self) -> Replaced {
+        self.replaced
+    }
+
+    /// Forgets a run. Returns its passes that had not started.
+    pub fn remove_run(&mut self, run: &str) -> Vec<P> {
+        self.rolling.retain(|key, _| *key.run != *run);
+        self.started.remove(run);
+        let passes = std::mem::take(&mut self.passes).into_iter();
+        let (removed, kept): (BTreeMap<_, _>, _) = passes.partition(|(key, _)| *key.run == *run);
+        self.passes = kept;
+        removed.into_values().map(|waiting| waiting.pass).collect()
+    }
+
+    /// Every split that has work, and since or from when on it is due.
+    fn due_times(&self) -> impl Iterator<Item = (&SplitKey, Duration)> {
+        let passes = self.passes.iter().map(|(key, waiting)| (key, waiting.since));
+        passes.chain(self.rolling.iter().filter_map(|(key, rolling)| Some((key, rolling.due()?))))
+    }
+
+    fn longest_waiting(&self, now: Duration) -> Option<SplitKey> {
+        // Oldest due job of each run.
+        let mut runs: BTreeMap<&str, (Duration, &SplitKey)> = BTreeMap::new();
+        for (key, due) in self.due_times().filter(|(_, due)| *due <= now) {
+            let oldest = runs.entry(&key.run).or_insert((due, key));
+            *oldest = (*oldest).min((due, key));
+        }
+        let wait_began = |due: Duration, run: &str| self.started.get(run).map_or(due, |&started| started.max(due));
+        let longest = runs.into_iter().min_by_key(|(run, (due, _))| (wait_began(*due, run), *due));
+        longest.map(|(_, (_, key))| key.clone())
+    }
+}
