@@ -21,3 +21,5 @@ pub mod tensor;
 pub mod sample;
 
 pub mod point;
+
+pub mod nn;
