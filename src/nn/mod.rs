@@ -4,7 +4,15 @@
 //! Single precision on ndarray's matrix products, seeded by ChaCha: the same seed gives the same bits on any number of
 //! threads, since nothing here is parallel. Whoever trains many networks runs them side by side.
 
-pub mod adam;
 pub mod dense;
 pub mod loss;
+
 pub mod mlp;
+
+pub mod adam;
+
+pub mod rows;
+
+pub mod tabular_toy;
+
+pub mod bottleneck;
