@@ -22,3 +22,5 @@ pub mod sample;
 pub mod schedule;
 
 pub mod point;
+
+pub mod nn;

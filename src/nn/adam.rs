@@ -1,0 +1,99 @@
+//! Adam (Kingma & Ba 2015, arXiv 1412.6980, algorithm 1).
+
+use ndarray::Zip;
+
+use super::dense::Parameters;
+use super::mlp::Mlp;
+
+const FIRST_DECAY: f32 = 0.9;
+const SECOND_DECAY: f32 = 0.999;
+const EPSILON: f32 = 1e-8;
+
+/// Optimiser state for one network. Two networks trained on one loss may have one each: no parameter's step depends
+/// on another's.
+#[derive(Clone, Debug)]
+pub struct Adam {
+    learning_rate: f32,
+    steps: i32,
+    /// Running means of the gradient and of its square, layer by layer.
+    moments: Vec<(Parameters, Parameters)>,
+}
+
+impl Adam {
+    pub fn new(network: &Mlp, learning_rate: f32) -> Self {
+        let zeros = |parameters| (Parameters::zeros_like(parameters), Parameters::zeros_like(parameters));
+        Self { learning_rate, steps: 0, moments: network.parameters().map(zeros).collect() }
+    }
+
+    /// Moves the parameters of the network this state was made for one step against `gradient`.
+    pub fn step(&mut self, network: &mut Mlp, gradient: &[Parameters]) {
+        assert_eq!(gradient.len(), self.moments.len(), "a gradient for each layer of the network");
+        self.steps = self.steps.saturating_add(1);
+        let step_size = self.learning_rate / (1.0 - FIRST_DECAY.powi(self.steps));
+        let second_scale = 1.0 / (1.0 - SECOND_DECAY.powi(self.steps)).sqrt();
+        let update = |value: &mut f32, &g: &f32, first: &mut f32, second: &mut f32| {
+            *first = FIRST_DECAY * *first + (1.0 - FIRST_DECAY) * g;
+            *second = SECOND_DECAY * *second + (1.0 - SECOND_DECAY) * g * g;
+            *value -= step_size * *first / (second.sqrt() * second_scale + EPSILON);
+        };
+        for ((parameters, gradient), (first, second)) in
+            network.parameters_mut().zip(gradient).zip(self.moments.iter_mut())
+        {
+            Zip::from(&mut parameters.weights)
+                .and(&gradient.weights)
+                .and(&mut first.weights)
+                .and(&mut second.weights)
+                .for_each(update);
+            Zip::from(&mut parameters.bias)
+                .and(&gradient.bias)
+                .and(&mut first.bias)
+                .and(&mut second.bias)
+                .for_each(update);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::nn::dense::Activation;
+
+    fn one_weight(value: f32) -> (Mlp, Adam) {
+        let mut network = Mlp::new(1, &[(1, Activation::Identity)], &mut ChaCha8Rng::seed_from_u64(0));
+        for parameters in network.parameters_mut() {
+            *parameters = Parameters { weights: array![[value]], bias: array![0.0] };
+        }
+        let adam = Adam::new(&network, 0.1);
+        (network, adam)
+    }
+
+    fn weight(network: &Mlp) -> f32 {
+        network.parameters().map(|layer| layer.weights[[0, 0]]).sum()
+    }
+
+    #[test]
+    fn two_steps_by_hand() {
+        let (mut network, mut adam) = one_weight(1.0);
+        // Step 1: m = 0.1·2 = 0.2, v = 0.001·4 = 0.004, both corrected to 2 and 4: 1 − 0.1·2/√4 = 0.9.
+        adam.step(&mut network, &[Parameters { weights: array![[2.0]], bias: array![0.0] }]);
+        assert!((weight(&network) - 0.9).abs() < 1e-6, "{}", weight(&network));
+        // Step 2: m = 0.9·0.2 − 0.1 = 0.08, corrected 0.08/0.19; v = 0.999·0.004 + 0.001 = 0.004996, corrected
+        // 0.004996/0.001999: 0.9 − 0.1·0.421053/1.580899 = 0.873366.
+        adam.step(&mut network, &[Parameters { weights: array![[-1.0]], bias: array![0.0] }]);
+        assert!((weight(&network) - 0.873_366).abs() < 2e-6, "{}", weight(&network));
+        assert_eq!(network.parameters().map(|layer| layer.bias[0]).sum::<f32>(), 0.0, "no gradient, no step");
+    }
+
+    #[test]
+    fn the_first_step_has_the_length_of_the_learning_rate_whatever_the_gradient() {
+        for gradient in [1e-3, 1.0, 1e6] {
+            let (mut network, mut adam) = one_weight(0.0);
+            adam.step(&mut network, &[Parameters { weights: array![[gradient]], bias: array![0.0] }]);
+            assert!((weight(&network) + 0.1).abs() < 1e-5, "{gradient}: {}", weight(&network));
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Concept bottleneck models of binary concepts and a binary task, encoder and head trained jointly
+//! (Koh et al. 2020, arXiv 2007.04612), with the architecture and the optimiser of arXiv 2504.14094, Appendix A.2.
+
+use ndarray::{Array1, Array2, ArrayView2};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::adam::Adam;
+use super::dense::{Activation, Parameters};
+use super::loss::binary_cross_entropy;
+use super::mlp::Mlp;
+use super::rows::Rows;
+use super::tabular_toy::{CONCEPTS, INPUTS};
+
+const LEARNING_RATE: f32 = 1e-3;
+const BATCH: usize = 512;
+
+/// What the head receives from the encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BottleneckKind {
+    /// Probabilities: the sigmoid of the concept logits.
+    Soft,
+    /// The concept logits themselves.
+    Logit,
+}
+
+impl BottleneckKind {
+    fn activation(self) -> Activation {
+        match self {
+            Self::Soft => Activation::Sigmoid,
+            Self::Logit => Activation::Identity,
+        }
+    }
+}
+
+/// A concept bottleneck model for [TabularToy](super::tabular_toy): a 7-64-64-3 leaky ReLU encoder, the bottleneck,
+/// and a linear head to one logit.
+#[derive(Clone, Debug)]
+pub struct Bottleneck {
+    kind: BottleneckKind,
+    concept_weight: f32,
+    encoder: Mlp,
+    head: Mlp,
+    encoder_optimiser: Adam,
+    head_optimiser: Adam,
+    /// Draws the order of rows.
+    rng: ChaCha8Rng,
+}
+
+/// Losses of one epoch in nats, each row taken with the parameters of its step; means over rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Losses {
+    /// Cross-entropy of the task.
+    pub task: f32,
+    /// Cross-entropy of a concept, mean over concepts, before it is weighted by λ.
+    pub concept: f32,
+}
+
+/// What a model makes of some rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// [n, k], as the head receives them: probabilities (`Soft`) or logits (`Logit`).
+    pub concept_activations: Array2<f32>,
+    /// [n, k].
+    pub concept_logits: Array2<f32>,
+    /// [n].
+    pub task_logits: Array1<f32>,
+}
+
+impl Bottleneck {
+    /// An untrained model. `lambda` is the λ of the loss BCE(y) + λ · mean BCE(c). Panics when it is negative or not
+    /// finite.
+    pub fn new(kind: BottleneckKind, lambda: f32, seed: u64) -> Self {
+        assert!(lambda.is_finite() && lambda >= 0.0, "lambda: {lambda} came, expected a finite weight of at least 0");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let hidden = (64, Activation::LeakyRelu);
+        let encoder = Mlp::new(INPUTS, &[hidden, hidden, (CONCEPTS, Activation::Identity)], &mut rng);
+        let head = Mlp::new(CONCEPTS, &[(1, Activation::Identity)], &mut rng);
+        let encoder_optimiser = Adam::new(&encoder, LEARNING_RATE);
+        let head_optimiser = Adam::new(&head, LEARNING_RATE);
+        Self { kind, concept_weight: lambda, encoder, head, encoder_optimiser, head_optimiser, rng }
+    }
+
+    /// One pass over `data` in batches of 512 rows in random order; the last batch may be smaller. Panics when there
+    /// are no rows.
+    pub fn train_epoch(&mut self, data: &Rows) -> Losses {
+        assert!(!data.is_empty(), "an epoch has at least one row");
+        let mut order: Vec<usize> = (0..data.len()).collect();
+        order.shuffle(&mut self.rng);
+        let (mut task, mut concept) = (0.0_f64, 0.0_f64);
+        for batch in order.chunks(BATCH) {
+            let (losses, encoder, head) = self.gradient(&data.gather(batch));
+            self.encoder_optimiser.step(&mut self.encoder, &encoder);
+            self.head_optimiser.step(&mut self.head, &head);
+            task += f64::from(losses.task) * batch.len() as f64;
+            concept += f64::from(losses.concept) * batch.len() as f64;
+        }
+        let rows = data.len() as f64;
+        Losses { task: (task / rows) as f32, concept: (concept / rows) as f32 }
+    }
+
+    /// Losses of one batch, and the gradient of BCE(y) + λ · mean BCE(c) by the parameters of encoder and head.
+    fn gradient(&self, batch: &Rows) -> (Losses, Vec<Parameters>, Vec<Parameters>) {
+        let encoded = self.encoder.forward(batch.inputs());
+        let activations = self.activations(encoded.outputs());
+        let decided = self.head.forward(activations.view());
+        let (task, by_task_logits) = binary_cross_entropy(decided.outputs().view(), batch.tasks());
+        let (concept, by_concept_logits) = binary_cross_entropy(encoded.outputs().view(), batch.concepts());
+        let (head, mut by_encoded) = self.head.backward(activations.view(), &decided, by_task_logits);
+        self.kind.activation().backward(&activations, &mut by_encoded);
+        by_encoded.scaled_add(self.concept_weight, &by_concept_logits);
+        let (encoder, _) = self.encoder.backward(batch.inputs(), &encoded, by_encoded);
+        (Losses { task, concept }, encoder, head)
+    }
+
+    pub fn evaluate(&self, rows: &Rows) -> Evaluation {
+        let concept_logits = self.encoder.outputs(rows.inputs());
+        let concept_activations = self.activations(&concept_logits);
+        let task_logits = self.decide(concept_activations.view());
+        Evaluation { concept_activations, concept_logits, task_logits }
+    }
+
+    /// Predicted task of each of `rows`, 0 or 1, with every concept replaced by its true value: 0 or 1 in a soft
+    /// bottleneck; the 5th or 95th percentile of that concept's logits over `training` in a logit bottleneck
+    /// (doi:10.1609/aaai.v37i10.26392). Panics when a logit bottleneck gets no training rows.
+    pub fn intervened(&self, training: &Rows, rows: &Rows) -> Vec<i32> {
+        let [absent, present] = match self.kind {
+            BottleneckKind::Soft => [[0.0; CONCEPTS], [1.0; CONCEPTS]],
+            BottleneckKind::Logit => {
+                let logits = self.encoder.outputs(training.inputs());
+                [0.05, 0.95].map(|share| std::array::from_fn(|i| quantile(logits.column(i).to_vec(), share)))
+            }
+        };
+        let mut activations = rows.concepts().to_owned();
+        for ((_, i), value) in activations.indexed_iter_mut() {
+            *value = if *value > 0.5 { present[i] } else { absent[i] };
+        }
+        classes(&self.decide(activations.view()))
+    }
+
+    fn activations(&self, concept_logits: &Array2<f32>) -> Array2<f32> {
+        let mut activations = concept_logits.clone();
+        self.kind.activation().apply(&mut activations);
+        activations
+    }
+
+    fn decide(&self, activations: ArrayView2<f32>) -> Array1<f32> {
+        self.head.outputs(activations).column(0).to_owned()
+    }
+}
+
+impl Evaluation {
+    /// n class numbers, 0 or 1.
+    pub fn task_predictions(&self) -> Vec<i32> {
+        classes(&self.task_logits)
+    }
+
+    /// Share of `rows`, those evaluated, whose task is predicted, in [0, 1].
+    pub fn task_accuracy(&self, rows: &Rows) -> f64 {
+        task_accuracy(&self.task_predictions(), rows)
+    }
+
+    /// Share of concepts of `rows`, those evaluated, that are predicted, in [0, 1].
+    pub fn concept_accuracy(&self, rows: &Rows) -> f64 {
+        let truth = rows.concepts();
+        let correct = self.concept_logits.iter().zip(&truth).filter(|&(&z, &c)| (z > 0.0) == (c > 0.5)).count();
+        correct as f64 / truth.len() as f64
+    }
+}
+
+/// Share of `rows` whose task is the one predicted, in [0, 1].
+pub fn task_accuracy(predictions: &[i32], rows: &Rows) -> f64 {
+    let correct = predictions.iter().zip(&rows.tasks()).filter(|&(&y, &truth)| y as f32 == truth).count();
+    correct as f64 / rows.len() as f64
+}
+
+fn classes(logits: &Array1<f32>) -> Vec<i32> {
+    logits.iter().map(|&z| i32::from(z > 0.0)).collect()
+}
+
+/// The value below which `share` of `values` lie, interpolated linearly between order statistics.
+fn quantile(mut values: Vec<f32>, share: f64) -> f32 {
+    assert!(!values.is_empty(), "a percentile is taken of at least one value");
+    values.sort_unstable_by(f32::total_cmp);
+    let at = share * (values.len() - 1) as f64;
+    let (below, fraction) = (at.floor() as usize, at.fract());
+    let above = (below + 1).min(values.len() - 1);
+    (f64::from(values[below]) * (1.0 - fraction) + f64::from(values[above]) * fraction) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Axis, array};
+
+    use super::*;
+    use crate::nn::tabular_toy::TabularToy;
+
+    const KINDS: [BottleneckKind; 2] = [BottleneckKind::Soft, BottleneckKind::Logit];
+
+    fn toy(rows: usize, seed: u64) -> Rows {
+        TabularToy::new(0.25).unwrap().rows(rows, seed)
+    }
+
+    fn bits(evaluation: &Evaluation) -> Vec<u32> {
+        let Evaluation { concept_activations, concept_logits, task_logits } = evaluation;
+        concept_activations.iter().chain(concept_logits).chain(task_logits).map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn the_joint_gradient_agrees_with_central_differences_of_the_joint_loss() {
+        const STEP: f32 = 2e-3;
+        let rows = toy(16, 1);
+        for kind in KINDS {
+            for lambda in [0.0, 0.5, 5.0] {
+                let model = Bottleneck::new(kind, lambda, 2);
+                let (_, encoder, head) = model.gradient(&rows);
+                let loss = |model: &Bottleneck| {
+                    let (losses, ..) = model.gradient(&rows);
+                    losses.task + lambda * losses.concept
+                };
+                // A few parameters of each layer: the layers themselves are checked in full elsewhere.
+                let compare = |name: &str, analytic: f32, shift: &dyn Fn(&mut Bottleneck, f32)| {
+                    let shifted = |by: f32| {
+                        let mut model = model.clone();
+                        shift(&mut model, by);
+                        loss(&model)
+                    };
+                    let numeric = (shifted(STEP) - shifted(-STEP)) / (2.0 * STEP);
+                    let gap = (analytic - numeric).abs() / (1.0 + analytic.abs());
+                    assert!(gap < 1e-3, "{kind:?}, λ {lambda}, {name}: {analytic} and {numeric}");
+                };
+                for layer in 0..3 {
+                    for at in 0..3 {
+                        compare(&format!("encoder {layer}, bias {at}"), encoder[layer].bias[at], &|model, by| {
+                            model.encoder.parameters_mut().nth(layer).unwrap().bias[at] += by;
+                        });
+                    }
+                }
+                for at in 0..3 {
+                    compare(&format!("head weight {at}"), head[0].weights[[at, 0]], &|model, by| {
+                        model.head.parameters_mut().next().unwrap().weights[[at, 0]] += by;
+                    });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_concept_weight_the_concepts_do_not_move_the_model() {
+        let rows = toy(600, 3);
+        let flipped = Rows::new(rows.inputs().to_owned(), 1.0 - &rows.concepts(), rows.tasks().to_owned());
+        let trained = |lambda: f32, data: &Rows| {
+            let mut model = Bottleneck::new(BottleneckKind::Soft, lambda, 4);
+            model.train_epoch(data);
+            bits(&model.evaluate(&rows))
+        };
+        assert_eq!(trained(0.0, &rows), trained(0.0, &flipped));
+        assert_ne!(trained(1.0, &rows), trained(1.0, &flipped));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bits_on_any_number_of_threads() {
+        let rows = toy(1_100, 5);
+        for kind in KINDS {
+            let trained = |seed: u64| {
+                let mut model = Bottleneck::new(kind, 1.0, seed);
+                let losses: Vec<u32> = (0..2)
+                    .map(|_| model.train_epoch(&rows))
+                    .flat_map(|losses| [losses.task.to_bits(), losses.concept.to_bits()])
+                    .collect();
+                (losses, bits(&model.evaluate(&rows)), model.intervened(&rows, &rows))
+            };
+            let alone = trained(6);
+            std::thread::scope(|scope| {
+                let side_by_side: Vec<_> = (0..4).map(|_| scope.spawn(|| trained(6))).collect();
+                for thread in side_by_side {
+                    assert!(thread.join().unwrap() == alone);
+                }
+            });
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                assert!(pool.install(|| trained(6)) == alone);
+            }
+            assert!(trained(7) != alone);
+        }
+    }
+
+    #[test]
+    fn activations_are_what_the_head_receives() {
+        let rows = toy(50, 8);
+        for kind in KINDS {
+            let model = Bottleneck::new(kind, 1.0, 9);
+            let evaluation = model.evaluate(&rows);
+            assert_eq!(evaluation.concept_activations.dim(), (50, 3));
+            let head = model.head.parameters().next().unwrap();
+            let by_hand = evaluation.concept_activations.dot(&head.weights) + &head.bias;
+            let logits = evaluation.task_logits.view().insert_axis(Axis(1));
+            assert!(by_hand.iter().zip(&logits).all(|(a, b)| (a - b).abs() < 1e-5));
+            for (&activation, &logit) in evaluation.concept_activations.iter().zip(&evaluation.concept_logits) {
+                let expected = if kind == BottleneckKind::Soft { 1.0 / (1.0 + (-logit).exp()) } else { logit };
+                assert!((activation - expected).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn an_intervention_hands_the_head_true_values_or_percentiles_of_the_training_logits() {
+        let (training, rows) = (toy(300, 10), toy(40, 11));
+        for kind in KINDS {
+            let mut model = Bottleneck::new(kind, 1.0, 12);
+            // Weights that tell the concepts apart, so that a swapped or misplaced value changes a prediction.
+            let head = model.head.parameters_mut().next().unwrap();
+            head.weights = array![[4.0], [-2.0], [1.0]];
+            let logits = model.evaluate(&training).concept_logits;
+            let level = |i: usize, present: bool| match kind {
+                BottleneckKind::Soft => f32::from(u8::from(present)),
+                // Of 300 values, the 5th percentile lies 0.95 of the way from the 15th to the 16th.
+                BottleneckKind::Logit => {
+                    let mut sorted = logits.column(i).to_vec();
+                    sorted.sort_by(f32::total_cmp);
+                    let (a, b, t) = if present { (284, 285, 0.05) } else { (14, 15, 0.95) };
+                    sorted[a] + t * (sorted[b] - sorted[a])
+                }
+            };
+            // The bias puts the threshold where rows with c = (1, 1, 0) and (1, 1, 1) differ.
+            let head = model.head.parameters_mut().next().unwrap();
+            let score = |c: [bool; 3]| 4.0 * level(0, c[0]) - 2.0 * level(1, c[1]) + level(2, c[2]);
+            head.bias[0] = -(score([true, true, false]) + score([true, true, true])) / 2.0;
+            let bias = head.bias[0];
+            let expected: Vec<i32> = (rows.concepts().rows().into_iter())
+                .map(|c| i32::from(score([c[0] > 0.5, c[1] > 0.5, c[2] > 0.5]) + bias > 0.0))
+                .collect();
+            assert!(expected.contains(&0) && expected.contains(&1));
+            assert_eq!(model.intervened(&training, &rows), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn quantiles_interpolate_between_order_statistics() {
+        let values = vec![3.0, 1.0, 2.0, 5.0, 4.0];
+        assert_eq!(quantile(values.clone(), 0.5), 3.0);
+        assert_eq!((quantile(values.clone(), 0.0), quantile(values.clone(), 1.0)), (1.0, 5.0));
+        assert!((quantile(values, 0.05) - 1.2).abs() < 1e-6);
+        assert_eq!(quantile(vec![7.0], 0.95), 7.0);
+    }
+}

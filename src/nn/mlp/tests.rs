@@ -1,0 +1,140 @@
+use ndarray::{Array2, array};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::nn::adam::Adam;
+use crate::nn::loss::{binary_cross_entropy, softmax_cross_entropy};
+
+type Loss = fn(ArrayView2<f32>) -> (f32, Array2<f32>);
+
+fn against_binary_targets(logits: ArrayView2<f32>) -> (f32, Array2<f32>) {
+    let targets = Array2::from_shape_fn(logits.raw_dim(), |(row, column)| ((row + column) % 2) as f32);
+    binary_cross_entropy(logits, targets.view())
+}
+
+fn against_classes(logits: ArrayView2<f32>) -> (f32, Array2<f32>) {
+    let classes: Vec<usize> = (0..logits.nrows()).map(|row| row % logits.ncols()).collect();
+    softmax_cross_entropy(logits, &classes)
+}
+
+fn inputs(rows: usize, columns: usize, rng: &mut ChaCha8Rng) -> Array2<f32> {
+    Array2::from_shape_simple_fn((rows, columns), || rng.random_range(-2.0..2.0))
+}
+
+/// Half the distance of the central differences below. Small, so that hardly a unit crosses the kink of a ReLU.
+const STEP: f32 = 2e-3;
+/// Largest gap, relative for gradients above 1: the rounding of a loss of a few nats in single precision, over the
+/// distance, with room for the third derivative.
+const TOLERANCE: f32 = 3e-4;
+
+#[test]
+fn backward_agrees_with_central_differences_for_every_activation_and_loss() {
+    let losses: [(&str, Loss); 2] = [("binary", against_binary_targets), ("softmax", against_classes)];
+    let activations = [Activation::Identity, Activation::Relu, Activation::LeakyRelu, Activation::Sigmoid];
+    for hidden in activations {
+        for (name, loss) in losses {
+            let mut rng = ChaCha8Rng::seed_from_u64(3);
+            let x = inputs(6, 4, &mut rng);
+            let layers = [(5, hidden), (4, hidden), (3, Activation::Identity)];
+            let mut network = Mlp::new(4, &layers, &mut rng);
+            // Larger than initial weights are, so that no gradient drowns in rounding.
+            network.parameters_mut().for_each(|layer| layer.weights *= 2.5);
+            let trace = network.forward(x.view());
+            let (by_parameters, by_inputs) = network.backward(x.view(), &trace, loss(trace.outputs().view()).1);
+            for layer in &by_parameters {
+                let largest = layer.weights.iter().fold(0.0, |largest: f32, g| largest.max(g.abs()));
+                assert!(largest > 5.0 * TOLERANCE, "{hidden:?}, {name}: {largest} would pass as 0");
+            }
+
+            let compare = |part: String, analytic: f32, shifted: &dyn Fn(f32) -> f32| {
+                let numeric = (shifted(STEP) - shifted(-STEP)) / (2.0 * STEP);
+                let gap = (analytic - numeric).abs() / (1.0 + analytic.abs());
+                assert!(gap < TOLERANCE, "{hidden:?}, {name}, {part}: {analytic} and {numeric}");
+            };
+            for (at, &analytic) in by_inputs.indexed_iter() {
+                compare(format!("input {at:?}"), analytic, &|by| {
+                    let mut x = x.clone();
+                    x[at] += by;
+                    loss(network.outputs(x.view()).view()).0
+                });
+            }
+            for (layer, gradient) in by_parameters.iter().enumerate() {
+                for (at, &analytic) in gradient.weights.indexed_iter() {
+                    compare(format!("layer {layer} weight {at:?}"), analytic, &|by| {
+                        let mut network = network.clone();
+                        network.layers[layer].parameters.weights[at] += by;
+                        loss(network.outputs(x.view()).view()).0
+                    });
+                }
+                for (at, &analytic) in gradient.bias.indexed_iter() {
+                    compare(format!("layer {layer} bias {at}"), analytic, &|by| {
+                        let mut network = network.clone();
+                        network.layers[layer].parameters.bias[at] += by;
+                        loss(network.outputs(x.view()).view()).0
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_trace_ends_in_the_outputs() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let x = inputs(10, 3, &mut rng);
+    let network = Mlp::new(3, &[(8, Activation::Relu), (2, Activation::Sigmoid)], &mut rng);
+    assert_eq!(network.forward(x.view()).outputs(), &network.outputs(x.view()));
+}
+
+#[test]
+fn rows_do_not_see_each_other() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let x = inputs(9, 3, &mut rng);
+    let network = Mlp::new(3, &[(8, Activation::LeakyRelu), (2, Activation::Identity)], &mut rng);
+    let together = network.outputs(x.view());
+    for row in 0..9 {
+        let alone = network.outputs(x.slice(ndarray::s![row..=row, ..]));
+        assert!(alone.iter().zip(together.row(row)).all(|(a, b)| (a - b).abs() < 1e-6));
+    }
+}
+
+/// Trains on all rows at once and gives the last loss.
+fn fit(network: &mut Mlp, x: &Array2<f32>, targets: &Array2<f32>, learning_rate: f32, steps: usize) -> f32 {
+    let mut adam = Adam::new(network, learning_rate);
+    let mut last = f32::NAN;
+    for _ in 0..steps {
+        let trace = network.forward(x.view());
+        let (loss, gradient) = binary_cross_entropy(trace.outputs().view(), targets.view());
+        let (gradient, _) = network.backward(x.view(), &trace, gradient);
+        adam.step(network, &gradient);
+        last = loss;
+    }
+    last
+}
+
+#[test]
+fn a_hidden_layer_learns_exclusive_or_and_a_linear_map_cannot() {
+    let x = array![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]];
+    let targets = array![[0.0], [1.0], [1.0], [0.0]];
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut deep = Mlp::new(2, &[(8, Activation::LeakyRelu), (1, Activation::Identity)], &mut rng);
+    let loss = fit(&mut deep, &x, &targets, 0.02, 500);
+    assert!(loss < 0.01, "{loss}");
+    let mut linear = Mlp::new(2, &[(1, Activation::Identity)], &mut rng);
+    let loss = fit(&mut linear, &x, &targets, 0.02, 500);
+    assert!(loss > 0.99 * std::f32::consts::LN_2, "the best linear answer is to stay undecided, {loss}");
+}
+
+#[test]
+fn a_linear_layer_learns_a_linear_task() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let x = inputs(400, 3, &mut rng);
+    let side = |row: ndarray::ArrayView1<f32>| row[0] - 2.0 * row[1] + 0.5 * row[2] > 0.3;
+    let targets = Array2::from_shape_fn((400, 1), |(row, _)| f32::from(u8::from(side(x.row(row)))));
+    let mut linear = Mlp::new(3, &[(1, Activation::Identity)], &mut rng);
+    fit(&mut linear, &x, &targets, 0.05, 400);
+    let logits = linear.outputs(x.view());
+    let correct = logits.iter().zip(&targets).filter(|&(&z, &target)| (z > 0.0) == (target > 0.5)).count();
+    assert!(correct >= 392, "{correct} of 400");
+}

@@ -1,0 +1,18 @@
+//! The project's own small multilayer perceptron, and the concept bottleneck models and the toy task that the
+//! demonstration trains.
+//!
+//! Single precision on ndarray's matrix products, seeded by ChaCha: the same seed gives the same bits on any number of
+//! threads, since nothing here is parallel. Whoever trains many networks runs them side by side.
+
+pub mod dense;
+pub mod loss;
+
+pub mod mlp;
+
+pub mod adam;
+
+pub mod rows;
+
+pub mod tabular_toy;
+
+pub mod bottleneck;
