@@ -271,7 +271,9 @@ impl Tensor {
             DataType::UInt64 => elements(bytes, |b| u64::from_le_bytes(b) as f64, visit),
             _ => {
                 let mut visit = visit;
-                self.for_each_integer(row, |value| visit(value as f64));
+                // Dynamic: the two functions call each other, and closures would nest in types without end.
+                let visit: &mut dyn FnMut(i64) = &mut |value| visit(value as f64);
+                self.for_each_integer(row, visit);
             }
         }
     }
@@ -292,7 +294,8 @@ impl Tensor {
             DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
             _ => {
                 let mut visit = visit;
-                self.for_each_float(row, |value| visit(value as i64));
+                let visit: &mut dyn FnMut(f64) = &mut |value| visit(value as i64);
+                self.for_each_float(row, visit);
             }
         }
     }
