@@ -15,10 +15,14 @@
 //! dimensions make all distances alike. It may be negative by chance. Larger k lowers the variance and raises the bias
 //! towards 0.
 //!
+//! The published estimator of vectors wider than 15 coordinates repeats what the authors' code computes there, which is
+//! not the formula: see [`dot_products`].
+//!
 //! Ties: see [`expected_digamma`], which makes the tie-aware estimate an exact expectation over random orders of equal
 //! distances, without draws.
 
 use super::digamma::Digamma;
+use super::neighbours::dot_products::{self, WIDEST_WITHOUT};
 use super::neighbours::rows::{Block, Nearest};
 use super::neighbours::sorted::{self, Sorted};
 use super::variable::{Continuous, Discrete};
@@ -47,7 +51,11 @@ pub fn with_each(x: Continuous, labels: &[&Discrete], settings: &Settings) -> Ve
             }
             (Continuous::Vector(x), Kind::TieAware) => borders_of_vector(x.block(), &classes),
             (Continuous::Vector(x), Kind::Published) => {
-                borders_of_vector(&x.with_noise(seed, 0, repeat, None), &classes)
+                let noisy = x.with_noise(seed, 0, repeat, None);
+                match noisy.width() {
+                    ..=WIDEST_WITHOUT => borders_of_vector(&noisy, &classes),
+                    _ => borders_by_dot_products(&noisy, &classes),
+                }
             }
         };
         for ((classes, estimates), borders) in labels.iter_mut().flatten().zip(&borders) {
@@ -204,11 +212,9 @@ fn borders_of_vector(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
     let mut borders = vec![vec![Border::default(); n]; labels.len()];
     let mut distances = vec![0.0; n];
     let mut nearest = Nearest::default();
-    // Classes of equal size would need k neighbours of each; twice that serves most rows at the first try.
-    let ahead = labels.iter().flat_map(|classes| classes.neighbours.iter()).sum::<usize>() * 2 + 16;
     for row in 0..n {
         x.squared_euclidean(row, &mut distances);
-        nearest.reset(row, &distances, ahead);
+        nearest.reset(row, &distances, expected_to_need(labels));
         for (classes, borders) in labels.iter().zip(&mut borders) {
             if let Some(k) = classes.neighbours_of(row) {
                 borders[row] = border_in_list(&mut nearest, classes, row, k);
@@ -216,6 +222,37 @@ fn borders_of_vector(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
         }
     }
     borders
+}
+
+/// As the authors' code counts for wide vectors: r_i and m_i from distances that round differently. The border itself
+/// plays no part in the published estimator and stays empty.
+fn borders_by_dot_products(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
+    let n = x.rows();
+    let norms = dot_products::squared_norms(x);
+    let mut borders = vec![vec![Border::default(); n]; labels.len()];
+    let (mut distances, mut by_dot_products) = (vec![0.0; n], vec![0.0; n]);
+    let mut nearest = Nearest::default();
+    for row in 0..n {
+        x.squared_euclidean(row, &mut distances);
+        dot_products::squared_distances(x, &norms, row, &mut by_dot_products);
+        nearest.reset(row, &by_dot_products, expected_to_need(labels));
+        for (classes, borders) in labels.iter().zip(&mut borders) {
+            let Some(k) = classes.neighbours_of(row) else { continue };
+            let same =
+                (0..).map_while(|at| nearest.get(at)).filter(|pair| classes.of(pair.1 as usize) == classes.of(row));
+            let radius = same.take(k).last().map_or(0.0, |pair| dot_products::squared_radius(pair.0));
+            let inside = |&(other, &distance): &(usize, &f64)| {
+                distance <= radius && other != row && classes.neighbours_of(other).is_some()
+            };
+            borders[row].closer = distances.iter().enumerate().filter(inside).count();
+        }
+    }
+    borders
+}
+
+/// Neighbours to sort at once. Classes of equal size would need k of each; twice that serves most rows at the first try.
+fn expected_to_need(labels: &[&Classes]) -> usize {
+    16 + 2 * labels.iter().map(|classes| classes.neighbours.iter().sum()).max().unwrap_or(0)
 }
 
 /// Goes through the neighbours of `row`, one distance after the other, up to its k-th of the same class.

@@ -1,6 +1,8 @@
 //! Neighbour searches. All of them give exact distances in f64 and compare a distance with a radius in the arithmetic
-//! the radius was computed in, so that the k-th neighbour, which lies on the border, is never miscounted.
+//! the radius was computed in, so that the k-th neighbour, which lies on the border, is never miscounted. The exception
+//! is [`dot_products`], which repeats a rounding error that published figures carry.
 
+pub mod dot_products;
 pub mod rows;
 pub mod sorted;
 
