@@ -18,6 +18,8 @@ pub mod batch;
 pub mod run;
 pub mod tensor;
 
+pub mod estimate;
+
 pub mod sample;
 pub mod schedule;
 

@@ -1,0 +1,179 @@
+//! Mutual information of two continuous variables from nearest neighbours, estimator 1 of Kraskov, Stögbauer and
+//! Grassberger 2004, DOI 10.1103/PhysRevE.69.066138, equation 8:
+//!
+//! ```text
+//! I(X;Y) = ψ(N) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩
+//! ```
+//!
+//! Nats. Distance is the maximum of the distances in x and in y, and within a vector the maximum over its coordinates;
+//! r_i is the distance to the k-th other point, n_x the number of other points with |x_j − x_i| < r_i, strictly.
+//! N is the number of rows, in any dimension.
+//!
+//! Where it fails: strong dependence needs many rows (Gao, Ver Steeg and Galstyan 2015, arXiv 1411.2003): the value
+//! cannot exceed about ψ(N). Larger k lowers the variance and raises the bias towards 0. It may be negative by chance.
+//! A variable with itself has no finite I; its estimate measures N: for k neighbours, ψ(N) − ψ(k) − 1/k.
+//!
+//! Ties: points on the border of the ball leave n_x and n_y open. The tie-aware estimate keeps every row whose border
+//! holds the one point that defines it, in one variable only, as it is; the other rows' terms are averaged over draws
+//! in which equal values were put in random order.
+
+use std::borrow::Cow;
+
+use super::digamma::Digamma;
+use super::neighbours::rows::{self, Block};
+use super::neighbours::sorted::{self, Sorted};
+use super::neighbours::{Counts, Place};
+use super::sum::Sum;
+use super::variable::Continuous;
+use super::{Estimate, Settings, variance_of_mean};
+
+/// The neighbour counts of one row in x and in y.
+type RowCounts = (Counts, Counts);
+
+/// Noise makes equal distances a rarity, and those left are counted as they stand, as the authors' code does.
+pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
+    let (x, y) = in_order(x, y);
+    let (n, k, seed) = (x.rows(), settings.neighbours, settings.seed);
+    let digamma = Digamma::up_to(n);
+    let repeats = (0..settings.repeats.max(1)).map(|repeat| {
+        let counts = match (x, y) {
+            (Continuous::Scalar(a), Continuous::Scalar(b)) => {
+                let xs = a.with_noise(seed, 0, repeat, Some(b.key()));
+                let ys = b.with_noise(seed, 1, repeat, Some(a.key()));
+                count_scalars((&xs, &Sorted::new(&xs)), (&ys, &Sorted::new(&ys)), k)
+            }
+            _ => count_blocks(&noisy(x, y, seed, 0, repeat), &noisy(y, x, seed, 1, repeat), k),
+        };
+        let terms = counts.iter().map(|row| Some(term(&digamma, row))).collect();
+        Estimate::from_terms(digamma.at(n) + digamma.at(k), terms)
+    });
+    Estimate::over_repeats(&repeats.collect::<Vec<_>>())
+}
+
+fn plain(variable: Continuous) -> Cow<Block<f64>> {
+    match variable {
+        Continuous::Scalar(v) => Cow::Owned(Block::new(v.values().to_vec(), v.values().len())),
+        Continuous::Vector(v) => Cow::Borrowed(v.block()),
+    }
+}
+
+fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: usize) -> Block<f64> {
+    match this {
+        Continuous::Scalar(v) => Block::new(v.with_noise(seed, side, repeat, Some(other.key())), v.values().len()),
+        Continuous::Vector(v) => v.with_noise(seed, side, repeat, Some(other.key())),
+    }
+}
+
+/// Without ties the estimator itself; otherwise the mean over `settings.draws` random orders of what is tied.
+pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
+    let (x, y) = in_order(x, y);
+    let (n, k) = (x.rows(), settings.neighbours);
+    let digamma = Digamma::up_to(n);
+    let undisturbed = match (x, y) {
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => {
+            count_scalars((a.values(), a.sorted()), (b.values(), b.sorted()), k)
+        }
+        _ => count_blocks(&plain(x), &plain(y), k),
+    };
+    let mut terms: Vec<Option<f64>> = undisturbed.iter().map(|row| Some(term(&digamma, row))).collect();
+    let normaliser = digamma.at(n) + digamma.at(k);
+    let open: Vec<usize> = (0..n).filter(|&row| is_open(&undisturbed[row])).collect();
+    if open.is_empty() {
+        return Estimate::from_terms(normaliser, terms);
+    }
+    let draws = settings.draws.max(1);
+    let mut sums = vec![0.0; open.len()];
+    let mut values = Vec::with_capacity(draws);
+    for counts in draw(x, y, settings.seed, draws, k) {
+        let mut total = Sum::default();
+        for (sum, &row) in sums.iter_mut().zip(&open) {
+            let term = term(&digamma, &counts[row]);
+            *sum += term;
+            total.add(term);
+        }
+        values.push(total.total() / n as f64);
+    }
+    for (sum, &row) in sums.iter().zip(&open) {
+        terms[row] = Some(sum / draws as f64);
+    }
+    Estimate { draw_variance: variance_of_mean(&values), ..Estimate::from_terms(normaliser, terms) }
+}
+
+/// The neighbour counts in each draw.
+fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<Vec<RowCounts>> {
+    match (x, y) {
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => {
+            let (xs, ys) = (a.draws(0, seed, draws), b.draws(1, seed, draws));
+            xs.iter().zip(ys.iter()).map(|(x, y)| count_scalars((&x.0, &x.1), (&y.0, &y.1), k)).collect()
+        }
+        _ => (0..draws)
+            .map(|draw| {
+                let block = |variable: Continuous, side| match variable {
+                    Continuous::Scalar(v) => Block::new(v.draws(side, seed, draws)[draw].0.clone(), v.values().len()),
+                    Continuous::Vector(v) => v.draws(side, seed, draws)[draw].clone(),
+                };
+                count_blocks(&block(x, 0), &block(y, 1), k)
+            })
+            .collect(),
+    }
+}
+
+/// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is
+/// tied, k − 1 points are inside on the side that defines r_i and k on the other, whatever the values are.
+pub fn self_information_without_ties(rows: usize, neighbours: usize) -> Estimate {
+    let digamma = Digamma::up_to(rows);
+    let value = digamma.at(rows) - digamma.at(neighbours) - 1.0 / neighbours as f64;
+    Estimate { value, unclipped: value, influence: vec![0.0; rows], draw_variance: 0.0 }
+}
+
+fn term(digamma: &Digamma, (x, y): &RowCounts) -> f64 {
+    -(digamma.at(x.closer + 1) + digamma.at(y.closer + 1))
+}
+
+/// Whether equal distances leave the row's counts open: more lies on the border than the one point that defines it, or
+/// that point lies there in both variables.
+fn is_open((x, y): &RowCounts) -> bool {
+    x.border + y.border > 1
+}
+
+/// The pair in an order of its own, so that I(X;Y) and I(Y;X) draw the same noise: by key, then by values.
+fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Continuous<'a>) {
+    let by_value = || {
+        let values = x.coordinates().flatten().zip(y.coordinates().flatten());
+        values.map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne())
+    };
+    let order = x.key().cmp(&y.key()).then_with(|| by_value().unwrap_or(std::cmp::Ordering::Equal));
+    if order.is_gt() { (y, x) } else { (x, y) }
+}
+
+/// Two columns in row order, each with its sorted form.
+fn count_scalars<P: Place>(x: (&[P], &Sorted<P>), y: (&[P], &Sorted<P>), k: usize) -> Vec<RowCounts> {
+    let xs = x.1.places();
+    let ys: Vec<P> = x.1.rows().iter().map(|&row| y.0[row as usize]).collect();
+    let mut counts = vec![RowCounts::default(); xs.len()];
+    let mut nearest = Vec::with_capacity(k + 1);
+    for (at, &row) in x.1.rows().iter().enumerate() {
+        let radius = sorted::kth_joint_distance(xs, &ys, at, k, &mut nearest);
+        let in_y = sorted::counts(y.1.places(), y.1.rank(row as usize), radius);
+        counts[row as usize] = (sorted::counts(xs, at, radius), in_y);
+    }
+    counts
+}
+
+fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<RowCounts> {
+    let n = x.rows();
+    let mut scratch = Vec::with_capacity(n);
+    let (mut dx, mut dy, mut joint) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+    let mut of_row = |row: usize| {
+        dx.fill(0.0);
+        dy.fill(0.0);
+        x.join_chebyshev(row, &mut dx);
+        y.join_chebyshev(row, &mut dy);
+        for ((joint, &x), &y) in joint.iter_mut().zip(&dx).zip(&dy) {
+            *joint = if x > y { x } else { y };
+        }
+        let radius = rows::kth_distance(&joint, row, k, &mut scratch);
+        (rows::counts(&dx, radius), rows::counts(&dy, radius))
+    };
+    (0..n).map(&mut of_row).collect()
+}

@@ -1,0 +1,390 @@
+//! The columns that estimators work on. A variable is built once for a sample and keeps what several estimates share:
+//! class counts, sorted order, tie facts, the order that tied values take in each draw.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::neighbours::Moved;
+use super::neighbours::rows::Block;
+use super::neighbours::sorted::Sorted;
+use super::noise::{Purpose, Source};
+
+/// What a continuous column is, so that its noise differs from every other column's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Any number that names the tensor.
+    pub tensor: u64,
+    /// The column's first coordinate in the tensor; a vector of width w uses w numbers from there on.
+    pub coordinate: u64,
+}
+
+/// A column of a sample, as the estimators see it.
+#[derive(Clone, Debug)]
+pub enum Variable {
+    Discrete(Discrete),
+    Scalar(Scalar),
+    Vector(Vector),
+}
+
+impl Variable {
+    /// Classes, one per row; any numbers, they need not be consecutive.
+    pub fn discrete(codes: &[i32]) -> Self {
+        Self::Discrete(Discrete::new(codes))
+    }
+
+    /// One value per row. `ids` are the rows' identities, as long as `values`. Panics if it is not.
+    pub fn scalar(values: Vec<f64>, ids: &Arc<[u64]>, key: Key) -> Self {
+        Self::Scalar(Scalar::new(values, ids, key))
+    }
+
+    /// A vector of `width` values per row, row-major. A vector of width 1 becomes a scalar. Panics if `values` is not
+    /// `width` values for each of `ids`, or `width` is 0.
+    pub fn vector(values: &[f64], width: usize, ids: &Arc<[u64]>, key: Key) -> Self {
+        match width {
+            1 => Self::scalar(values.to_vec(), ids, key),
+            _ => Self::Vector(Vector::new(values, width, ids, key)),
+        }
+    }
+
+    /// N.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Discrete(v) => v.classes.len(),
+            Self::Scalar(v) => v.values.len(),
+            Self::Vector(v) => v.block.rows(),
+        }
+    }
+
+    /// Share of rows whose value (for vectors: the whole vector) equals that of another row, 0 to 1. For a discrete
+    /// variable, where equal values are the rule, the same share.
+    pub fn tie_fraction(&self) -> f64 {
+        let tied = match self {
+            Self::Discrete(v) => v.sizes.iter().filter(|&&size| size > 1).map(|&size| size as usize).sum(),
+            Self::Scalar(v) => v.tied(),
+            Self::Vector(v) => v.tied(),
+        };
+        tied as f64 / self.rows().max(1) as f64
+    }
+}
+
+/// Classes numbered from 0 in ascending order of their codes.
+#[derive(Clone, Debug)]
+pub struct Discrete {
+    classes: Vec<u32>,
+    sizes: Vec<u32>,
+}
+
+impl Discrete {
+    fn new(codes: &[i32]) -> Self {
+        let mut distinct = codes.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut sizes = vec![0; distinct.len()];
+        let classes = codes
+            .iter()
+            .map(|code| {
+                // Every code is among the distinct ones, so the point where smaller ones end is its own.
+                let class = distinct.partition_point(|other| other < code);
+                sizes[class] += 1;
+                class as u32
+            })
+            .collect();
+        Self { classes, sizes }
+    }
+
+    /// The class of each row.
+    pub fn classes(&self) -> &[u32] {
+        &self.classes
+    }
+
+    /// The rows of each class; none is empty.
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+}
+
+/// A continuous variable of either shape.
+#[derive(Clone, Copy)]
+pub enum Continuous<'a> {
+    Scalar(&'a Scalar),
+    Vector(&'a Vector),
+}
+
+impl<'a> Continuous<'a> {
+    pub fn rows(self) -> usize {
+        match self {
+            Self::Scalar(scalar) => scalar.values.len(),
+            Self::Vector(vector) => vector.block.rows(),
+        }
+    }
+
+    pub fn key(self) -> Key {
+        match self {
+            Self::Scalar(scalar) => scalar.key,
+            Self::Vector(vector) => vector.key,
+        }
+    }
+
+    /// The columns, one for a scalar.
+    pub fn coordinates(self) -> impl Iterator<Item = &'a [f64]> {
+        let width = match self {
+            Self::Scalar(_) => 1,
+            Self::Vector(vector) => vector.block.width(),
+        };
+        (0..width).map(move |at| match self {
+            Self::Scalar(scalar) => scalar.values.as_slice(),
+            Self::Vector(vector) => vector.block.coordinate(at),
+        })
+    }
+
+    /// Rows whose value equals that of another row.
+    pub fn tied(self) -> usize {
+        match self {
+            Self::Scalar(scalar) => scalar.tied(),
+            Self::Vector(vector) => vector.tied(),
+        }
+    }
+}
+
+/// The two versions of a column's draws, for the two places in a pair, with the seed and number they were made for.
+type Draws<T> = [OnceLock<(u64, usize, Arc<Vec<T>>)>; 2];
+
+/// Draws from the cache, or new ones when the cache was filled for other settings.
+fn cached<T>(cache: &Draws<T>, side: usize, seed: u64, draws: usize, make: impl Fn(usize) -> T) -> Arc<Vec<T>> {
+    let all = || Arc::new((0..draws).map(&make).collect());
+    let (cached_seed, cached_draws, kept) = cache[side].get_or_init(|| (seed, draws, all()));
+    if (*cached_seed, *cached_draws) == (seed, draws) { Arc::clone(kept) } else { all() }
+}
+
+/// A column of one number per row.
+#[derive(Clone, Debug)]
+pub struct Scalar {
+    values: Vec<f64>,
+    ids: Arc<[u64]>,
+    key: Key,
+    sorted: OnceLock<Sorted<f64>>,
+    draws: Draws<(Vec<Moved>, Sorted<Moved>)>,
+}
+
+impl Scalar {
+    fn new(values: Vec<f64>, ids: &Arc<[u64]>, key: Key) -> Self {
+        assert_eq!(values.len(), ids.len(), "a column has one value for each row id");
+        Self {
+            values: values.into_iter().map(without_sign_of_zero).collect(),
+            ids: Arc::clone(ids),
+            key,
+            sorted: OnceLock::new(),
+            draws: Default::default(),
+        }
+    }
+
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    pub fn sorted(&self) -> &Sorted<f64> {
+        self.sorted.get_or_init(|| Sorted::new(&self.values))
+    }
+
+    /// Rows whose value equals that of another row.
+    pub fn tied(&self) -> usize {
+        count_tied(self.sorted().places(), |a, b| a == b)
+    }
+
+    /// The column with its ties broken, once per draw: in row order and sorted.
+    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<(Vec<Moved>, Sorted<Moved>)>> {
+        cached(&self.draws, side, seed, draws, |draw| {
+            let source = Source::new(seed, Purpose::Ties, self.key, side, draw, None);
+            let column = break_ties(&self.values, self.sorted(), &self.ids, source);
+            let sorted = Sorted::new(&column);
+            (column, sorted)
+        })
+    }
+
+    /// The column with the published estimator's noise: Gaussian, of scale 10⁻¹⁰·|mean|.
+    pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Vec<f64> {
+        let source = Source::new(seed, Purpose::Published, self.key, side, repeat, other);
+        add_noise(&self.values, &self.ids, NOISE * mean(self.sorted().places()).abs(), source)
+    }
+}
+
+/// A column of one vector per row.
+#[derive(Clone, Debug)]
+pub struct Vector {
+    block: Block<f64>,
+    ids: Arc<[u64]>,
+    key: Key,
+    tied: OnceLock<usize>,
+    draws: Draws<Block<Moved>>,
+}
+
+impl Vector {
+    fn new(values: &[f64], width: usize, ids: &Arc<[u64]>, key: Key) -> Self {
+        assert!(width > 0, "a vector has at least one coordinate");
+        assert_eq!(values.len(), ids.len() * width, "a column has one vector for each row id");
+        let columns = (0..width)
+            .flat_map(|at| values.iter().skip(at).step_by(width).map(|&value| without_sign_of_zero(value)))
+            .collect();
+        Self {
+            block: Block::new(columns, ids.len()),
+            ids: Arc::clone(ids),
+            key,
+            tied: OnceLock::new(),
+            draws: Default::default(),
+        }
+    }
+
+    pub fn block(&self) -> &Block<f64> {
+        &self.block
+    }
+
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Rows whose vector equals that of another row.
+    pub fn tied(&self) -> usize {
+        *self.tied.get_or_init(|| {
+            let compare = |&a: &u32, &b: &u32| {
+                (0..self.block.width())
+                    .map(|at| self.block.coordinate(at))
+                    .map(|values| values[a as usize].total_cmp(&values[b as usize]))
+                    .find(|order| order.is_ne())
+                    .unwrap_or(Ordering::Equal)
+            };
+            let mut rows: Vec<u32> = (0..self.block.rows() as u32).collect();
+            rows.sort_unstable_by(compare);
+            count_tied(&rows, |a, b| compare(a, b).is_eq())
+        })
+    }
+
+    /// The block with its ties broken, once per draw.
+    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<Block<Moved>>> {
+        cached(&self.draws, side, seed, draws, |draw| {
+            let columns = (0..self.block.width()).flat_map(|at| {
+                let source = Source::new(seed, Purpose::Ties, self.coordinate_key(at), side, draw, None);
+                let values = self.block.coordinate(at);
+                break_ties(values, &Sorted::new(values), &self.ids, source)
+            });
+            Block::new(columns.collect(), self.block.rows())
+        })
+    }
+
+    /// The block with the published estimator's noise: Gaussian, of scale 10⁻¹⁰ times the block's |mean|.
+    pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Block<f64> {
+        let coordinates = || (0..self.block.width()).map(|at| self.block.coordinate(at));
+        let scale = NOISE
+            * (coordinates().map(|values| mean(Sorted::new(values).places())).sum::<f64>() / self.block.width() as f64)
+                .abs();
+        let columns = coordinates().enumerate().flat_map(|(at, values)| {
+            let source = Source::new(seed, Purpose::Published, self.coordinate_key(at), side, repeat, other);
+            add_noise(values, &self.ids, scale, source)
+        });
+        Block::new(columns.collect(), self.block.rows())
+    }
+
+    fn coordinate_key(&self, at: usize) -> Key {
+        Key { coordinate: self.key.coordinate.wrapping_add(at as u64), ..self.key }
+    }
+}
+
+/// Scale of the published estimator's noise, relative to the mean.
+const NOISE: f64 = 1e-10;
+/// How far a draw moves a value, relative to its gap to the nearest distinct value.
+const MOVE: f64 = 1e-3;
+
+/// −0 and +0 are the same value; adding +0 makes them the same bits.
+fn without_sign_of_zero(value: f64) -> f64 {
+    value + 0.0
+}
+
+/// In ascending order, so that the order of the rows has no influence on the last bit.
+fn mean(sorted: &[f64]) -> f64 {
+    sorted.iter().sum::<f64>() / sorted.len() as f64
+}
+
+fn add_noise(values: &[f64], ids: &[u64], scale: f64, source: Source) -> Vec<f64> {
+    values.iter().zip(ids).map(|(value, &id)| value + scale * source.gaussian(id)).collect()
+}
+
+fn break_ties(values: &[f64], sorted: &Sorted<f64>, ids: &[u64], source: Source) -> Vec<Moved> {
+    let mut moved: Vec<Moved> = values.iter().map(|&value| Moved { value, offset: 0.0 }).collect();
+    let places = sorted.places();
+    let mut start = 0;
+    let mut gap_before = f64::INFINITY;
+    for run in places.chunk_by(|a, b| a == b) {
+        let end = start + run.len();
+        let gap_after = places.get(end).map_or(f64::INFINITY, |next| next - run[0]);
+        let gap = gap_before.min(gap_after);
+        if gap.is_finite() {
+            for &row in &sorted.rows()[start..end] {
+                moved[row as usize].offset = MOVE * gap * source.uniform(ids[row as usize]);
+            }
+        }
+        (start, gap_before) = (end, gap_after);
+    }
+    moved
+}
+
+/// Members of runs longer than 1 among neighbours in a sorted list.
+fn count_tied<T>(sorted: &[T], equal: impl Fn(&T, &T) -> bool) -> usize {
+    sorted.chunk_by(equal).map(<[T]>::len).filter(|&length| length > 1).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key { tensor: 0, coordinate: 0 };
+
+    fn ids(n: u64) -> Arc<[u64]> {
+        (0..n).collect()
+    }
+
+    #[test]
+    fn tie_fraction_is_the_share_of_values_that_are_not_alone() {
+        assert_eq!(Variable::scalar(vec![0.0, -0.0, 1.0, 2.0], &ids(4), KEY).tie_fraction(), 0.5);
+        assert_eq!(Variable::scalar(vec![3.0, 1.0, 2.0], &ids(3), KEY).tie_fraction(), 0.0);
+        assert_eq!(Variable::vector(&[0.0, 1.0, 0.0, 1.0, 0.0, 2.0], 2, &ids(3), KEY).tie_fraction(), 2.0 / 3.0);
+        assert_eq!(Variable::discrete(&[5, 5, 7]).tie_fraction(), 2.0 / 3.0);
+        assert_eq!(Variable::scalar(Vec::new(), &ids(0), KEY).tie_fraction(), 0.0);
+    }
+
+    #[test]
+    fn a_draw_breaks_ties_and_keeps_the_order_of_distinct_values() {
+        let values: Vec<f64> = (0..200).map(|i| f64::from(1.0 - (i % 40) as f32 * f32::EPSILON)).collect();
+        let variable = Scalar::new(values.clone(), &ids(200), KEY);
+        let draws = variable.draws(0, 1, 3);
+        for (column, sorted) in draws.iter() {
+            assert!(sorted.places().windows(2).all(|pair| pair[0].value <= pair[1].value && pair[0] != pair[1]));
+            for (moved, value) in column.iter().zip(&values) {
+                assert_eq!(moved.value, *value);
+                assert!(moved.offset.abs() <= 1e-3 * f64::from(f32::EPSILON));
+            }
+        }
+        assert_ne!(draws[0].0, draws[1].0);
+        assert_ne!(draws[0].0, variable.draws(1, 1, 3)[0].0);
+        // Other settings do not meet the cache of the first.
+        assert_ne!(draws[0].0, variable.draws(0, 2, 3)[0].0);
+        assert_eq!(variable.draws(0, 1, 7).len(), 7);
+    }
+
+    #[test]
+    fn noise_has_the_scale_of_the_mean_of_column_or_block() {
+        let spread = |values: &[f64], clean: &[f64]| {
+            (values.iter().zip(clean).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+        };
+        let values = vec![-4.0; 2000];
+        let scalar = Scalar::new(values.clone(), &ids(2000), KEY);
+        let noise = spread(&scalar.with_noise(0, 0, 0, None), &values);
+        assert!((noise / 4e-10 - 1.0).abs() < 0.1, "{noise}");
+        let rows: Vec<f64> = (0..2000).flat_map(|_| [0.0, 6.0]).collect();
+        let vector = Vector::new(&rows, 2, &ids(2000), KEY);
+        let noise = spread(vector.with_noise(0, 0, 0, None).coordinate(0), &[0.0; 2000]);
+        assert!((noise / 3e-10 - 1.0).abs() < 0.1, "{noise}");
+    }
+}
