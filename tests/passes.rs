@@ -377,6 +377,9 @@ fn thinning_by_the_job_changes_nothing() {
     let thinned = close(&rows, 92);
     assert_eq!(content(thinned.sample.as_ref().unwrap()), kept);
     assert_eq!((whole.rows_seen, thinned.rows_seen), (100, 100));
+    // Nonsense changes the count and nothing else.
+    let nonsense = close(&rows, u64::MAX);
+    assert_eq!(content(nonsense.sample.as_ref().unwrap()), kept);
 }
 
 #[test]
