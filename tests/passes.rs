@@ -460,9 +460,17 @@ fn memory_stays_bounded_whatever_comes() {
     }
     // Two open passes of 64 rows, and what is remembered of closed ones.
     assert!(most < 2 * 64 * 400 + 64 * 1024, "{most} bytes");
-    // Once a pass holds N rows, most of a batch is not even copied.
-    let (open, newest) = (split.bytes(), split.stage(399 / 3, Source { client: 0, sequence: 0 }));
-    assert_eq!(newest.bytes(), 0);
-    let staged = Logged::without_ids(0, 1000, 399 / 3, 300).stage(&split, 100);
-    assert!(staged.bytes() < open / 2, "{} of {open}", staged.bytes());
+}
+
+#[test]
+fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
+    let batch = |sequence| Logged::without_ids(0, sequence, 1, 300);
+    for window in [WindowKind::Pass, WindowKind::Recent] {
+        let mut split = Split::new(options(window, 256), &run(1));
+        let alone = batch(100).stage(&split, 100).bytes();
+        (1..50).for_each(|sequence| drop(batch(sequence).commit(&mut split, 0).unwrap()));
+        assert_eq!(split.stage(1, Source { client: 0, sequence: 0 }).bytes(), 0, "staging costs nothing");
+        let bytes = batch(100).stage(&split, 100).bytes();
+        assert!(bytes < alone / 4, "{window:?}: {bytes} bytes, {alone} into an empty sample");
+    }
 }
