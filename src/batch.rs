@@ -105,9 +105,8 @@ impl Batch {
                 ));
             }
             check_shape(&tensor, run)?;
-            check_type(&tensor, run)?;
+            check_type(&tensor)?;
             check_finite(&tensor, policy, &mut dropped)?;
-            check_range(&tensor, run, &dropped)?;
             if named.insert(name, tensor).is_some() {
                 return Err(Fault::new(format!("tensors.{name}"), "came twice"));
             }
@@ -116,8 +115,13 @@ impl Batch {
             return Err(Fault::new("tensors", "only sample_ids came, expected something to score"));
         }
         let batch = Self { rows, tensors: named, dropped };
+        // After all tensors have shown their non-finite rows, so that what is refused does not hang on their order.
+        for tensor in batch.tensors.values() {
+            check_integral(tensor, run, &batch.dropped)?;
+            check_range(tensor, run, &batch.dropped)?;
+        }
         batch.check_embeddings_agree()?;
-        batch.check_labels_within_logits()?;
+        batch.check_labels_within_logits(run)?;
         Ok(batch)
     }
 
@@ -171,11 +175,12 @@ impl Batch {
         }
     }
 
-    fn check_labels_within_logits(&self) -> Result<(), Fault> {
+    fn check_labels_within_logits(&self, run: &Run) -> Result<(), Fault> {
         let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
         let classes = logits.width();
-        for name in [TensorName::TaskLabels, TensorName::TaskPredictions] {
-            let Some(labels) = self.tensor(name) else { continue };
+        use TensorName::{IntervenedTaskPredictions, TaskLabels, TaskPredictions};
+        for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions] {
+            let Some(labels) = self.tensor(name).filter(|_| !is_continuous(name, run)) else { continue };
             // One column is the logit of class 1.
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
@@ -228,7 +233,7 @@ fn is_continuous(name: TensorName, run: &Run) -> bool {
     }
 }
 
-fn check_type(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
+fn check_type(tensor: &Tensor) -> Result<(), Fault> {
     let (name, dtype) = (tensor.name(), tensor.dtype());
     let (allowed, expected) = match name.content() {
         Content::Floats if name == TensorName::ConceptActivations => {
@@ -236,7 +241,7 @@ fn check_type(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
         }
         Content::Floats | Content::FloatsOrNan => (dtype.is_float(), "a float type"),
         Content::Labels => (dtype != DataType::String, "an integer, bool or float type"),
-        Content::Classes => (dtype != DataType::String, "an integer type"),
+        Content::Classes => (dtype != DataType::String, "an integer, bool or float type"),
         Content::Flags => (!dtype.is_float() && dtype != DataType::String, "bool"),
         Content::Ids => (dtype.is_integer(), "an integer type"),
         Content::Texts => (dtype == DataType::String, "string"),
@@ -244,40 +249,58 @@ fn check_type(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
     if !allowed {
         return Err(Fault::new(format!("tensors.{name}.dtype"), format!("{} came, expected {expected}", dtype.name())));
     }
-    let integral = matches!(name.content(), Content::Labels | Content::Classes) && !is_continuous(name, run);
-    if integral && dtype.is_float() {
-        for row in 0..tensor.rows() {
-            let mut fraction = None;
-            tensor.for_each_float(row, |value| {
-                if value.is_finite() && value.fract() != 0.0 {
-                    fraction = Some(value);
-                }
-            });
-            if let Some(value) = fraction {
-                return Err(Fault::new(
-                    format!("tensors.{name}"),
-                    format!(
-                        "row {row} has {value}, expected class numbers; for measured quantities declare the run's label kind continuous"
-                    ),
-                ));
+    Ok(())
+}
+
+/// Class numbers may come as floats, which must be whole.
+fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
+    let name = tensor.name();
+    let classes = matches!(name.content(), Content::Labels | Content::Classes) && !is_continuous(name, run);
+    if !classes || !tensor.dtype().is_float() {
+        return Ok(());
+    }
+    for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
+        let mut fraction = None;
+        tensor.for_each_float(row, |value| {
+            if value.fract() != 0.0 {
+                fraction = Some(value);
             }
+        });
+        if let Some(value) = fraction {
+            let hint = match name {
+                TensorName::ConceptLabels | TensorName::TaskLabels => {
+                    "; for measured quantities declare the run's label kind continuous"
+                }
+                _ => "",
+            };
+            return Err(Fault::new(
+                format!("tensors.{name}"),
+                format!("row {row} has {value}, expected class numbers{hint}"),
+            ));
         }
     }
     Ok(())
 }
 
 fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
-    if tensor.name().content() == Content::FloatsOrNan {
-        return Ok(());
-    }
+    let nan_is_allowed = tensor.name().content() == Content::FloatsOrNan;
     let mut from = 0;
-    while from < tensor.rows() {
-        let Some(row) = tensor.first_non_finite_row(from) else { break };
+    while let Some(row) = tensor.first_non_finite_row(from) {
+        if nan_is_allowed {
+            let mut infinite = false;
+            tensor.for_each_float(row, |value| infinite |= value.is_infinite());
+            if !infinite {
+                from = row + 1;
+                continue;
+            }
+        }
         if policy == NonFinite::Reject {
-            return Err(Fault::new(
-                format!("tensors.{}", tensor.name()),
-                format!("row {row} has a NaN or an infinity, expected finite values"),
-            ));
+            let (came, expected) = match nan_is_allowed {
+                true => ("an infinity", "finite values, or NaN where not visible"),
+                false => ("a NaN or an infinity", "finite values"),
+            };
+            let message = format!("row {row} has {came}, expected {expected}");
+            return Err(Fault::new(format!("tensors.{}", tensor.name()), message));
         }
         dropped[row] = true;
         from = row + 1;
@@ -287,20 +310,20 @@ fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Res
 
 fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
+    if tensor.dtype() == DataType::Bool {
+        check_below(tensor, 2, "values of a bool", dropped)?;
+    }
     match name {
-        TensorName::ConceptLabels if !is_continuous(name, run) => {
-            let k = run.concept_count();
-            each_row(tensor, dropped, |row, column, value| {
-                let classes = i64::from(run.concepts[column % k].classes());
-                (value < 0 || value >= classes).then(|| {
-                    format!(
-                        "row {row} has {value} for concept '{}', expected 0 to {}",
-                        run.concepts[column].name,
-                        classes - 1
-                    )
-                })
+        TensorName::ConceptLabels if !is_continuous(name, run) => each_row(tensor, dropped, |row, column, value| {
+            let classes = i64::from(run.concepts[column].classes());
+            (value < 0 || value >= classes).then(|| {
+                format!(
+                    "row {row} has {value} for concept '{}', expected 0 to {}",
+                    run.concepts[column].name,
+                    classes - 1
+                )
             })
-        }
+        }),
         TensorName::TaskLabels if is_continuous(name, run) => Ok(()),
         TensorName::TaskLabels | TensorName::TaskPredictions | TensorName::IntervenedTaskPredictions => {
             check_below(tensor, MAX_CLASS + 1, "classes", dropped)
@@ -312,7 +335,6 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
             }
             None => Ok(()),
         },
-        _ if tensor.dtype() == DataType::Bool => check_below(tensor, 2, "values of a bool", dropped),
         _ => Ok(()),
     }
 }

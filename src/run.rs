@@ -201,7 +201,7 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
     match name.chars().find(|&c| !allowed(c)) {
         Some(c) => Err(Fault::new(
             field,
-            format!("has the character {}, expected letters, digits and _ . : / - or space", c.escape_debug()),
+            format!("has the character {}, expected letters, digits and _ . : / - or space", c.escape_default()),
         )),
         None => Ok(()),
     }

@@ -261,6 +261,7 @@ impl Tensor {
     }
 
     /// Calls `visit` with every element of `row` widened to f64, which is exact for every type but 64-bit integers.
+    /// Texts have none.
     pub fn for_each_float(&self, row: usize, visit: impl FnMut(f64)) {
         let bytes = self.row_bytes(row);
         match self.dtype {
@@ -268,35 +269,28 @@ impl Tensor {
             DataType::BFloat16 => elements(bytes, |b| bf16::from_le_bytes(b).to_f64(), visit),
             DataType::Float32 => elements(bytes, |b| f64::from(f32::from_le_bytes(b)), visit),
             DataType::Float64 => elements(bytes, f64::from_le_bytes, visit),
+            DataType::Int8 => elements(bytes, |b| f64::from(i8::from_le_bytes(b)), visit),
+            DataType::Int16 => elements(bytes, |b| f64::from(i16::from_le_bytes(b)), visit),
+            DataType::Int32 => elements(bytes, |b| f64::from(i32::from_le_bytes(b)), visit),
+            DataType::Int64 => elements(bytes, |b| i64::from_le_bytes(b) as f64, visit),
+            DataType::UInt8 | DataType::Bool => elements(bytes, |b| f64::from(u8::from_le_bytes(b)), visit),
+            DataType::UInt16 => elements(bytes, |b| f64::from(u16::from_le_bytes(b)), visit),
+            DataType::UInt32 => elements(bytes, |b| f64::from(u32::from_le_bytes(b)), visit),
             DataType::UInt64 => elements(bytes, |b| u64::from_le_bytes(b) as f64, visit),
-            _ => {
-                let mut visit = visit;
-                // Dynamic: the two functions call each other, and closures would nest in types without end.
-                let visit: &mut dyn FnMut(i64) = &mut |value| visit(value as f64);
-                self.for_each_integer(row, visit);
-            }
+            DataType::String => {}
         }
     }
 
     /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
-    /// are integral where integers are asked for.
-    pub fn for_each_integer(&self, row: usize, visit: impl FnMut(i64)) {
+    /// are integral where integers are asked for. Texts have none.
+    pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
         let bytes = self.row_bytes(row);
         match self.dtype {
-            DataType::Int8 => elements(bytes, |b| i64::from(i8::from_le_bytes(b)), visit),
-            DataType::Int16 => elements(bytes, |b| i64::from(i16::from_le_bytes(b)), visit),
-            DataType::Int32 => elements(bytes, |b| i64::from(i32::from_le_bytes(b)), visit),
             DataType::Int64 => elements(bytes, i64::from_le_bytes, visit),
-            DataType::UInt8 | DataType::Bool => elements(bytes, |b: [u8; 1]| i64::from(b[0]), visit),
-            DataType::UInt16 => elements(bytes, |b| i64::from(u16::from_le_bytes(b)), visit),
-            DataType::UInt32 => elements(bytes, |b| i64::from(u32::from_le_bytes(b)), visit),
             // Beyond i64 the value is out of every label's range anyway: saturate so that the range check refuses it.
             DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
-            _ => {
-                let mut visit = visit;
-                let visit: &mut dyn FnMut(f64) = &mut |value| visit(value as i64);
-                self.for_each_float(row, visit);
-            }
+            // Narrower integers are exact as f64.
+            _ => self.for_each_float(row, |value| visit(value as i64)),
         }
     }
 
@@ -311,7 +305,7 @@ impl Tensor {
         id
     }
 
-    /// First row that holds a NaN or an infinity, looking from `from` on.
+    /// First row that holds a NaN or an infinity, looking from row `from` on, which may be the end.
     pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
         let bytes = self.bytes_from(from);
         // An exponent of all ones is what makes a float non-finite.
@@ -336,6 +330,7 @@ impl Tensor {
         }
     }
 
+    /// Nothing from the end on.
     fn bytes_from(&self, row: usize) -> &[u8] {
         match &self.data {
             Data::Bytes(bytes) => &bytes[row * self.width() * self.dtype.size()..],

@@ -130,7 +130,7 @@ impl BottomK {
         row: usize,
         continuous: impl Fn(TensorName) -> bool,
     ) -> Offered {
-        self.offered += 1;
+        self.offered = self.offered.saturating_add(1);
         let (offered, slot) = self.admit(arrival, 1);
         if let Some(slot) = slot {
             for tensor in tensors {
@@ -161,14 +161,15 @@ impl BottomK {
                 put(column, slot, self.sampling.rows, |column| column.push_from(source, row));
             }
         }
-        self.offered += other.offered;
+        self.offered = self.offered.saturating_add(other.offered);
         self.duplicates += other.duplicates;
         known
     }
 
     /// Counts rows that a job left out because their priorities show that no sample can hold them.
     pub fn left_out(&mut self, rows: u64) {
-        self.offered += rows;
+        // The number is the job's word, so any can come.
+        self.offered = self.offered.saturating_add(rows);
     }
 
     /// Rows held.

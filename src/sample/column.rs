@@ -257,3 +257,79 @@ fn summarise_map(map: &[f64], width: usize) -> [f64; MAP_SUMMARY] {
     let centre = if mass > 0.0 { [row_moment / mass, column_moment / mass] } else { middle };
     [(peak / width) as f64, (peak % width) as f64, centre[0], centre[1]]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(name: TensorName, dtype: DataType, shape: &[u64], values: &[f64]) -> Tensor {
+        let bytes = values.iter().flat_map(|&value| match dtype {
+            DataType::Float16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
+            DataType::Float32 => (value as f32).to_le_bytes().to_vec(),
+            DataType::Float64 => value.to_le_bytes().to_vec(),
+            _ => (value as i64).to_le_bytes().to_vec(),
+        });
+        Tensor::numbers(name, dtype, shape, bytes.collect::<Vec<u8>>().into()).unwrap()
+    }
+
+    fn column(tensor: &Tensor) -> Column {
+        let mut column = Column::for_tensor(tensor, false);
+        (0..tensor.rows()).for_each(|row| column.push(tensor, row));
+        column
+    }
+
+    #[test]
+    fn monte_carlo_samples_are_averaged() {
+        let values = [0.25, 0.75, 1.0, 0.0, -1.0, 1.0, 3.0, 5.0];
+        let column = column(&tensor(TensorName::ConceptActivations, DataType::Float32, &[2, 2, 2], &values));
+        assert_eq!((column.dims(), column.rows()), (&[2][..], 2));
+        assert_eq!(column.values(), &Values::Float32(vec![0.5, 0.5, 0.0, 4.0]));
+    }
+
+    #[test]
+    fn maps_are_reduced_to_their_peak_and_centre_of_mass() {
+        // Row 0: one peak at (1, 2), and below 0 elsewhere. Row 1: nothing above 0. Row 2: two equal peaks.
+        let values =
+            [[-1.0, -1.0, -1.0, -1.0, -1.0, 4.0], [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0], [2.0, 0.0, 0.0, 0.0, 0.0, 2.0]];
+        let maps = tensor(TensorName::LocalizationMaps, DataType::Float64, &[3, 1, 2, 3], &values.concat());
+        let column = column(&maps);
+        assert_eq!((column.dims(), column.rows()), (&[1, MAP_SUMMARY][..], 3));
+        assert_eq!(column.block(0..4), [1.0, 2.0, 1.0, 2.0, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn types_are_kept_as_wide_as_they_need_to_be() {
+        let kind = |name, dtype, continuous| match Column::for_tensor(&tensor(name, dtype, &[1], &[1.0]), continuous) {
+            Column { values: Values::Float32(_), half, .. } => {
+                if half {
+                    "half"
+                } else {
+                    "f32"
+                }
+            }
+            Column { values: Values::Float64(_), .. } => "f64",
+            Column { values: Values::Integer(_), .. } => "integer",
+            Column { values: Values::Text(_), .. } => "text",
+        };
+        assert_eq!(kind(TensorName::TaskLabels, DataType::Float32, false), "integer");
+        assert_eq!(kind(TensorName::TaskLabels, DataType::Float32, true), "f32");
+        assert_eq!(kind(TensorName::TaskLabels, DataType::Int64, true), "f64");
+        assert_eq!(kind(TensorName::TaskPredictions, DataType::Int64, true), "integer");
+        assert_eq!(kind(TensorName::ImageEmbeddings, DataType::Float64, false), "f64");
+        assert_eq!(kind(TensorName::ImageEmbeddings, DataType::Float16, false), "half");
+    }
+
+    #[test]
+    fn rows_move_whole() {
+        let embeddings = tensor(TensorName::ImageEmbeddings, DataType::Float32, &[3, 2], &[0., 1., 10., 11., 20., 21.]);
+        let mut moved = column(&embeddings);
+        assert_eq!(moved.gather(&[2, 0]).block(0..2), [20.0, 21.0, 0.0, 1.0]);
+        let mut copied = moved.empty_like();
+        copied.push_from(&moved, 1);
+        assert_eq!((copied.floats(0), copied.floats(1)), (vec![10.0], vec![11.0]));
+        moved.swap_remove(0);
+        assert_eq!(moved.block(0..2), [20.0, 21.0, 10.0, 11.0]);
+        moved.swap_remove(1);
+        assert_eq!((moved.block(1..2), moved.integers(0)), (vec![21.0], None));
+    }
+}

@@ -88,6 +88,21 @@ mod tests {
     }
 
     #[test]
+    fn priorities_of_seed_0_are_those_of_another_program() {
+        // CPython 3.11.7 with PYTHONHASHSEED=0, whose hash of bytes is SipHash-1-3 with key (0, 0):
+        // hash(id.to_bytes(8, "little")) % 2**64
+        let known = [
+            (0, 0xbd60_acb6_58c7_9e45),
+            (1, 0x1e9f_7341_61d6_2dd9),
+            (255, 0xfdac_8a69_8572_a86d),
+            (u64::MAX, 0x2f20_5be2_fec8_e38d),
+        ];
+        for (id, expected) in known {
+            assert_eq!(priority(0, id), expected, "id {id}");
+        }
+    }
+
+    #[test]
     fn hashes_are_siphash_1_3_of_little_endian_words() {
         for (seed, id) in [(0, 0), (0, 1), (7, 255), (u64::MAX, u64::MAX), (42, 1 << 40), (1, 0x0102_0304_0506_0708)] {
             assert_eq!(priority(seed, id), reference(seed, 0, &u64::to_le_bytes(id)));

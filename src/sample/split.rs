@@ -153,7 +153,7 @@ impl Split {
         self.counts.received += staged.rows();
         self.counts.duplicate += duplicates;
         self.counts.dropped += staged.dropped();
-        self.counts.left_out += rows_left_out;
+        self.counts.left_out = self.counts.left_out.saturating_add(rows_left_out);
         Ok(Committed { rows: staged.rows(), duplicates, dropped: staged.dropped(), closed })
     }
 

@@ -1,0 +1,447 @@
+//! What a run declares and a batch carries: everything wrong is refused with the field named, everything right passes.
+
+use bytes::Bytes;
+use conceptwatch::batch::{Batch, Fault, NonFinite};
+use conceptwatch::run::{Concept, LabelKind, Run, RunConstants, RunFields, check_name};
+use conceptwatch::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
+
+fn fields(cardinalities: &[u32]) -> RunFields {
+    let concepts = cardinalities.iter().enumerate();
+    let concepts = concepts.map(|(i, &cardinality)| Concept { name: format!("c{i}"), cardinality }).collect();
+    RunFields { name: "run".into(), concepts, ..Default::default() }
+}
+
+fn run(cardinalities: &[u32]) -> Run {
+    Run::try_from(fields(cardinalities)).unwrap()
+}
+
+fn floats(name: TensorName, shape: &[u64], values: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::numbers(name, DataType::Float32, shape, bytes.into()).unwrap()
+}
+
+fn zeros(name: TensorName, dtype: DataType, shape: &[u64]) -> Tensor {
+    if dtype == DataType::String {
+        return Tensor::texts(name, shape, vec![String::new(); shape[0] as usize]).unwrap();
+    }
+    let bytes = shape.iter().product::<u64>() as usize * dtype.size();
+    Tensor::numbers(name, dtype, shape, vec![0; bytes].into()).unwrap()
+}
+
+fn integers(name: TensorName, shape: &[u64], values: &[i64]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::numbers(name, DataType::Int64, shape, bytes.into()).unwrap()
+}
+
+fn assert_fault<T: std::fmt::Debug>(result: Result<T, Fault>, field: &str, says: &str) {
+    let fault = result.expect_err(&format!("{field}: expected a fault that says '{says}'"));
+    assert_eq!(fault.field, field, "{fault}");
+    assert!(fault.message.contains(says), "'{fault}' does not say '{says}'");
+}
+
+use TensorName::*;
+
+// ---------------------------------------------------------------- tensors
+
+#[test]
+fn tensors_have_exactly_the_bytes_of_their_shape() {
+    let float32 = |shape: &[u64], bytes: usize| {
+        Tensor::numbers(ConceptActivations, DataType::Float32, shape, Bytes::from(vec![0; bytes]))
+    };
+    assert!(float32(&[2, 3], 24).is_ok());
+    let half = u64::MAX / 2;
+    let cases: &[(&[u64], usize, &str, &str)] = &[
+        (&[2, 3], 23, "data", "23 bytes came"),
+        (&[2, 3], 25, "data", "has 24"),
+        (&[2, 3], 0, "data", "0 bytes came"),
+        (&[], 4, "shape", "0 dimensions"),
+        (&[1; 9], 4, "shape", "9 dimensions"),
+        (&[0, 3], 0, "shape", "empty dimension"),
+        (&[3, 0], 0, "shape", "empty dimension"),
+        (&[half, half], 16, "shape", "overflows"),
+        (&[u64::MAX], 16, "shape", "overflows"),
+        // A product that wraps to 0 bytes, and one that wraps to the length given.
+        (&[1 << 32, 1 << 32], 0, "shape", "overflows"),
+        (&[1 << 62, 4], 16, "shape", "overflows"),
+        (&[1 << 40], 16, "data", "16 bytes came"),
+    ];
+    for (shape, bytes, part, says) in cases {
+        assert_fault(float32(shape, *bytes), &format!("tensors.concept_activations.{part}"), says);
+    }
+    let strings = Tensor::numbers(PredictedText, DataType::String, &[1], Bytes::new());
+    assert_fault(strings, "tensors.predicted_text.dtype", "texts");
+}
+
+#[test]
+fn texts_are_one_a_row_and_short() {
+    let texts = |shape: &[u64], texts: &[&str]| {
+        Tensor::texts(PredictedText, shape, texts.iter().map(|&text| text.to_owned()).collect())
+    };
+    let longest = "x".repeat(MAX_TEXT);
+    assert_eq!(texts(&[2], &["a", &longest]).unwrap().text(0), "a");
+    assert_fault(texts(&[1], &[&format!("{longest}y")]), "tensors.predicted_text.texts", "row 0 has 4097 bytes");
+    assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "1 strings came");
+    assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string a row");
+    assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "empty dimension");
+}
+
+#[test]
+fn every_element_type_reads_back_its_values() {
+    let read = |dtype: DataType, bytes: Vec<u8>| {
+        let rows = (bytes.len() / dtype.size()) as u64;
+        let tensor = Tensor::numbers(ConceptActivations, dtype, &[rows, 1], bytes.into()).unwrap();
+        let mut values = Vec::new();
+        (0..tensor.rows()).for_each(|row| tensor.for_each_float(row, |value| values.push(value)));
+        values
+    };
+    let bytes = |values: &[&[u8]]| values.concat();
+    assert_eq!(read(DataType::Float16, bytes(&[&[0x00, 0x3c], &[0x00, 0xc0]])), [1.0, -2.0]);
+    assert_eq!(read(DataType::BFloat16, bytes(&[&[0x80, 0x3f], &[0x00, 0xc0]])), [1.0, -2.0]);
+    assert_eq!(read(DataType::Float32, bytes(&[&0.1f32.to_le_bytes()])), [f64::from(0.1f32)]);
+    assert_eq!(read(DataType::Float64, bytes(&[&0.1f64.to_le_bytes()])), [0.1]);
+    assert_eq!(read(DataType::Int8, vec![0xff, 5]), [-1.0, 5.0]);
+    assert_eq!(read(DataType::UInt8, vec![0xff, 5]), [255.0, 5.0]);
+    assert_eq!(read(DataType::Bool, vec![0, 1]), [0.0, 1.0]);
+    assert_eq!(read(DataType::Int16, bytes(&[&(-300i16).to_le_bytes()])), [-300.0]);
+    assert_eq!(read(DataType::UInt16, bytes(&[&65_535u16.to_le_bytes()])), [65_535.0]);
+    assert_eq!(read(DataType::Int32, bytes(&[&i32::MIN.to_le_bytes()])), [f64::from(i32::MIN)]);
+    assert_eq!(read(DataType::UInt32, bytes(&[&u32::MAX.to_le_bytes()])), [f64::from(u32::MAX)]);
+    assert_eq!(read(DataType::Int64, bytes(&[&(-7i64).to_le_bytes()])), [-7.0]);
+    assert_eq!(read(DataType::UInt64, bytes(&[&u64::MAX.to_le_bytes()])), [u64::MAX as f64]);
+}
+
+#[test]
+fn texts_hold_no_numbers() {
+    let texts = zeros(PredictedText, DataType::String, &[2]);
+    texts.for_each_float(0, |value| panic!("{value} read from a text"));
+    texts.for_each_integer(1, |value| panic!("{value} read from a text"));
+    assert_eq!(texts.first_non_finite_row(0), None);
+}
+
+#[test]
+fn the_first_non_finite_row_is_found_wherever_it_is() {
+    for (rows, bad) in [(1, 0), (200, 0), (200, 130), (1000, 999)] {
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
+            let mut values = vec![1e38; rows * 3];
+            values[bad * 3 + 2] = value;
+            let tensor = floats(ConceptActivations, &[rows as u64, 3], &values);
+            assert_eq!(tensor.first_non_finite_row(0), Some(bad));
+            assert_eq!(tensor.first_non_finite_row(bad), Some(bad));
+            assert_eq!(tensor.first_non_finite_row(bad + 1), None);
+        }
+    }
+}
+
+#[test]
+fn ids_take_every_non_negative_integer() {
+    let huge = Tensor::numbers(SampleIds, DataType::UInt64, &[1], u64::MAX.to_le_bytes().to_vec().into()).unwrap();
+    assert_eq!(huge.id(0), Some(u64::MAX));
+    let mixed = integers(SampleIds, &[2], &[i64::MAX, -1]);
+    assert_eq!((mixed.id(0), mixed.id(1)), (Some(i64::MAX as u64), None));
+}
+
+// ---------------------------------------------------------------- batches
+
+#[test]
+fn every_tensor_passes_with_a_shape_and_type_of_its_table_row() {
+    let run = run(&[2, 2, 2]);
+    for &name in TensorName::ALL {
+        let (shape, dtype): (&[u64], _) = match name {
+            ConceptActivations => (&[4, 3], DataType::Float16),
+            ConceptLabels => (&[4, 3], DataType::Bool),
+            TaskLabels | TaskPredictions | IntervenedTaskPredictions => (&[4], DataType::Int64),
+            SampleIds => (&[4], DataType::UInt64),
+            TaskLogits => (&[4, 7], DataType::BFloat16),
+            ConceptEmbeddings | PositiveEmbeddings | NegativeEmbeddings => (&[4, 3, 8], DataType::Float32),
+            ActiveConcepts => (&[4, 3], DataType::UInt8),
+            ImageEmbeddings | PredictedTextEmbeddings | ReferenceTextEmbeddings => (&[4, 5], DataType::Float64),
+            PredictedText | ReferenceText => (&[4], DataType::String),
+            LocalizationMaps => (&[4, 3, 6, 5], DataType::Float32),
+            LocalizationPeaks => (&[4, 3, 2], DataType::Float32),
+            PartLocations => (&[4, 9, 2], DataType::Float32),
+        };
+        let mut tensors = vec![zeros(name, dtype, shape)];
+        if name == SampleIds {
+            tensors.push(zeros(TaskLabels, DataType::Int32, &[4]));
+        }
+        let batch = Batch::new(tensors, &run, NonFinite::Reject).unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!((batch.rows(), batch.schema().contains(name)), (4, true));
+        assert_eq!(TensorName::parse(name.text()), Some(name));
+    }
+    assert_eq!(TensorName::parse("concept_activation"), None);
+    assert_eq!(TensorName::parse(""), None);
+}
+
+#[test]
+fn wrong_shapes_are_refused() {
+    let binary = run(&[2, 2, 2]);
+    let mixed = run(&[2, 4]);
+    let float = DataType::Float32;
+    let cases: &[(&Run, TensorName, DataType, &[u64])] = &[
+        (&binary, ConceptActivations, float, &[4]),
+        (&binary, ConceptActivations, float, &[4, 2]),
+        (&binary, ConceptActivations, float, &[4, 4]),
+        (&binary, ConceptActivations, float, &[4, 2, 5]),
+        (&binary, ConceptActivations, float, &[4, 3, 5, 1]),
+        (&binary, ConceptLabels, float, &[4]),
+        (&binary, ConceptLabels, float, &[4, 6]),
+        (&binary, TaskLabels, float, &[4, 1]),
+        (&binary, TaskPredictions, float, &[4, 2]),
+        (&binary, TaskLogits, float, &[4]),
+        (&binary, IntervenedTaskPredictions, float, &[4, 3]),
+        (&binary, ConceptEmbeddings, float, &[4, 3]),
+        (&binary, ConceptEmbeddings, float, &[4, 8, 3]),
+        (&binary, ActiveConcepts, DataType::Bool, &[4, 2]),
+        (&binary, ImageEmbeddings, float, &[4]),
+        (&binary, LocalizationMaps, float, &[4, 3, 5]),
+        (&binary, LocalizationPeaks, float, &[4, 3, 3]),
+        (&binary, PartLocations, float, &[4, 9]),
+        (&binary, SampleIds, DataType::Int32, &[4, 1]),
+        (&mixed, ConceptActivations, float, &[4, 2]),
+        (&mixed, ConceptActivations, float, &[4, 4]),
+        (&mixed, ConceptActivations, float, &[4, 8]),
+    ];
+    for (run, name, dtype, shape) in cases {
+        let batch = Batch::new(vec![zeros(*name, *dtype, shape)], run, NonFinite::DropRow);
+        assert_fault(batch, &format!("tensors.{name}.shape"), "expected [");
+    }
+    for columns in [5, 6] {
+        let activations = zeros(ConceptActivations, float, &[4, columns]);
+        assert!(Batch::new(vec![activations], &mixed, NonFinite::Reject).is_ok(), "{columns} columns");
+    }
+}
+
+#[test]
+fn wrong_types_are_refused() {
+    let run = run(&[2, 2, 2]);
+    let cases: &[(TensorName, DataType, &[u64])] = &[
+        (TaskLogits, DataType::Int32, &[4, 2]),
+        (ConceptEmbeddings, DataType::Bool, &[4, 3, 8]),
+        (ImageEmbeddings, DataType::UInt8, &[4, 8]),
+        (PartLocations, DataType::Int16, &[4, 9, 2]),
+        (ActiveConcepts, DataType::Float32, &[4, 3]),
+        (SampleIds, DataType::Float64, &[4]),
+        (SampleIds, DataType::Bool, &[4]),
+        (SampleIds, DataType::String, &[4]),
+        (TaskLabels, DataType::String, &[4]),
+        (TaskPredictions, DataType::String, &[4]),
+        (PredictedText, DataType::Int8, &[4]),
+    ];
+    for (name, dtype, shape) in cases {
+        let batch = Batch::new(vec![zeros(*name, *dtype, shape)], &run, NonFinite::Reject);
+        assert_fault(batch, &format!("tensors.{name}.dtype"), dtype.name());
+    }
+}
+
+#[test]
+fn labels_out_of_range_are_refused() {
+    let run = run(&[2, 4]);
+    let labels = |a: i64, b: i64| integers(ConceptLabels, &[1, 2], &[a, b]);
+    let bools = |name, shape: &[u64], bytes: Vec<u8>| Tensor::numbers(name, DataType::Bool, shape, bytes.into());
+    let logits = |columns: u64| zeros(TaskLogits, DataType::Float32, &[1, columns]);
+    let task = |name, value| integers(name, &[1], &[value]);
+    let cases: Vec<(Vec<Tensor>, TensorName, &str)> = vec![
+        (vec![labels(2, 0)], ConceptLabels, "has 2 for concept 'c0', expected 0 to 1"),
+        (vec![labels(-1, 0)], ConceptLabels, "has -1"),
+        (vec![labels(0, 4)], ConceptLabels, "for concept 'c1', expected 0 to 3"),
+        (vec![labels(0, i64::MAX)], ConceptLabels, "concept 'c1'"),
+        (vec![bools(ConceptLabels, &[1, 2], vec![0, 3]).unwrap()], ConceptLabels, "bool"),
+        (vec![bools(TaskLabels, &[1], vec![7]).unwrap()], TaskLabels, "bool"),
+        (vec![bools(ConceptActivations, &[1, 5], vec![0, 0, 9, 0, 0]).unwrap()], ConceptActivations, "has 9"),
+        (vec![integers(ActiveConcepts, &[1, 2], &[0, 2])], ActiveConcepts, "flag"),
+        (vec![task(TaskLabels, -1)], TaskLabels, "has -1"),
+        (vec![task(TaskLabels, 65_536)], TaskLabels, "expected 0 to 65535"),
+        (vec![task(TaskPredictions, 1 << 40)], TaskPredictions, "expected 0 to 65535"),
+        (vec![task(IntervenedTaskPredictions, -5)], IntervenedTaskPredictions, "has -5"),
+        (vec![task(TaskLabels, 0), task(SampleIds, -1)], SampleIds, "row 0 is negative"),
+        (vec![floats(TaskLabels, &[1], &[0.5])], TaskLabels, "declare the run's label kind continuous"),
+        (vec![floats(TaskPredictions, &[1], &[0.5])], TaskPredictions, "expected class numbers"),
+        (vec![floats(TaskLabels, &[1], &[1e30])], TaskLabels, "expected 0 to 65535"),
+        (vec![floats(TaskLabels, &[1], &[-1.0])], TaskLabels, "has -1"),
+        (vec![floats(ConceptLabels, &[1, 2], &[0.0, 1.5])], ConceptLabels, "row 0 has 1.5"),
+        (vec![task(TaskLabels, 3), logits(3)], TaskLabels, "classes of task_logits"),
+        (vec![task(TaskPredictions, 2), logits(1)], TaskPredictions, "expected 0 to 1"),
+        (vec![task(IntervenedTaskPredictions, 3), logits(3)], IntervenedTaskPredictions, "classes of task_logits"),
+    ];
+    for (tensors, name, says) in cases {
+        assert_fault(Batch::new(tensors, &run, NonFinite::Reject), &format!("tensors.{name}"), says);
+    }
+    for value in [0, 65_535] {
+        assert!(Batch::new(vec![task(TaskLabels, value)], &run, NonFinite::Reject).is_ok());
+    }
+    assert!(Batch::new(vec![labels(1, 3), task(TaskLabels, 1), logits(1)], &run, NonFinite::Reject).is_ok());
+}
+
+#[test]
+fn continuous_labels_take_any_finite_number() {
+    let kinds = RunFields {
+        concept_label_kind: LabelKind::Continuous,
+        task_label_kind: LabelKind::Continuous,
+        ..fields(&[1, 1])
+    };
+    let run = Run::try_from(kinds).unwrap();
+    let tensors = vec![
+        floats(ConceptLabels, &[1, 2], &[-1e30, 0.25]),
+        floats(TaskLabels, &[1], &[-3.5]),
+        zeros(TaskLogits, DataType::Float32, &[1, 1]),
+    ];
+    assert!(Batch::new(tensors, &run, NonFinite::Reject).is_ok());
+    let batch = Batch::new(vec![floats(TaskLabels, &[1], &[f32::NAN])], &run, NonFinite::Reject);
+    assert_fault(batch, "tensors.task_labels", "row 0 has a NaN or an infinity");
+    let flag = Tensor::numbers(TaskLabels, DataType::Bool, &[1], vec![7].into()).unwrap();
+    assert_fault(Batch::new(vec![flag], &run, NonFinite::Reject), "tensors.task_labels", "bool");
+}
+
+#[test]
+fn non_finite_rows_are_refused_or_left_out_never_changed() {
+    let run = run(&[2]);
+    let tensors = || {
+        vec![
+            // Row 3 has a label out of range too: where the row is left out, that does not matter, in either order.
+            floats(TaskLabels, &[4], &[0.0, 1.0, f32::NAN, -7.5]),
+            floats(ConceptActivations, &[4, 1], &[0.1, f32::INFINITY, 0.3, f32::NEG_INFINITY]),
+        ]
+    };
+    let refused = Batch::new(tensors(), &run, NonFinite::Reject);
+    assert_fault(refused, "tensors.task_labels", "row 2 has a NaN or an infinity");
+    let reversed = tensors().into_iter().rev().collect();
+    for tensors in [tensors(), reversed] {
+        let batch = Batch::new(tensors, &run, NonFinite::DropRow).unwrap();
+        assert_eq!((batch.rows(), batch.dropped_rows()), (4, 3));
+        assert_eq!(batch.kept_rows().collect::<Vec<_>>(), [0]);
+    }
+    let all_bad = Batch::new(vec![floats(TaskLabels, &[1], &[f32::NAN])], &run, NonFinite::DropRow).unwrap();
+    assert_eq!(all_bad.kept_rows().count(), 0);
+}
+
+#[test]
+fn parts_may_be_invisible_but_not_infinitely_far() {
+    let run = run(&[2]);
+    let parts = |values: &[f32]| vec![floats(PartLocations, &[2, 1, 2], values)];
+    let batch = Batch::new(parts(&[f32::NAN, f32::NAN, 1.0, 2.0]), &run, NonFinite::DropRow).unwrap();
+    assert_eq!(batch.dropped_rows(), 0);
+    let far = parts(&[f32::NAN, f32::NAN, 1.0, f32::INFINITY]);
+    assert_fault(Batch::new(far.clone(), &run, NonFinite::Reject), "tensors.part_locations", "row 1 has an infinity");
+    assert_eq!(Batch::new(far, &run, NonFinite::DropRow).unwrap().kept_rows().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn tensors_of_a_batch_agree() {
+    let run = run(&[2, 2]);
+    let float = DataType::Float32;
+    let labels = |rows| zeros(TaskLabels, DataType::Int32, &[rows]);
+    let new = |tensors| Batch::new(tensors, &run, NonFinite::Reject);
+    assert_fault(new(vec![]), "tensors", "none came");
+    assert_fault(new(vec![zeros(SampleIds, DataType::UInt64, &[3])]), "tensors", "only sample_ids");
+    let activations = zeros(ConceptActivations, float, &[4, 2]);
+    assert_fault(new(vec![labels(3), activations]), "tensors.concept_activations.shape", "4 rows came");
+    assert_fault(new(vec![labels(3), labels(3)]), "tensors.task_labels", "twice");
+    let positive = zeros(PositiveEmbeddings, float, &[3, 2, 8]);
+    let negative = zeros(NegativeEmbeddings, float, &[3, 2, 9]);
+    assert_fault(new(vec![positive, negative]), "tensors.negative_embeddings.shape", "positive_embeddings have");
+}
+
+#[test]
+fn a_schema_names_what_changed() {
+    let run = run(&[2, 2]);
+    let schema = |tensors| Batch::new(tensors, &run, NonFinite::Reject).unwrap().schema();
+    let labels = |dtype, rows| zeros(TaskLabels, dtype, &[rows]);
+    let embeddings = |width| zeros(ImageEmbeddings, DataType::Float32, &[5, width]);
+    let before = schema(vec![labels(DataType::Int64, 5), embeddings(8)]);
+    assert_eq!(before.check_same(&schema(vec![embeddings(8), labels(DataType::Int64, 5)])), Ok(()));
+    let missing = schema(vec![embeddings(8)]);
+    assert_fault(before.check_same(&missing), "tensors.task_labels", "is missing");
+    assert_fault(missing.check_same(&before), "tensors.task_labels", "is new");
+    let narrow = schema(vec![labels(DataType::Int32, 5), embeddings(8)]);
+    assert_fault(before.check_same(&narrow), "tensors.task_labels.dtype", "int32 came, earlier batches carried int64");
+    let wide = schema(vec![labels(DataType::Int64, 5), embeddings(9)]);
+    assert_fault(before.check_same(&wide), "tensors.image_embeddings.shape", "[9] came");
+    let other_rows = schema(vec![labels(DataType::Int64, 7)]);
+    assert_eq!(schema(vec![labels(DataType::Int64, 5)]).check_same(&other_rows), Ok(()));
+}
+
+// ---------------------------------------------------------------- runs
+
+#[test]
+fn names_are_data_of_a_small_alphabet() {
+    for name in ["a", "val/clean", "run 3: lambda=".trim_end_matches('='), "A-Z_0.9", &"x".repeat(128)] {
+        assert_eq!(check_name("run.name", name), Ok(()), "{name}");
+    }
+    let long = "x".repeat(129);
+    for name in ["", &long, "a\nb", "a\0", "<b>", "a\"b", "é", "a=b", "{}", "a\\b", "a\tb", "\u{202e}a", "a'b", "%2e"]
+    {
+        let fault = check_name("run.name", name).expect_err(name);
+        assert_eq!(fault.field, "run.name");
+        assert!(fault.message.is_ascii() && !fault.message.contains('\n'), "{fault:?}");
+    }
+}
+
+#[test]
+fn wrong_declarations_are_refused() {
+    let constants = |constants: RunConstants| RunFields { constants, ..fields(&[2, 2]) };
+    let labels = |pairs: &[(&str, &str)]| RunFields {
+        labels: pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        ..fields(&[2])
+    };
+    let many: Vec<String> = (0..33).map(|i| i.to_string()).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "v")).collect();
+    let concepts = |names: &[&str]| RunFields {
+        concepts: names.iter().map(|&name| Concept { name: name.into(), cardinality: 2 }).collect(),
+        ..fields(&[])
+    };
+    let accuracy = |value| constants(RunConstants { reference_task_accuracy: Some(value), ..Default::default() });
+    let omega = |value| constants(RunConstants { concept_score_weight: Some(value), ..Default::default() });
+    let weights = |w: &[f64]| constants(RunConstants { concept_weights: w.to_vec(), ..Default::default() });
+    let head = |w: &[f64]| constants(RunConstants { head_weights: w.to_vec(), ..Default::default() });
+    let image = |size| constants(RunConstants { image_size: Some(size), ..Default::default() });
+    let parts = |parts: &[Vec<u32>]| constants(RunConstants { concept_parts: parts.to_vec(), ..Default::default() });
+    let cases: Vec<(RunFields, &str, &str)> = vec![
+        (RunFields { name: "a\nb".into(), ..fields(&[2]) }, "run.name", "character \\n"),
+        (fields(&[]), "run.concepts", "0 concepts came"),
+        (fields(&[2; 4097]), "run.concepts", "4097 concepts came, expected 1 to 4096"),
+        (concepts(&["a", ""]), "run.concepts[1].name", "0 bytes"),
+        (concepts(&["a", "b", "a"]), "run.concepts[2].name", "'a' names two concepts"),
+        (fields(&[2, 65_537]), "run.concepts[1].cardinality", "at most 65536"),
+        (RunFields { world_size: 65_537, ..fields(&[2]) }, "run.world_size", "65537 came"),
+        (labels(&many), "run.labels", "33 labels"),
+        (labels(&[("", "v")]), "run.labels key", "0 bytes"),
+        (labels(&[("lambda", "<script>")]), "run.labels['lambda']", "character <"),
+        (accuracy(1.1), "run.constants.reference_task_accuracy", "1.1 came"),
+        (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "NaN came"),
+        (omega(0.0), "run.constants.concept_score_weight", "0 came"),
+        (omega(f64::INFINITY), "run.constants.concept_score_weight", "inf came"),
+        (weights(&[1.0]), "run.constants.concept_weights", "1 weights came, expected 2"),
+        (weights(&[0.0, 0.0]), "run.constants.concept_weights", "not all 0"),
+        (weights(&[1.0, -1.0]), "run.constants.concept_weights", "at least 0"),
+        (weights(&[1.0, f64::NAN]), "run.constants.concept_weights", "finite"),
+        (head(&[1.0; 3]), "run.constants.head_weights", "multiple of 2"),
+        (head(&[1.0, f64::INFINITY]), "run.constants.head_weights", "finite"),
+        (image((0, 5)), "run.constants.image_size", "0 x 5 came"),
+        (image((5, 65_537)), "run.constants.image_size", "5 x 65537 came"),
+        (parts(&[vec![1]]), "run.constants.concept_parts", "1 lists came, expected 2"),
+    ];
+    for (fields, field, says) in cases {
+        assert_fault(Run::try_from(fields), field, says);
+    }
+}
+
+#[test]
+fn the_largest_declaration_passes_and_survives_json() {
+    let widest = run(&[65_536; 4096]);
+    assert_eq!(widest.activation_blocks(65_536 * 4096).map(|blocks| blocks.len()), Some(4096));
+    let run = run(&[0, 1, 2, 5]);
+    assert_eq!(run.world_size, 1, "0 stands for 1");
+    let json = serde_json::to_string(&run).unwrap();
+    assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
+    // A run from a file is checked like any other.
+    assert!(serde_json::from_str::<Run>(&json.replace("\"c1\"", "\"c0\"")).is_err());
+}
+
+#[test]
+fn activation_columns_are_one_or_two_for_binary_concepts() {
+    let run = run(&[2, 4, 0]);
+    assert_eq!(run.activation_blocks(6), Some(vec![0..1, 1..5, 5..6]));
+    assert_eq!(run.activation_blocks(8), Some(vec![0..2, 2..6, 6..8]));
+    assert_eq!(run.activation_blocks(7), None);
+    assert_eq!(run.activation_blocks(0), None);
+}

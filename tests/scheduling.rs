@@ -1,0 +1,275 @@
+//! What must hold of the plan: it keeps within its CPU share, serves every run, and never queues up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use conceptwatch::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
+use proptest::prelude::*;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn key(run: &str, split: &str) -> SplitKey {
+    SplitKey::new(run, split)
+}
+
+fn generous() -> Budget {
+    Budget { cpu_share: 1.0, burst: ms(1_000_000) }
+}
+
+fn ticks() -> Ticks {
+    Ticks { interval: ms(1000), least_changed: 0.1 }
+}
+
+/// What the outside does, at most one thing a millisecond.
+#[derive(Clone, Debug)]
+enum Event {
+    Closed { run: u8, split: u8 },
+    Changed { run: u8, changed: usize },
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let event = prop_oneof![
+        (0u8..4, 0u8..3).prop_map(|(run, split)| Event::Closed { run, split }),
+        (0u8..4, 0usize..100).prop_map(|(run, changed)| Event::Changed { run, changed }),
+    ];
+    prop::collection::vec((1u64..400, event), 1..150)
+}
+
+/// One job as it ran.
+#[derive(Clone, Debug)]
+struct Ran {
+    key: SplitKey,
+    pass: Option<usize>,
+    start: Duration,
+    cpu: Duration,
+}
+
+/// Plays events on a worker whose jobs take `cpu` and as long on the wall, until nothing waits.
+fn play(schedule: &mut Schedule<usize>, events: &[(u64, Event)], cpu: &[u64]) -> (Vec<Ran>, usize) {
+    let mut events: VecDeque<(Duration, Event)> = events
+        .iter()
+        .scan(0, |at, (wait, event)| {
+            *at += wait;
+            Some((ms(*at), event.clone()))
+        })
+        .collect();
+    let (mut ran, mut passes) = (Vec::<Ran>::new(), 0);
+    let mut running_until: Option<Duration> = None;
+    loop {
+        let next_event = events.front().map(|(at, _)| *at);
+        let next_start = schedule.next_start();
+        let Some(now) = [next_event, running_until, next_start].into_iter().flatten().min() else { break };
+        let now = now.max(ran.last().map_or(Duration::ZERO, |job| job.start));
+        if running_until.is_some_and(|until| until <= now) {
+            running_until = None;
+            schedule.finished(ran.last().unwrap().cpu, now);
+        } else if next_event.is_some_and(|at| at <= now) {
+            match events.pop_front().unwrap().1 {
+                Event::Closed { run, split } => {
+                    let key = key(&format!("run{run}"), &format!("val{split}"));
+                    schedule.pass_closed(key, passes, now);
+                    passes += 1;
+                }
+                Event::Changed { run, changed } => {
+                    schedule.rows_changed(&key(&format!("run{run}"), "train"), changed, 100, now);
+                }
+            }
+        }
+        if let Some(job) = schedule.start(now) {
+            assert!(running_until.is_none(), "two jobs in flight");
+            let cpu = ms(cpu[ran.len() % cpu.len()]);
+            let pass = if let Job::Pass(_, pass) = &job { Some(*pass) } else { None };
+            ran.push(Ran { key: job.key().clone(), pass, start: now, cpu });
+            running_until = Some(now + cpu);
+            assert!(schedule.start(now).is_none() && schedule.next_start().is_none(), "one job in flight at a time");
+        }
+    }
+    (ran, passes)
+}
+
+proptest! {
+    #[test]
+    fn scoring_keeps_within_its_share_of_cpu(
+        events in events(), cpu in prop::collection::vec(1u64..3000, 1..10), share in 0.01f64..0.9, burst in 0u64..2000,
+    ) {
+        let budget = Budget { cpu_share: share, burst: ms(burst) };
+        let (ran, _) = play(&mut Schedule::new(ticks(), budget, Duration::ZERO), &events, &cpu);
+        // Over every stretch from the start of one job to the start of a later one.
+        for (first, from) in ran.iter().enumerate() {
+            let mut used = 0.0;
+            for (job, next) in ran[first..].iter().zip(&ran[first + 1..]) {
+                used += job.cpu.as_secs_f64();
+                let stretch = (next.start - from.start).as_secs_f64();
+                prop_assert!(used <= share * stretch + budget.burst.as_secs_f64() + 1e-6, "{} CPU s in {} s", used, stretch);
+            }
+        }
+    }
+
+    #[test]
+    fn every_closed_pass_is_scored_or_counted_as_replaced(
+        events in events(), cpu in prop::collection::vec(1u64..3000, 1..10), share in 0.05f64..0.9,
+    ) {
+        let mut schedule = Schedule::new(ticks(), Budget { cpu_share: share, burst: ms(500) }, Duration::ZERO);
+        let (ran, passes) = play(&mut schedule, &events, &cpu);
+        let scored: Vec<usize> = ran.iter().filter_map(|job| job.pass).collect();
+        prop_assert_eq!(scored.len() as u64 + schedule.replaced().passes, passes as u64);
+        // The newest pass of every split is scored, and passes of one split in their order.
+        let mut newest = BTreeMap::new();
+        let closed = events.iter().filter_map(|(_, event)| match event {
+            Event::Closed { run, split } => Some((format!("run{run}"), format!("val{split}"))),
+            Event::Changed { .. } => None,
+        });
+        newest.extend(closed.enumerate().map(|(pass, split)| (split, pass)));
+        for ((run, split), pass) in newest {
+            let of_split: Vec<_> = ran.iter().filter(|job| job.key == key(&run, &split)).filter_map(|job| job.pass).collect();
+            prop_assert_eq!(of_split.last(), Some(&pass));
+            prop_assert!(of_split.is_sorted());
+        }
+        prop_assert_eq!(schedule.lag(ms(10_000_000)), Duration::ZERO, "nothing waits at the end");
+    }
+
+    #[test]
+    fn ticks_of_a_split_are_an_interval_apart(events in events(), cpu in prop::collection::vec(1u64..3000, 1..10)) {
+        let (ran, _) = play(&mut Schedule::new(ticks(), generous(), Duration::ZERO), &events, &cpu);
+        for run in ["run0", "run1", "run2", "run3"] {
+            let starts: Vec<_> = ran.iter().filter(|job| job.key == key(run, "train")).map(|job| job.start).collect();
+            prop_assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= ms(1000)));
+        }
+    }
+
+    #[test]
+    fn no_run_waits_longer_than_one_job_of_every_other(
+        busy in prop::collection::vec((0u8..5, 0u8..6), 1..60), cpu in 1u64..50,
+    ) {
+        // Every split named is closed again the moment its pass starts: the worker never runs dry.
+        let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
+        let name = |(run, split): (u8, u8)| key(&format!("run{run}"), &format!("val{split}"));
+        let mut now = ms(1);
+        for &split in &busy {
+            schedule.pass_closed(name(split), 0, now);
+            now += ms(1);
+        }
+        let runs: std::collections::BTreeSet<u8> = busy.iter().map(|(run, _)| *run).collect();
+        let mut order = Vec::new();
+        for _ in 0..(runs.len() * 8) {
+            let job = schedule.start(now).expect("work is waiting");
+            order.push(job.key().run.to_string());
+            schedule.pass_closed(job.key().clone(), 0, now);
+            now += ms(cpu);
+            schedule.finished(ms(cpu), now);
+        }
+        for window in order.windows(runs.len()) {
+            let served: std::collections::BTreeSet<_> = window.iter().collect();
+            prop_assert_eq!(served.len(), runs.len(), "each run once in {:?}", window);
+        }
+    }
+}
+
+#[test]
+fn a_run_of_many_splits_does_not_crowd_out_another() {
+    let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
+    for split in 0..50 {
+        schedule.pass_closed(key("many", &format!("val{split}")), "many", ms(0));
+    }
+    schedule.pass_closed(key("one", "val"), "one", ms(5));
+    assert_eq!(schedule.waiting(ms(5)), 51);
+    let mut served = Vec::new();
+    for at in [10, 20, 30] {
+        served.push(schedule.start(ms(at)).unwrap().key().run.to_string());
+        schedule.finished(ms(1), ms(at + 1));
+    }
+    assert_eq!(served, ["many", "one", "many"]);
+}
+
+#[test]
+fn a_later_pass_replaces_one_that_has_not_started_and_keeps_its_turn() {
+    let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
+    assert_eq!(schedule.pass_closed(key("a", "val"), 1, ms(10)), None);
+    schedule.pass_closed(key("b", "val"), 2, ms(20));
+    assert_eq!(schedule.pass_closed(key("a", "val"), 3, ms(30)), Some(1));
+    assert_eq!((schedule.replaced().passes, schedule.lag(ms(50))), (1, ms(40)));
+    assert_eq!(schedule.start(ms(50)), Some(Job::Pass(key("a", "val"), 3)));
+    // One that has started is not replaced: the next waits behind it.
+    assert_eq!(schedule.pass_closed(key("a", "val"), 4, ms(60)), None);
+    schedule.finished(ms(10), ms(70));
+    assert_eq!(schedule.start(ms(70)), Some(Job::Pass(key("b", "val"), 2)));
+    schedule.finished(ms(10), ms(80));
+    assert_eq!(schedule.start(ms(80)), Some(Job::Pass(key("a", "val"), 4)));
+    assert_eq!((schedule.replaced().passes, schedule.lag(ms(90))), (1, ms(0)));
+}
+
+#[test]
+fn rolling_splits_are_due_when_enough_changed_and_the_interval_is_over() {
+    let mut schedule: Schedule<()> = Schedule::new(ticks(), generous(), Duration::ZERO);
+    let train = key("run", "train");
+    schedule.rows_changed(&train, 0, 100, ms(0));
+    assert_eq!((schedule.next_start(), schedule.start(ms(5000))), (None, None), "nothing changed, nothing due");
+    schedule.rows_changed(&train, 9, 100, ms(6000));
+    assert_eq!(schedule.start(ms(6000)), None, "9 of 100 are too few");
+    schedule.rows_changed(&train, 10, 100, ms(6100));
+    schedule.rows_changed(&train, 12, 100, ms(6200));
+    assert_eq!((schedule.next_start(), schedule.lag(ms(6300))), (Some(ms(6100)), ms(200)));
+    assert_eq!(schedule.start(ms(6300)), Some(Job::Tick(train.clone())));
+    schedule.rows_changed(&train, 50, 100, ms(6400));
+    schedule.finished(ms(10), ms(6500));
+    assert_eq!((schedule.start(ms(7299)), schedule.next_start()), (None, Some(ms(7300))));
+    // Three intervals late: one job, and the ticks between are counted.
+    assert_eq!(schedule.start(ms(10_400)), Some(Job::Tick(train.clone())));
+    assert_eq!(schedule.replaced().ticks, 3);
+    schedule.finished(ms(10), ms(10_500));
+    assert_eq!(schedule.next_start(), None);
+}
+
+#[test]
+fn without_rows_nothing_is_due_even_when_no_change_is_asked_for() {
+    let always = Ticks { least_changed: 0.0, ..ticks() };
+    let mut schedule: Schedule<()> = Schedule::new(always, generous(), Duration::ZERO);
+    schedule.rows_changed(&key("run", "train"), 0, 0, ms(0));
+    schedule.rows_changed(&key("run", "train"), 0, 500, ms(10));
+    assert_eq!(schedule.next_start(), None);
+}
+
+#[test]
+fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
+    let budget = Budget { cpu_share: 0.1, burst: ms(100) };
+    let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
+    let mut now = ms(1_000_000);
+    let mut waits = Vec::new();
+    for pass in 0..6 {
+        schedule.pass_closed(key("run", "val"), pass, now);
+        let start = schedule.next_start().unwrap().max(now);
+        assert!(start == now || schedule.start(start - Duration::from_nanos(2000)).is_none());
+        waits.push((start - now).as_millis());
+        assert!(schedule.start(start + Duration::from_nanos(1)).is_some());
+        now = start + ms(40);
+        schedule.finished(ms(40), now);
+    }
+    // 100 ms saved up, each job takes 40 while 4 come in (none above the 100): 60, 24, −12; 120 ms pay that. From
+    // then on each job leaves −36, which takes 360 ms.
+    assert_eq!(waits[..3], [0, 0, 0]);
+    assert!(waits[3].abs_diff(120) <= 1 && waits[4].abs_diff(360) <= 1 && waits[5].abs_diff(360) <= 1, "{waits:?}");
+}
+
+#[test]
+fn a_removed_run_leaves_nothing_behind() {
+    let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
+    schedule.pass_closed(key("a", "val"), 1, ms(0));
+    schedule.pass_closed(key("a", "test"), 2, ms(0));
+    schedule.pass_closed(key("b", "val"), 3, ms(0));
+    schedule.rows_changed(&key("a", "train"), 5, 5, ms(0));
+    assert_eq!(schedule.remove_run("a"), [2, 1]);
+    assert_eq!(schedule.start(ms(5000)), Some(Job::Pass(key("b", "val"), 3)));
+    schedule.finished(ms(1), ms(5001));
+    assert_eq!((schedule.start(ms(6000)), schedule.lag(ms(6000))), (None, ms(0)));
+}
+
+#[test]
+fn a_share_out_of_range_is_named() {
+    for share in [0.0, -0.5, f64::NAN, f64::INFINITY] {
+        let fault = Budget { cpu_share: share, ..Budget::default() }.check().unwrap_err();
+        assert_eq!(fault.field, "cpu_share");
+    }
+    assert_eq!(Budget::default().check(), Ok(()));
+}
