@@ -9,11 +9,12 @@ import { el, number } from "./text.js";
  * @typedef {import("./api.js").Run} Run
  * @typedef {import("./api.js").Score} Score
  * @typedef {import("./state.js").View} View
- * @typedef {{run: Run, index: number}} Shown a run with its place in order of start
  * @typedef {{score: Score, root: HTMLElement, title: HTMLElement, plot: any, note: HTMLElement}} Chart
  */
 
-const AXIS_TITLES = { step: "step", epoch: "epoch", time: "" };
+/** Bands of more runs than this would cover each other. */
+const FAINT_FROM = 8;
+const AXIS_TITLES = { step: "step", epoch: "epoch", elapsed: "minutes since the start of the run", time: "" };
 const CONFIG = {
   responsive: true, displaylogo: false, showTips: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
@@ -40,7 +41,7 @@ export function emphasise(run) {
 /**
  * @param {View} view
  * @param {Score[]} scores to show, in order
- * @param {Shown[]} shown
+ * @param {Run[]} shown
  * @param {string} split
  */
 export function drawCharts(view, scores, shown, split) {
@@ -81,15 +82,15 @@ export function about(score) {
         `range ${number(score.range[0])} to ${number(score.range[1])}`].filter(Boolean).join(" · "))));
 }
 
-/** @param {Chart} chart @param {View} view @param {Shown[]} shown @param {string} split */
+/** @param {Chart} chart @param {View} view @param {Run[]} shown @param {string} split */
 function draw(chart, view, shown, split) {
   const { score, plot } = chart;
   const concept = score.per_concept ? view.concept : null;
-  const drawn = shown.filter(({ run }) => concept === null || run.concepts.includes(concept)).map(({ run, index }) => {
+  const drawn = shown.filter((run) => concept === null || run.concepts.includes(concept)).map((run) => {
     const known = curve(run.name, split, score.id, concept);
     const look = {
-      run: run.name, color: runColor(index), symbol: runSymbol(index), axis: view.x,
-      background: pageColor("--panel"), thick: run.name === emphasis,
+      run: run.name, color: runColor(run.name), symbol: runSymbol(run.name), axis: view.x, started: run.started,
+      background: pageColor("--panel"), thick: run.name === emphasis, faint: shown.length > FAINT_FROM,
     };
     return { run, look, known, traces: tracesOf(known.points, look) };
   });
@@ -135,7 +136,7 @@ function layoutOf(view, traces) {
     paper_bgcolor: panel, plot_bgcolor: panel, showlegend: false, hovermode: "closest", hoverdistance: 24, dragmode: "zoom",
     font: { family: "system-ui, sans-serif", size: 11.5, color: ink },
     modebar: { color: dim, activecolor: ink, bgcolor: "rgba(0,0,0,0)" },
-    xaxis: { ...axis, uirevision: JSON.stringify(zoom), type: view.x === "time" ? "date" : "linear", zeroline: false, title: { text: AXIS_TITLES[view.x], standoff: 6, font: { color: dim } }, ...(zoom ? { range: [...zoom] } : { autorange: true }) },
+    xaxis: { ...axis, uirevision: JSON.stringify(zoom), type: view.x === "time" ? "date" : "linear", zeroline: false, title: { text: AXIS_TITLES[view.x], standoff: 6, font: { color: dim, size: 11.5 } }, ...(zoom ? { range: [...zoom] } : { autorange: true }) },
     yaxis: { ...axis, rangemode: startsAtZero(traces) ? "tozero" : "normal", exponentformat: "power", nticks: 7 },
     // Undefined points have no value: they stand on the floor of the chart.
     yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
@@ -147,18 +148,22 @@ function layoutOf(view, traces) {
 /** What the picture alone does not say. @param {{run: Run, known: import("./curves.js").Curve}[]} drawn @param {string} axis */
 function remarks(drawn, axis) {
   const lines = [];
+  /** @type {Map<string, string[]>} */
+  const reasons = new Map();
   for (const { run, known } of drawn) {
     if (known.error) lines.push(el("span", { class: "bad" }, `${run.name}: ${known.error}`));
     const without = known.points.filter((point) => point.value === null);
     const last = without.at(-1);
     if (last) {
-      const where = without.length === 1 ? `at step ${last.step}` : `at ${without.length} steps, last ${last.step}`;
-      lines.push(el("span", {}, `× ${run.name}: undefined ${where}: ${last.undefined ?? "no reason given"}`));
+      const why = last.undefined ?? "no reason given";
+      const where = without.length === 1 ? `step ${last.step}` : `${without.length} steps, last ${last.step}`;
+      reasons.set(why, [...(reasons.get(why) ?? []), `${run.name} (${where})`]);
     }
     if (axis === "epoch" && known.points.length && known.points.every((point) => point.epoch === null)) {
       lines.push(el("span", {}, `${run.name}: states no epochs`));
     }
   }
+  for (const [why, where] of reasons) lines.push(el("span", {}, `× undefined: ${why}: ${where.join(", ")}`));
   const more = lines.length - 4;
   return more > 0 ? [...lines.slice(0, 4), el("span", {}, `and ${more} more`)] : lines;
 }

@@ -4,11 +4,11 @@ import { latestPoint } from "./curves.js";
 import { runColor } from "./palette.js";
 import { roundUp } from "./order.js";
 import { change } from "./state.js";
-import { el, number } from "./text.js";
+import { el, onScale } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Score} Score
- * @typedef {import("./charts.js").Shown} Shown
+ * @typedef {import("./api.js").Run} Run
  * @typedef {import("./state.js").View} View
  */
 
@@ -26,26 +26,26 @@ export function conceptBars(host) {
   /**
    * @param {View} view
    * @param {Score[]} scores those with values per concept
-   * @param {Shown[]} shown
+   * @param {Run[]} shown
    * @param {string} split
    */
   return function draw(view, scores, shown, split) {
     const chosen = scores.find((one) => one.id === view.bars) ?? scores[0];
-    const focus = shown.find(({ run }) => run.name === view.focus) ?? shown[0];
+    const focus = shown.find((run) => run.name === view.focus) ?? shown[0];
     host.hidden = !chosen || !focus;
     if (!chosen || !focus) return;
     score.set(scores.map((one) => [one.id, one.title]), chosen.id);
     title.textContent = `${chosen.title}: per concept`;
     const compared = [focus, ...shown.filter((one) => one !== focus)].slice(0, MOST_RUNS);
     note.textContent = shown.length > compared.length ? `${compared.length} of ${shown.length} runs` : "";
-    const columns = compared.map(({ run, index }) => ({
-      run, color: runColor(index), values: latestPoint(run.name, split)?.scores[chosen.id]?.per_concept ?? [],
+    const columns = compared.map((run) => ({
+      run, color: runColor(run.name), values: latestPoint(run.name, split)?.scores[chosen.id]?.per_concept ?? [],
     }));
     const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
     const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
     const signed = all.some((value) => value < 0);
     list.classList.toggle("signed", signed);
-    list.replaceChildren(...sorted(focus.run.concepts, columns[0].values, view.order).map((name) => {
+    list.replaceChildren(...sorted(focus.concepts, columns[0].values, view.order).map((name) => {
       const bars = columns.map(({ run, color, values }) => bar(run.name, color, values[run.concepts.indexOf(name)], end));
       return el("div", { class: "bar-row", role: "listitem" },
         el("button", {
@@ -68,7 +68,7 @@ function sorted(names, values, order) {
 /** @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end */
 function bar(run, color, value, end) {
   const known = value !== null && value !== undefined;
-  const text = known ? number(value) : "undefined";
+  const text = known ? onScale(value, end) : "undefined";
   const fill = el("i", { color, class: known && value < 0 ? "negative" : false });
   fill.style.setProperty("--share", String(known ? Math.min(1, Math.abs(value) / end) : 0));
   return el("div", { class: "bar", title: `${run}: ${text}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));

@@ -83,7 +83,7 @@ export function controls(host) {
   return function draw(now, scores, available, splits, splitNow, concepts) {
     view = now;
     split.set(splits.map((name) => [name, name]), splitNow);
-    axis.set([["step", "step"], ["epoch", "epoch"], ["time", "wall time"]], now.x);
+    axis.set([["step", "step"], ["epoch", "epoch"], ["elapsed", "time since start"], ["time", "wall time"]], now.x);
     concept.set([["", "all"], ...concepts.map((name) => /** @type {[string, string]} */ ([name, name]))], now.concept ?? "");
     const signature = scores.map((score) => score.id).join();
     if (signature !== filled) fillPicker(scores, () => view?.scores ?? []);

@@ -5,7 +5,7 @@ import { heatScale, pageColor } from "./palette.js";
 import { orderOf, roundUp } from "./order.js";
 import { change } from "./state.js";
 import { hideTip, showTip } from "./tip.js";
-import { el, number, plotText } from "./text.js";
+import { el, number, onScale, plotText, shortened } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -17,6 +17,8 @@ import { el, number, plotText } from "./text.js";
 const LIMITS = ["", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"];
 /** Cells from this many pixels on carry their value. */
 const CELL_TEXT = 42;
+/** Longer names are cut on the axes; the box beside the pointer has them whole. */
+const MOST_NAME = 26;
 
 /** @param {HTMLElement} host */
 export function heatMap(host) {
@@ -55,13 +57,13 @@ export function heatMap(host) {
   async function refresh() {
     if (!asked) return;
     const { focus, split, score } = asked;
-    const at = step ?? steps.at(-1) ?? null;
-    whenText.textContent = at === null ? "" : `${at}${step === null ? " (latest)" : ""}`;
-    const key = JSON.stringify([focus.name, split, score.id, at]);
-    if (fetching !== null || key === held.key || at === null) return render();
+    const newest = steps.at(-1) ?? null;
+    whenText.textContent = newest === null ? "" : step === null ? `${newest} (latest)` : String(step);
+    const key = JSON.stringify([focus.name, split, score.id, step, step ?? newest]);
+    if (fetching !== null || key === held.key) return render();
     fetching = key;
     try {
-      const matrix = await get("matrix", { run: focus.name, split, score: score.id, step: at });
+      const matrix = await get("matrix", { run: focus.name, split, score: score.id, step });
       held = { key, matrix, why: null };
     } catch (error) {
       held = { key, matrix: null, why: /** @type {Error} */ (error).message };
@@ -113,7 +115,7 @@ function describe({ concepts, matrix }) {
   matrix.forEach((row, i) => row.forEach((value, j) => {
     if (i !== j && value !== null && value > top) [top, from, to] = [value, i, j];
   }));
-  return top === -Infinity ? "undefined for every pair" : `largest: ${concepts[from]} → ${concepts[to]} ${number(top)}`;
+  return top === -Infinity ? "undefined for every pair" : `row: whose activation; column: the other concept · largest: ${concepts[from]} → ${concepts[to]} ${number(top)}`;
 }
 
 /**
@@ -128,21 +130,24 @@ function drawMatrix(plot, data, score, view, room) {
   const defined = cells.flat().filter((value) => value !== null);
   const diverging = score.range[0] < 0 || defined.some((value) => value < 0);
   const end = view.limit ?? roundUp(defined.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
-  const nameWidth = Math.min(150, 10 + 6.2 * names.reduce((most, name) => Math.max(most, name.length), 0));
-  const cell = Math.max(5, Math.min(64, Math.floor((Math.min(room, 900) - nameWidth - 76) / k)));
+  const size = k > 40 ? 9 : 11.5;
+  const nameWidth = 12 + 0.6 * size * Math.min(MOST_NAME, names.reduce((most, name) => Math.max(most, name.length), 0));
+  const cell = Math.max(5, Math.min(Math.max(48, Math.min(96, 330 / k)), Math.floor((Math.min(room, 1200) - nameWidth - 76) / k)));
   const side = cell * k;
   const [ink, dim, panel, hole] = ["--ink", "--dim", "--panel", "--hole"].map(pageColor);
-  const short = (/** @type {string} */ name) => plotText(name.length > 24 ? `${name.slice(0, 23)}…` : name);
-  const every = Math.ceil(12 / cell);
-  const ticks = names.map((_, i) => i).filter((i) => i % every === 0);
+  const ticks = (/** @type {number} */ visible) => {
+    const every = Math.ceil((12 * visible) / side);
+    const at = names.map((_, i) => i).filter((i) => i % every === 0);
+    return { tickvals: at, ticktext: at.map((i) => plotText(shortened(names[i], MOST_NAME))) };
+  };
   const axis = {
-    tickmode: "array", tickvals: ticks, ticktext: ticks.map((i) => short(names[i])), showgrid: false, zeroline: false,
-    ticks: "", range: [-0.5, k - 0.5], tickfont: { size: Math.min(11.5, Math.max(8.5, cell)), color: ink }, constrain: "domain",
+    tickmode: "array", ...ticks(k), showgrid: false, zeroline: false,
+    ticks: "", range: [-0.5, k - 0.5], tickfont: { size, color: ink }, constrain: "domain",
   };
   globalThis.Plotly.react(plot, [{
     type: "heatmap", z: cells, hoverinfo: "none", zmin: diverging ? -end : 0, zmax: end, colorscale: heatScale(diverging),
     xgap: cell > 8 ? 1 : 0, ygap: cell > 8 ? 1 : 0,
-    text: cells.map((row) => row.map((value) => (value === null ? "" : number(value)))),
+    text: cells.map((row) => row.map((value) => (value === null ? "" : onScale(value, end)))),
     texttemplate: cell >= CELL_TEXT ? "%{text}" : "", textfont: { size: 11 },
     colorbar: { thickness: 10, len: 1, outlinewidth: 0, tickfont: { color: dim, size: 10.5 }, nticks: 6, x: 1.01, xpad: 4 },
   }], {
@@ -153,6 +158,7 @@ function drawMatrix(plot, data, score, view, room) {
     dragmode: "zoom", uirevision: JSON.stringify([k, view.order]),
   }, { displayModeBar: false, showTips: false });
   if (!plot.listening) listen(plot);
+  plot.ticks = ticks;
   plot.tell = (/** @type {any} */ event) => {
     const { x, y } = event.points[0];
     const value = cells[y]?.[x];
@@ -166,4 +172,13 @@ function listen(plot) {
   plot.listening = true;
   plot.on("plotly_hover", (/** @type {any} */ event) => plot.tell(event));
   plot.on("plotly_unhover", hideTip);
+  // Zoomed in there is room for more names.
+  plot.on("plotly_relayout", (/** @type {any} */ change) => {
+    for (const axis of ["xaxis", "yaxis"]) {
+      if (!(`${axis}.range[0]` in change || `${axis}.autorange` in change)) continue;
+      const [from, to] = plot.layout[axis].range;
+      const { tickvals, ticktext } = plot.ticks(Math.abs(to - from));
+      globalThis.Plotly.relayout(plot, { [`${axis}.tickvals`]: tickvals, [`${axis}.ticktext`]: ticktext });
+    }
+  });
 }

@@ -6,13 +6,15 @@ import { controls } from "./controls.js";
 import * as curves from "./curves.js";
 import { heatMap } from "./heatmap.js";
 import { drawLatest } from "./latest.js";
-import { onSchemeChange } from "./palette.js";
+import { allotColors, onSchemeChange } from "./palette.js";
 import { runList } from "./runs.js";
 import { change, current, onView } from "./state.js";
 import { alertList, statusLine } from "./status.js";
 
 /** Runs shown until the person chooses. */
 const NEWEST = 6;
+/** From more concepts than this on the heat map takes the whole width. */
+const MANY_CONCEPTS = 24;
 /** A redraw at most this often, however fast points come. */
 const REDRAW_MS = 200;
 const STATUS_MS = 5000;
@@ -44,25 +46,26 @@ function draw() {
   const view = current();
   const known = runs;
   const names = (view.runs ?? known.slice(0, NEWEST).map((run) => run.name)).filter((name) => known.some((run) => run.name === name));
-  const placeOf = (/** @type {string} */ name) => known.length - 1 - known.findIndex((run) => run.name === name);
-  const shown = known.filter((run) => names.includes(run.name)).map((run) => ({ run, index: placeOf(run.name) }));
-  const splits = splitsOf(shown.length ? shown.map(({ run }) => run) : known);
+  allotColors(view.runs ? names : names.toReversed());
+  const shown = known.filter((run) => names.includes(run.name));
+  const splits = splitsOf(shown.length ? shown : known);
   const split = splits.includes(view.split ?? "") ? String(view.split) : splits[0] ?? "val";
   const wanted = scores.filter((score) => view.scores.includes(score.id));
-  const points = shown.map(({ run }) => curves.latestPoint(run.name, split));
+  const points = shown.map((run) => curves.latestPoint(run.name, split));
   const available = new Set(points.flatMap((point) => Object.keys(point?.scores ?? {})));
-  const concepts = [...new Set(shown.flatMap(({ run }) => run.concepts))];
+  const concepts = [...new Set(shown.flatMap((run) => run.concepts))];
   const has = (/** @type {import("./api.js").Score} */ score) => available.size === 0 || available.has(score.id);
 
   element("empty").hidden = known.length > 0;
   element("view").hidden = known.length === 0;
-  drawRuns(known, placeOf, names, split);
+  element("pair").classList.toggle("wide", concepts.length > MANY_CONCEPTS);
+  drawRuns(known, names, split);
   drawControls(view, scores, available, splits, split, concepts);
-  const withSplit = shown.filter(({ run }) => run.splits.some((one) => one.split === split));
+  const withSplit = shown.filter((run) => run.splits.some((one) => one.split === split));
   drawCharts(view, wanted, withSplit, split);
   drawLatest(element("latest"), wanted, withSplit, split);
-  drawMatrix(view, withSplit.map(({ run }) => run), scores.filter((score) => score.matrix && has(score)), split, (run, score) =>
-    curves.curve(run, split, score, null).points.filter((point) => point.value !== null && !point.provisional).map((point) => point.step));
+  drawMatrix(view, withSplit, scores.filter((score) => score.matrix && has(score)), split, (run, score) =>
+    curves.curve(run, split, score, null).points.filter((point) => point.value !== null).map((point) => point.step));
   drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit, split);
 }
 

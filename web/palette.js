@@ -22,11 +22,34 @@ export const isDark = () => darkScheme.matches;
 /** @param {() => void} listener called when the scheme changes */
 export const onSchemeChange = (listener) => darkScheme.addEventListener("change", listener);
 
-/** @param {number} index the run's place in order of its start */
-export const runColor = (index) => (isDark() ? DARK : LIGHT)[index % LIGHT.length];
+/** @type {Map<string, number>} each run's place in the palette, kept for when it is shown again */
+const places = new Map();
 
-/** Past the last colour runs differ by marker. @param {number} index */
-export const runSymbol = (index) => SYMBOLS[Math.floor(index / LIGHT.length) % SYMBOLS.length];
+/**
+ * Gives every shown run a place of its own, the first ones first. A run keeps its place while it is shown.
+ * @param {string[]} shown
+ */
+export function allotColors(shown) {
+  /** @type {Map<number, string>} */
+  const taken = new Map();
+  for (const run of shown) {
+    const place = places.get(run);
+    if (place !== undefined && !taken.has(place)) taken.set(place, run);
+  }
+  for (const run of shown) {
+    if (taken.get(places.get(run) ?? -1) === run) continue;
+    let free = 0;
+    while (taken.has(free)) free += 1;
+    taken.set(free, run);
+    places.set(run, free);
+  }
+}
+
+/** @param {string} run one that is shown */
+export const runColor = (run) => (isDark() ? DARK : LIGHT)[(places.get(run) ?? 0) % LIGHT.length];
+
+/** Past the last colour runs differ by marker. @param {string} run */
+export const runSymbol = (run) => SYMBOLS[Math.floor((places.get(run) ?? 0) / LIGHT.length) % SYMBOLS.length];
 
 /** @param {string} hex #rrggbb @param {number} alpha in [0, 1] */
 export function translucent(hex, alpha) {

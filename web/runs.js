@@ -57,18 +57,17 @@ export function runList(host, choices) {
     const [swatch, state, labels, step] = ["swatch", "state", "labels", "dim step"].map((kind) => el("span", { class: kind }));
     const only = el("button", { type: "button", class: "small only", title: `Show only ${name}`, "aria-label": `Show only ${name}`, onclick: () => choices.show([name]) }, "only");
     const root = el("li", { "data-run": name, onpointerenter: () => choices.point(name), onpointerleave: () => choices.point(null) },
-      el("label", {}, box, swatch, el("span", { class: "name", title: name }, name)), only,
-      el("div", { class: "run-line" }, state, labels, step));
+      el("label", {}, box, swatch, el("span", { class: "name" }, name), state), only,
+      el("div", { class: "run-line" }, labels, step));
     return { root, box, swatch, state, labels, step };
   }
 
   /**
    * @param {Run[]} runs newest first
-   * @param {(name: string) => number} placeOf a run's place in order of start
    * @param {string[]} names of the shown runs
    * @param {string} split
    */
-  return function draw(runs, placeOf, names, split) {
+  return function draw(runs, names, split) {
     shown = names;
     summary.textContent = `${names.length} of ${runs.length} shown`;
     filter.hidden = runs.length < FILTER_FROM;
@@ -82,7 +81,7 @@ export function runList(host, choices) {
       rows.set(run.name, row);
       if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
       row.box.checked = names.includes(run.name);
-      row.swatch.style.setProperty("--color", runColor(placeOf(run.name)));
+      row.swatch.style.setProperty("--color", row.box.checked ? runColor(run.name) : "transparent");
       row.state.textContent = run.finished ? "finished" : "live";
       row.state.classList.toggle("live", !run.finished);
       const labels = labelText(run.labels);
@@ -90,7 +89,7 @@ export function runList(host, choices) {
       const here = run.splits.find((one) => one.split === split);
       row.step.textContent = here?.last_step === null || here === undefined ? "" : `step ${count(here.last_step)}`;
       const dropped = run.splits.reduce((sum, one) => sum + one.rows_dropped, 0);
-      row.root.title = [`started ${localTime(run.started)}`, `${run.concepts.length} concepts, ${run.activation_kind} activations`,
+      row.root.title = [run.name, `started ${localTime(run.started)}`, `${run.concepts.length} concepts, ${run.activation_kind} activations`,
         run.world_size > 1 && `${run.world_size} ranks`, labels, dropped > 0 && `${count(dropped)} rows dropped`].filter(Boolean).join("\n");
     }
     applyFilter();

@@ -1,7 +1,7 @@
 // What the person looks at. It lives in the URL's hash, so that a view can be kept, shared and reloaded.
 
 /**
- * @typedef {"step"|"epoch"|"time"} XAxis
+ * @typedef {"step"|"epoch"|"elapsed"|"time"} XAxis
  * @typedef {object} View
  * @property {string[]|null} runs names; null: the newest few, as they come
  * @property {string|null} split null: the first that the runs have, evaluation splits before training
@@ -20,7 +20,7 @@ const DEFAULT = {
   runs: null, split: null, x: "step", scores: ["ctl", "icl"], concept: null, focus: null,
   matrix: "icl", bars: "ctl", order: "given", limit: null,
 };
-const AXES = ["step", "epoch", "time"];
+const AXES = ["step", "epoch", "elapsed", "time"];
 const ORDERS = ["given", "value", "name", "alike"];
 
 /** @type {View} */

@@ -48,6 +48,12 @@ export function withError(value, error) {
   return `${number(value, error)} ± ${number(error, error)}`;
 }
 
+/**
+ * With the digits that a scale up to `end` can show, so that numbers beside each other line up.
+ * @param {number|null|undefined} value @param {number} end
+ */
+export const onScale = (value, end) => number(value, end / 20);
+
 /** @param {number|null|undefined} count */
 export function count(count) {
   return count === null || count === undefined ? "–" : count.toLocaleString("en").replaceAll(",", "\u202f");
@@ -85,6 +91,16 @@ export function localTime(time) {
   const d = new Date(time * 1000);
   const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+
+/**
+ * Cut in the middle: names of one data set tend to begin alike.
+ * @param {string} name @param {number} most characters kept
+ */
+export function shortened(name, most) {
+  if (name.length <= most) return name;
+  const head = Math.floor((most - 1) * 0.4);
+  return `${name.slice(0, head)}…${name.slice(name.length - (most - 1 - head))}`;
 }
 
 /** @param {Record<string, string>} labels */

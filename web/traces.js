@@ -14,10 +14,26 @@ const MOST_POINTS = 1200;
 /** Up to this many points each one gets a dot. */
 const MOST_DOTS = 60;
 
-/** @param {CurvePoint} point @param {XAxis} axis @returns {number|string|null} */
-export function xOf(point, axis) {
-  if (axis === "step") return point.step;
-  return axis === "epoch" ? point.epoch : localTime(point.time);
+/**
+ * @typedef {object} Look
+ * @property {string} run
+ * @property {number} started seconds since 1970-01-01 UTC
+ * @property {XAxis} axis
+ * @property {string} color
+ * @property {string} symbol
+ * @property {string} background
+ * @property {boolean} thick
+ * @property {boolean} faint
+ */
+
+/** @param {CurvePoint} point @param {Look} look @returns {number|string|null} */
+export function xOf(point, { axis, started }) {
+  switch (axis) {
+    case "step": return point.step;
+    case "epoch": return point.epoch;
+    case "elapsed": return (point.time - started) / 60;
+    default: return localTime(point.time);
+  }
 }
 
 /**
@@ -45,7 +61,7 @@ export function drawable(points, axis) {
 /**
  * All traces of one run in one chart. Every point that can be pointed at carries itself as `customdata`.
  * @param {CurvePoint[]} points
- * @param {{run: string, color: string, symbol: string, axis: XAxis, background: string, thick: boolean}} look
+ * @param {Look} look
  */
 export function tracesOf(points, look) {
   const drawn = drawable(points, look.axis);
@@ -63,19 +79,19 @@ export function tracesOf(points, look) {
   ].filter((trace) => trace.x.length > 0);
 }
 
-/** @param {{color: string, background: string}} look @param {string} symbol @param {number} size */
+/** @param {Look} look @param {string} symbol @param {number} size */
 function hollow(look, symbol, size) {
   return { symbol, size, color: look.background, line: { color: look.color, width: 1.6 } };
 }
 
 /**
- * @param {CurvePoint[]} points @param {{run: string, axis: XAxis}} look
+ * @param {CurvePoint[]} points @param {Look} look
  * @param {string} kind @param {object} marker
  */
 function marks(points, look, kind, marker) {
   return {
     type: "scatter", mode: "markers", name: look.run, meta: kind, hoverinfo: "none", marker, cliponaxis: false,
-    x: points.map((point) => xOf(point, look.axis)),
+    x: points.map((point) => xOf(point, look)),
     y: points.map((point) => point.value ?? 0.03),
     customdata: points,
   };
@@ -85,7 +101,7 @@ function marks(points, look, kind, marker) {
  * The pieces of the line between neighbouring points: dashed towards a provisional value, else solid. An undefined
  * point leaves a gap.
  * @param {CurvePoint[]} drawn
- * @param {{run: string, color: string, axis: XAxis, thick: boolean}} look
+ * @param {Look} look
  * @param {boolean} dashed
  */
 function line(drawn, look, dashed) {
@@ -103,7 +119,7 @@ function line(drawn, look, dashed) {
     type: "scatter", mode: "lines", name: look.run, meta: dashed ? "dashed" : "line", connectgaps: false,
     hoverinfo: dashed ? "skip" : "none", cliponaxis: true,
     line: { color: look.color, width: look.thick ? 2.6 : 1.6, dash: dashed ? "4px,3px" : "solid" },
-    x: path.map((point) => point && xOf(point, look.axis)),
+    x: path.map((point) => point && xOf(point, look)),
     y: path.map((point) => point && point.value),
     customdata: path,
   };
@@ -112,7 +128,7 @@ function line(drawn, look, dashed) {
 /**
  * ±1.96 standard errors around the final values, one polygon for each unbroken stretch.
  * @param {CurvePoint[]} drawn
- * @param {{run: string, color: string, axis: XAxis}} look
+ * @param {Look} look
  */
 function band(drawn, look) {
   /** @type {(number|string|null)[]} */
@@ -126,7 +142,7 @@ function band(drawn, look) {
       if (x.length) { x.push(null); y.push(null); }
       const back = stretch.toReversed();
       const half = (/** @type {CurvePoint} */ point) => BAND * Number(point.standard_error);
-      x.push(...[...stretch, ...back].map((point) => xOf(point, look.axis)));
+      x.push(...[...stretch, ...back].map((point) => xOf(point, look)));
       y.push(...stretch.map((point) => Number(point.value) + half(point)), ...back.map((point) => Number(point.value) - half(point)));
     }
     stretch = [];
@@ -138,6 +154,6 @@ function band(drawn, look) {
   close();
   return {
     type: "scatter", mode: "lines", name: look.run, meta: "band", fill: "toself", hoverinfo: "skip",
-    fillcolor: translucent(look.color, 0.16), line: { width: 0 }, x, y,
+    fillcolor: translucent(look.color, look.thick ? 0.3 : look.faint ? 0.07 : 0.16), line: { width: 0 }, x, y,
   };
 }

@@ -36,16 +36,18 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {} } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, rename = () => {} } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
   const lambdas = ["5", "0.01", "0.1", "1", "0.5", "0.05", "10", "2"];
-  return Array.from({ length: runs }, (_, r) => ({
+  const made = Array.from({ length: runs }, (_, r) => ({
     name: runs === 2 ? `tabulartoy-lambda-${lambdas[r]}` : `cub/soft-seed${r}-lambda-${lambdas[r % 8]}`,
     labels: { lambda: lambdas[r % 8], seed: String(r), ...labels }, lambda: Number(lambdas[r % 8]),
     concepts: names, started: 1_790_000_000 + r * 1000, finished: runs > 2 && r % 4 !== 3, points,
   }));
+  made.forEach(rename);
+  return made;
 }
 
 const level = (run, id) => ({
@@ -92,7 +94,7 @@ function matrixOf(run, id, at) {
 }
 
 /**
- * Serves the page and the API. `grow(name)` adds a point to a run and tells every listener.
+ * Serves the page and the API. `grow(name)` makes a run's provisional point final, adds another and tells every listener.
  * @returns {Promise<{url: string, runs: object[], grow: (name: string, provisional?: boolean) => void,
  *   send: (event: string, data: object) => void, close: () => Promise<void>}>}
  */
@@ -161,6 +163,10 @@ export async function serve({ port = 0, runs = world() } = {}) {
     url: `http://127.0.0.1:${server.address().port}`, runs, send,
     grow(name, provisional = false) {
       const run = runs.find((one) => one.name === name);
+      if (run.provisional === run.points) {
+        run.provisional = null;
+        send("point", pointOf(run, run.points, false));
+      }
       run.points += 1;
       run.provisional = provisional ? run.points : null;
       send("point", pointOf(run, run.points, false));
