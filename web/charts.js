@@ -3,24 +3,27 @@ import { curve } from "./curves.js";
 import { pageColor, runColor, runSymbol } from "./palette.js";
 import { hideTip, pointTip, showTip } from "./tip.js";
 import { tracesOf } from "./traces.js";
-import { el, number } from "./text.js";
+import { el } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
  * @typedef {import("./api.js").Score} Score
  * @typedef {import("./state.js").View} View
- * @typedef {{score: Score, root: HTMLElement, title: HTMLElement, plot: any, note: HTMLElement}} Chart
+ * @typedef {{score: Score, root: HTMLElement, title: HTMLElement, plot: any, note: HTMLElement, drawn: string}} Chart
  */
 
 /** Bands of more runs than this would cover each other. */
 const FAINT_FROM = 8;
 const AXIS_TITLES = { step: "step", epoch: "epoch", elapsed: "minutes since the start of the run", time: "" };
 const CONFIG = {
-  responsive: true, displaylogo: false, showTips: false,
+  displaylogo: false, showTips: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
 };
 
 const host = /** @type {HTMLElement} */ (document.getElementById("charts"));
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) if (/** @type {any} */ (target).data) globalThis.Plotly.Plots.resize(target);
+});
 /** @type {Map<string, Chart>} */
 const charts = new Map();
 /** @type {[any, any]|null} the stretch of the x axis that all charts show; null: everything */
@@ -31,11 +34,18 @@ let emphasis = null;
 /** @type {() => void} */
 let redraw = () => {};
 
-/** @param {string|null} run drawn thicker than the others */
+/** @param {string|null} run the others step back; null: none does */
 export function emphasise(run) {
-  if (run === emphasis) return;
   emphasis = run;
-  redraw();
+  for (const { plot } of charts.values()) fade(plot);
+}
+
+/** @param {HTMLElement} plot */
+function fade(plot) {
+  for (const trace of plot.querySelectorAll(".scatterlayer .trace")) {
+    const { name } = /** @type {any} */ (trace).__data__[0].trace;
+    /** @type {SVGElement} */ (trace).style.opacity = emphasis === null || name === emphasis ? "" : "0.15";
+  }
 }
 
 /**
@@ -49,6 +59,7 @@ export function drawCharts(view, scores, shown, split) {
   if (zoomAxis !== view.x) [zoom, zoomAxis] = [null, view.x];
   for (const [id, chart] of charts) {
     if (scores.some((score) => score.id === id)) continue;
+    resized.unobserve(chart.plot);
     globalThis.Plotly.purge(chart.plot);
     chart.root.remove();
     charts.delete(id);
@@ -57,9 +68,10 @@ export function drawCharts(view, scores, shown, split) {
     const chart = charts.get(score.id) ?? create(score);
     charts.set(score.id, chart);
     if (host.children[place] !== chart.root) host.insertBefore(chart.root, host.children[place] ?? null);
-    draw(chart, view, shown, split);
   }
   host.classList.toggle("many", scores.length > 2);
+  // Only now has every chart its size.
+  for (const chart of charts.values()) draw(chart, view, shown, split);
 }
 
 /** @param {Score} score @returns {Chart} */
@@ -67,9 +79,10 @@ function create(score) {
   const title = el("h2", { id: `title-${score.id}` });
   const plot = el("div", { class: "plot", role: "img", "aria-labelledby": `title-${score.id}`, "aria-describedby": `note-${score.id}` });
   const note = el("p", { class: "note", id: `note-${score.id}` });
+  resized.observe(plot);
   const root = el("section", { class: "panel chart", "data-score": score.id },
     el("div", { class: "panel-head" }, title, about(score)), plot, note);
-  return { score, root, title, plot, note };
+  return { score, root, title, plot, note, drawn: "" };
 }
 
 /** What the catalogue says of a score, opened by mouse or keyboard. @param {Score} score */
@@ -79,7 +92,7 @@ export function about(score) {
     el("div", { class: "about-box" },
       el("p", {}, score.help),
       el("p", { class: "dim" }, [score.paper, score.equation, score.unit && `unit: ${score.unit}`,
-        `range ${number(score.range[0])} to ${number(score.range[1])}`].filter(Boolean).join(" · "))));
+        `range ${score.range.map((end) => end ?? "∞").join(" to ").replace("-", "−")}`].filter(Boolean).join(" · "))));
 }
 
 /** @param {Chart} chart @param {View} view @param {Run[]} shown @param {string} split */
@@ -90,15 +103,19 @@ function draw(chart, view, shown, split) {
     const known = curve(run.name, split, score.id, concept);
     const look = {
       run: run.name, color: runColor(run.name), symbol: runSymbol(run.name), axis: view.x, started: run.started,
-      background: pageColor("--panel"), thick: run.name === emphasis, faint: shown.length > FAINT_FROM,
+      background: pageColor("--panel"), faint: shown.length > FAINT_FROM,
     };
-    return { run, look, known, traces: tracesOf(known.points, look) };
+    return { run, look, known };
   });
+  const now = JSON.stringify([zoom, concept, drawn.map(({ look, known }) => [look, known.version])]);
+  if (now === chart.drawn) return;
+  chart.drawn = now;
   chart.title.textContent = (concept === null ? score.title : `${score.title} of ${concept}`) + (score.unit ? `  [${score.unit}]` : "");
   chart.note.replaceChildren(...remarks(drawn, view.x));
   const first = !plot.data;
-  const traces = drawn.flatMap(({ traces }) => traces);
+  const traces = drawn.flatMap(({ look, known }) => tracesOf(known.points, look));
   globalThis.Plotly.react(plot, traces, layoutOf(view, traces), CONFIG);
+  fade(plot);
   if (first) listen(chart);
   chart.plot.onhovered = (/** @type {any} */ event) => {
     const hit = event.points[0];

@@ -21,6 +21,7 @@ export function conceptBars(host) {
   const title = el("h2");
   const note = el("span", { class: "dim" });
   const list = el("div", { class: "bars", role: "list" });
+  let drawn = "";
   host.replaceChildren(el("div", { class: "panel-head" }, title, note), el("div", { class: "controls inner" }, score.root), list);
 
   /**
@@ -41,6 +42,9 @@ export function conceptBars(host) {
     const columns = compared.map((run) => ({
       run, color: runColor(run.name), values: latestPoint(run.name, split)?.scores[chosen.id]?.per_concept ?? [],
     }));
+    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values }) => [run.name, color, values])]);
+    if (now === drawn) return;
+    drawn = now;
     const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
     const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
     const signed = all.some((value) => value < 0);

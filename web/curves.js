@@ -13,6 +13,7 @@ import { get } from "./api.js";
  * @property {CurvePoint[]|null} arrived those of events during a fetch; null when none runs
  * @property {boolean} again another fetch was asked for during this one
  * @property {boolean} loaded
+ * @property {number} version rises with every change
  * @property {string|null} error why the last fetch failed
  */
 
@@ -37,7 +38,7 @@ export function curve(run, split, score, concept) {
   const key = keyOf(run, split, score, concept);
   let found = curves.get(key);
   if (!found) {
-    found = { run, split, score, concept, points: [], arrived: null, again: false, loaded: false, error: null };
+    found = { run, split, score, concept, points: [], arrived: null, again: false, loaded: false, version: 0, error: null };
     curves.set(key, found);
     load(found, null);
   }
@@ -66,6 +67,7 @@ async function load(curve, firstStep) {
   for (const point of curve.arrived) insert(curve.points, point);
   curve.arrived = null;
   curve.loaded = true;
+  curve.version += 1;
   changed();
   if (curve.again) {
     curve.again = false;
@@ -104,6 +106,7 @@ export function take(point) {
     };
     insert(curve.points, grown);
     curve.arrived?.push(grown);
+    curve.version += 1;
   }
   const known = latest.get(keyOf(point.run, point.split));
   if (known && (!known.point || point.step >= known.point.step)) {

@@ -38,6 +38,7 @@ export function heatMap(host) {
 
   /** @type {{key: string, matrix: Matrix|null, why: string|null}} */
   let held = { key: "", matrix: null, why: null };
+  let drawn = "";
   /** @type {string|null} the fetch under way */
   let fetching = null;
   /** @type {number|null} null: the latest */
@@ -79,7 +80,11 @@ export function heatMap(host) {
     const matrix = held.matrix;
     note.textContent = held.why ?? (matrix ? describe(matrix) : "no matrix yet");
     plot.hidden = !matrix;
-    if (matrix) drawMatrix(plot, matrix, chosen, view, host.clientWidth - 24);
+    if (!matrix) return;
+    const room = host.clientWidth - 24;
+    const now = JSON.stringify([held.key, view.order, view.limit, room, pageColor("--panel")]);
+    if (now !== drawn) drawMatrix(plot, matrix, chosen, view, room);
+    drawn = now;
   }
 
   /**

@@ -17,6 +17,8 @@ const NEWEST = 6;
 const MANY_CONCEPTS = 24;
 /** A redraw at most this often, however fast points come. */
 const REDRAW_MS = 200;
+/** And at most this share of the time: training runs on the same machine. */
+const DRAW_SHARE = 0.1;
 const STATUS_MS = 5000;
 
 const element = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -76,26 +78,31 @@ function splitsOf(of) {
 }
 
 let waiting = false;
+let drawMs = 0;
 /** Redraws soon: many changes become one, and a hidden page draws nothing. */
 function soon() {
   if (waiting) return;
   waiting = true;
   setTimeout(() => requestAnimationFrame(() => {
     waiting = false;
+    const start = performance.now();
     draw();
-  }), REDRAW_MS);
+    drawMs = performance.now() - start;
+  }), Math.max(REDRAW_MS, drawMs / DRAW_SHARE));
 }
 
 async function loadStatus() {
   try {
     status = await get("status");
     answers = true;
+    if (runs === null) loadRuns();
   } catch {
     answers = false;
   }
   soon();
 }
 
+let catalogueKnown = false;
 let loadingRuns = false;
 let runsAgain = false;
 async function loadRuns() {
@@ -103,7 +110,8 @@ async function loadRuns() {
   if (loadingRuns) return;
   loadingRuns = true;
   try {
-    if (!scores.length) scores = (await get("catalogue")).scores;
+    if (!catalogueKnown) scores = (await get("catalogue")).scores;
+    catalogueKnown = true;
     runs = /** @type {import("./api.js").Run[]} */ ((await get("runs")).runs);
     const known = new Set(runs.map((run) => run.name));
     curves.forget((run) => known.has(run));
@@ -127,6 +135,8 @@ let opened = false;
 follow({
   open: () => {
     connection = "live";
+    // Another version of the sidecar may have come back.
+    catalogueKnown = false;
     loadStatus();
     loadRuns();
     if (opened) curves.reload();

@@ -7,8 +7,8 @@
 
 /** Mean over the defined entries, leaving one out. @param {(number|null)[]} row @param {number} [skip] */
 function mean(row, skip = -1) {
-  const defined = row.filter((value, i) => value !== null && i !== skip);
-  return defined.reduce((sum, value) => Number(sum) + Number(value), 0) / Math.max(1, defined.length);
+  const defined = row.filter((value, i) => value !== null && i !== skip).map(Number);
+  return defined.reduce((sum, value) => sum + value, 0) / Math.max(1, defined.length);
 }
 
 /**

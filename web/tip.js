@@ -33,6 +33,7 @@ export function hideTip() {
  */
 export function pointTip(run, name, color, title, point) {
   const { value, standard_error: error } = point;
+  /** @type {Node[]} */
   const rows = [];
   const row = (/** @type {string} */ term, /** @type {string} */ text) => rows.push(el("dt", {}, term), el("dd", {}, text));
   if (value === null) row(title, `undefined: ${point.undefined ?? "no reason given"}`);

@@ -10,7 +10,7 @@ import { localTime } from "./text.js";
 /** Half-width of the band in standard errors: 95 % of a normal distribution. */
 export const BAND = 1.96;
 /** Past this many points a curve is thinned; a chart has fewer pixels. */
-const MOST_POINTS = 1200;
+const MOST_POINTS = 800;
 /** Up to this many points each one gets a dot. */
 const MOST_DOTS = 60;
 
@@ -22,7 +22,6 @@ const MOST_DOTS = 60;
  * @property {string} color
  * @property {string} symbol
  * @property {string} background
- * @property {boolean} thick
  * @property {boolean} faint
  */
 
@@ -72,7 +71,7 @@ export function tracesOf(points, look) {
     band(drawn, look),
     line(drawn, look, false),
     line(drawn, look, true),
-    marks(dots, look, "points", { symbol: look.symbol, size: look.thick ? 7 : 5, color: look.color }),
+    marks(dots, look, "points", { symbol: look.symbol, size: 5, color: look.color }),
     marks(defined.filter((point) => point.provisional), look, "provisional", hollow(look, "circle", 8)),
     marks(defined.filter((point) => point.incomplete && !point.provisional), look, "incomplete", hollow(look, "diamond", 9)),
     { ...marks(drawn.filter((point) => point.value === null), look, "undefined", hollow(look, "x-thin", 8)), yaxis: "y2" },
@@ -118,7 +117,7 @@ function line(drawn, look, dashed) {
   return {
     type: "scatter", mode: "lines", name: look.run, meta: dashed ? "dashed" : "line", connectgaps: false,
     hoverinfo: dashed ? "skip" : "none", cliponaxis: true,
-    line: { color: look.color, width: look.thick ? 2.6 : 1.6, dash: dashed ? "4px,3px" : "solid" },
+    line: { color: look.color, width: 1.7, dash: dashed ? "4px,3px" : "solid" },
     x: path.map((point) => point && xOf(point, look)),
     y: path.map((point) => point && point.value),
     customdata: path,
@@ -154,6 +153,6 @@ function band(drawn, look) {
   close();
   return {
     type: "scatter", mode: "lines", name: look.run, meta: "band", fill: "toself", hoverinfo: "skip",
-    fillcolor: translucent(look.color, look.thick ? 0.3 : look.faint ? 0.07 : 0.16), line: { width: 0 }, x, y,
+    fillcolor: translucent(look.color, look.faint ? 0.07 : 0.16), line: { width: 0 }, x, y,
   };
 }

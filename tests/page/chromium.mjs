@@ -9,8 +9,12 @@ export const launch = () => chromium.launch({
   executablePath: process.env.CONCEPTWATCH_CHROMIUM ?? "/usr/bin/chromium", headless: true, args: QUIET,
 });
 
-/** Waits until every chart of the page that has data is drawn and no fetch is under way. */
+/** Waits until a chart, or the page without runs, is drawn and nothing more is fetched for a while. */
 export async function settled(page) {
   await page.waitForFunction(() => document.querySelector("#empty:not([hidden]), .chart .plot .xy"), null, { timeout: 30_000 });
-  await page.waitForTimeout(1500);
+  const fetched = () => page.evaluate(() => performance.getEntriesByType("resource").length);
+  for (let before = -1, now = await fetched(); now !== before; now = await fetched()) {
+    before = now;
+    await page.waitForTimeout(700);
+  }
 }

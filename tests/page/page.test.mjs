@@ -75,6 +75,9 @@ test("both runs' curves are drawn, with bands, and nothing is complained of", as
     for (const [run, count] of Object.entries(lines)) assert.ok(count > 20, `${run} has ${count} points in ${score}`);
     const fills = await page.locator(`.chart[data-score="${score}"] .scatterlayer .js-fill`).count();
     assert.ok(fills >= 2, `${fills} bands`);
+    const [plot, panel] = await Promise.all([`.chart[data-score="${score}"] .main-svg`, `.chart[data-score="${score}"]`]
+      .map((selector) => page.locator(selector).first().boundingBox()));
+    assert.ok(plot.x >= panel.x && plot.x + plot.width <= panel.x + panel.width, "the chart keeps inside its panel");
   }
   assert.deepEqual(complaints, []);
 });
@@ -86,7 +89,7 @@ test("a point that arrives is appended without fetching the curve again", async 
   const fetched = asked.filter((url) => url.includes("/series")).length;
   mock.grow(run);
   mock.grow(run);
-  await eventually("two more points", async () => (await segments(page, run)) === before + 2);
+  await eventually("three more points: the provisional one is final now", async () => (await segments(page, run)) === before + 3);
   await eventually("the table follows", async () => (await cells(page)).some((row) => row[0].includes(run) && row[1] === "640"));
   assert.equal(asked.filter((url) => url.includes("/series")).length, fetched);
 });
