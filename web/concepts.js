@@ -4,7 +4,7 @@ import { latestPoint } from "./curves.js";
 import { runColor } from "./palette.js";
 import { roundUp } from "./order.js";
 import { change } from "./state.js";
-import { el, onScale } from "./text.js";
+import { breakable, el, onScale } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Score} Score
@@ -55,7 +55,7 @@ export function conceptBars(host) {
         el("button", {
           type: "button", class: "bar-name", title: `Show the curves of ${name}`, "aria-pressed": view.concept === name,
           onclick: () => change({ concept: view.concept === name ? null : name }),
-        }, name),
+        }, ...breakable(name)),
         el("div", { class: "bar-stack" }, ...bars));
     }));
   };

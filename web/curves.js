@@ -21,10 +21,13 @@ import { get } from "./api.js";
 const curves = new Map();
 /** @type {Map<string, {point: Point|null, loading: boolean, again: boolean}>} */
 const latest = new Map();
-/** @type {() => void} */
+/** @type {(awaited: boolean) => void} */
 let changed = () => {};
 
-/** @param {() => void} listener called after any curve or latest point changed */
+/**
+ * @param {(awaited: boolean) => void} listener called after any curve or latest point changed; awaited when the page
+ *   had nothing to show in its place
+ */
 export const onCurves = (listener) => { changed = listener; };
 
 const keyOf = (/** @type {(string|null)[]} */ ...parts) => JSON.stringify(parts);
@@ -68,7 +71,7 @@ async function load(curve, firstStep) {
   curve.arrived = null;
   curve.loaded = true;
   curve.version += 1;
-  changed();
+  changed(firstStep === null);
   if (curve.again) {
     curve.again = false;
     load(curve, null);
@@ -116,7 +119,7 @@ export function take(point) {
     known.point = point;
     loadLatest(point.run, point.split);
   }
-  changed();
+  changed(false);
 }
 
 /**
@@ -140,6 +143,7 @@ async function loadLatest(run, split, replace = false) {
   entry.again = entry.loading;
   if (entry.loading) return;
   entry.loading = true;
+  const awaited = replace || !entry.point;
   try {
     const point = await get("point", { run, split });
     if (replace || !entry.point || point.step >= entry.point.step) entry.point = point;
@@ -147,7 +151,7 @@ async function loadLatest(run, split, replace = false) {
     // The curves of the same run say what is wrong.
   }
   entry.loading = false;
-  changed();
+  changed(awaited);
   if (entry.again) loadLatest(run, split);
 }
 

@@ -15,7 +15,7 @@ import { alertList, statusLine } from "./status.js";
 const NEWEST = 6;
 /** From more concepts than this on the heat map takes the whole width. */
 const MANY_CONCEPTS = 24;
-/** A redraw at most this often, however fast points come. */
+/** Points that arrive redraw at most this often, in milliseconds. */
 const REDRAW_MS = 200;
 /** And at most this share of the time: training runs on the same machine. */
 const DRAW_SHARE = 0.1;
@@ -77,18 +77,24 @@ function splitsOf(of) {
   return [...new Set(of.flatMap((run) => run.splits.map((one) => one.split)))].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
 
-let waiting = false;
 let drawMs = 0;
-/** Redraws soon: many changes become one, and a hidden page draws nothing. */
-function soon() {
-  if (waiting) return;
-  waiting = true;
-  setTimeout(() => requestAnimationFrame(() => {
-    waiting = false;
+let due = Infinity;
+let timer = 0;
+/**
+ * Redraws soon: many changes become one, and a hidden page draws nothing.
+ * @param {boolean} [awaited] someone waits for it; else it keeps to its share of the time
+ */
+function soon(awaited = true) {
+  const at = performance.now() + (awaited ? Math.max(50, drawMs) : Math.max(REDRAW_MS, drawMs / DRAW_SHARE));
+  if (at >= due) return;
+  clearTimeout(timer);
+  due = at;
+  timer = setTimeout(() => requestAnimationFrame(() => {
+    due = Infinity;
     const start = performance.now();
     draw();
     drawMs = performance.now() - start;
-  }), Math.max(REDRAW_MS, drawMs / DRAW_SHARE));
+  }), at - performance.now());
 }
 
 async function loadStatus() {
@@ -99,7 +105,7 @@ async function loadStatus() {
   } catch {
     answers = false;
   }
-  soon();
+  soon(false);
 }
 
 let catalogueKnown = false;
@@ -126,8 +132,7 @@ async function loadRuns() {
 curves.onCurves(soon);
 onView(draw);
 onSchemeChange(draw);
-addEventListener("resize", soon);
-document.addEventListener("visibilitychange", soon);
+addEventListener("resize", () => soon());
 setInterval(loadStatus, STATUS_MS);
 loadStatus();
 

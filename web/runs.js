@@ -1,6 +1,6 @@
 // The list of runs: which are shown, in which colour, and how each is doing.
 import { runColor } from "./palette.js";
-import { count, el, labelText, localTime } from "./text.js";
+import { breakable, count, el, labelText, localTime } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -57,7 +57,7 @@ export function runList(host, choices) {
     const [swatch, state, labels, step] = ["swatch", "state", "labels", "dim step"].map((kind) => el("span", { class: kind }));
     const only = el("button", { type: "button", class: "small only", title: `Show only ${name}`, "aria-label": `Show only ${name}`, onclick: () => choices.show([name]) }, "only");
     const root = el("li", { "data-run": name, onpointerenter: () => choices.point(box.checked ? name : null), onpointerleave: () => choices.point(null) },
-      el("label", {}, box, swatch, el("span", { class: "name" }, name), state), only,
+      el("label", {}, box, swatch, el("span", { class: "name" }, ...breakable(name)), state), only,
       el("div", { class: "run-line" }, labels, step));
     return { root, box, swatch, state, labels, step };
   }

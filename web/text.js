@@ -19,6 +19,11 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A name that may break after its separators. @param {string} name @returns {Node[]} */
+export function breakable(name) {
+  return name.split(/(?<=[_:/. -])/).flatMap((part, i) => (i ? [el("wbr"), new Text(part)] : [new Text(part)]));
+}
+
 /**
  * Text for plotly, which reads a few tags and entities in labels.
  * @param {string} text

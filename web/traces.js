@@ -117,7 +117,7 @@ function line(drawn, look, dashed) {
   return {
     type: "scatter", mode: "lines", name: look.run, meta: dashed ? "dashed" : "line", connectgaps: false,
     hoverinfo: dashed ? "skip" : "none", cliponaxis: true,
-    line: { color: look.color, width: 1.7, dash: dashed ? "4px,3px" : "solid" },
+    line: { color: look.color, width: look.faint ? 1.2 : 1.7, dash: dashed ? "4px,3px" : "solid" },
     x: path.map((point) => point && xOf(point, look)),
     y: path.map((point) => point && point.value),
     customdata: path,

@@ -11,7 +11,7 @@ export const launch = () => chromium.launch({
 
 /** Waits until a chart, or the page without runs, is drawn and nothing more is fetched for a while. */
 export async function settled(page) {
-  await page.waitForFunction(() => document.querySelector("#empty:not([hidden]), .chart .plot .xy"), null, { timeout: 30_000 });
+  await page.waitForFunction(() => document.querySelector("#empty:not([hidden]), .chart .scatterlayer .trace"), null, { timeout: 30_000 });
   const fetched = () => page.evaluate(() => performance.getEntriesByType("resource").length);
   for (let before = -1, now = await fetched(); now !== before; now = await fetched()) {
     before = now;

@@ -54,7 +54,7 @@ const drawn = (page, score = "ctl") => page.evaluate((score) => {
 /** How many points the line of a run was given. */
 const segments = (page, run, score = "ctl") => page.evaluate(([run, score]) => {
   const trace = document.querySelector(`.chart[data-score="${score}"] .plot`).data.find((one) => one.name === run && one.meta === "line");
-  return trace.x.filter((x) => x !== null).length;
+  return trace?.x.filter((x) => x !== null).length;
 }, [run, score]);
 const cells = (page) => page.locator("#latest tbody tr").evaluateAll((rows) => rows.map((row) => row.innerText.split("\t")));
 
@@ -85,7 +85,8 @@ test("both runs' curves are drawn, with bands, and nothing is complained of", as
 test("a point that arrives is appended without fetching the curve again", async (t) => {
   const { page, mock, asked } = await scene(t);
   const run = "tabulartoy-lambda-0.01";
-  const before = await segments(page, run);
+  const before = 30;
+  await eventually("the curve", async () => (await segments(page, run)) === before);
   const fetched = asked.filter((url) => url.includes("/series")).length;
   mock.grow(run);
   mock.grow(run);
@@ -201,7 +202,8 @@ test("after a restart of the sidecar the page is live again and has what it miss
   const { page, mock, complaints } = await scene(t);
   const port = Number(new URL(mock.url).port);
   const run = "tabulartoy-lambda-5";
-  const before = await segments(page, run);
+  await eventually("the curve", async () => (await segments(page, run)) === 30);
+  const before = 30;
   assert.equal(await page.locator(".connection").innerText(), "live");
   await mock.close();
   await eventually("it says so", async () => (await page.locator(".connection").innerText()) === "reconnecting");
