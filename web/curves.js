@@ -61,8 +61,9 @@ async function load(curve, firstStep) {
   const { run, split, score, concept } = curve;
   try {
     const answer = await get("series", { run, split, score, concept, first_step: firstStep });
-    if (firstStep === null) curve.points = answer.points;
-    else for (const point of answer.points) insert(curve.points, point);
+    const points = answer.points.map(complete);
+    if (firstStep === null) curve.points = points;
+    else for (const point of points) insert(curve.points, point);
     curve.error = null;
   } catch (error) {
     curve.error = /** @type {Error} */ (error).message;
@@ -76,6 +77,12 @@ async function load(curve, firstStep) {
     curve.again = false;
     load(curve, null);
   }
+}
+
+/** What an answer leaves out is null. @param {Partial<CurvePoint>} point @returns {CurvePoint} */
+function complete(point) {
+  const absent = { epoch: null, value: null, standard_error: null, undefined: null, provisional: false, incomplete: false };
+  return /** @type {CurvePoint} */ ({ ...absent, ...point });
 }
 
 /**
@@ -103,10 +110,11 @@ export function take(point) {
       continue;
     }
     const { step, epoch, time, rows, tie_fraction, provisional, incomplete } = point;
-    const grown = {
-      step, epoch: epoch ?? null, time, rows, tie_fraction, provisional, incomplete,
-      value: outcome.value ?? null, standard_error: outcome.standard_error ?? null, undefined: outcome.undefined ?? null,
-    };
+    const { value, standard_error, undefined: why } = outcome;
+    const given = { step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined: why };
+    const grown = complete(Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined)));
+    // A sample that went on filling leaves no trail: only its newest provisional value stands.
+    curve.points = curve.points.filter((known) => !known.provisional || known.step >= step);
     insert(curve.points, grown);
     curve.arrived?.push(grown);
     curve.version += 1;

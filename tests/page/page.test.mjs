@@ -123,6 +123,16 @@ test("a provisional value is replaced by the final one of its step, never the ot
   assert.deepEqual(kept, [[10, 1], [20, 2], [30, 4]]);
 });
 
+test("while a sample fills, only its newest provisional value stands", async (t) => {
+  const { page, mock } = await scene(t);
+  const run = "tabulartoy-lambda-5";
+  const point = await (await fetch(`${mock.url}/api/v1/point?run=${run}&split=val`)).json();
+  for (const step of [620, 640]) mock.send("point", { ...point, step, provisional: true });
+  const provisional = () => page.evaluate((run) => document.querySelector('.chart[data-score="ctl"] .plot').data
+    .find(({ name, meta }) => name === run && meta === "provisional").x.join(), run);
+  await eventually("the newest alone", async () => await provisional() === "640" || provisional());
+});
+
 test("an undefined value is a gap with its reason", async (t) => {
   const { page } = await scene(t);
   const trace = await page.evaluate(() => document.querySelector('.chart[data-score="icl"] .plot').data
