@@ -1,0 +1,201 @@
+// A stand-in for the sidecar with synthetic runs, for work on the page and for its tests. Nothing here is measured.
+//
+//   node mock.mjs [--port 7801] [--runs 2] [--concepts 3] [--points 30] [--live] [--empty]
+import { createServer } from "node:http";
+import { readFile, readdir } from "node:fs/promises";
+import { homedir } from "node:os";
+import { fileURLToPath } from "node:url";
+import { extname, join } from "node:path";
+import { parseArgs } from "node:util";
+
+const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8" };
+export const CSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+  + "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PASS = 20;
+
+const SCORES = [
+  ["ctl", "CTL", "leakage", true, false, [0, 1], "Concepts-task leakage: what the activations tell of the task beyond the true concepts, over H(y)."],
+  ["icl", "ICL", "leakage", true, true, [0, 1], "Interconcept leakage: what activations tell of each other beyond what the true concepts do."],
+  ["ctl_excess", "CTL excess", "leakage", true, false, [-1, 1], "CTL unclipped."],
+  ["icl_excess", "ICL excess", "leakage", true, true, [-1, 1], "ICL unclipped."],
+  ["icl_label", "ICL by label", "leakage", true, true, [0, 1], "What an activation tells of another concept's label."],
+  ["concept_accuracy", "Concept accuracy", "accuracy", true, false, [0, 1], "Share of concept labels predicted."],
+  ["task_accuracy", "Task accuracy", "accuracy", false, false, [0, 1], "Share of task labels predicted."],
+  ["embedding_self", "Ĩ(self)", "embedding leakage", true, false, [0, 1], "What an embedding tells of its own concept."],
+].map(([id, title, family, per_concept, matrix, range, help]) => ({
+  id, title, family, per_concept, matrix, range, help, paper: "P0", equation: "eq. 6", unit: "",
+}));
+
+/** Noise in [-1, 1] that is the same every time. */
+function noise(...parts) {
+  let hash = 2166136261;
+  for (const char of parts.join()) hash = Math.imul(hash ^ char.codePointAt(0), 16777619);
+  hash ^= hash >>> 15;
+  return ((Math.imul(hash, 2246822519) >>> 0) / 2 ** 31) - 1;
+}
+
+/** The made-up world: runs whose curves rise to a level that their λ decides. */
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, rename = () => {} } = {}) {
+  const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
+  const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
+    : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
+  const lambdas = ["5", "0.01", "0.1", "1", "0.5", "0.05", "10", "2"];
+  const made = Array.from({ length: runs }, (_, r) => ({
+    name: runs === 2 ? `tabulartoy-lambda-${lambdas[r]}` : `cub/soft-seed${r}-lambda-${lambdas[r % 8]}`,
+    labels: { lambda: lambdas[r % 8], seed: String(r), ...labels }, lambda: Number(lambdas[r % 8]),
+    concepts: names, started: 1_790_000_000 + r * 1000, finished: runs > 2 && r % 4 !== 3, points,
+  }));
+  made.forEach(rename);
+  return made;
+}
+
+const level = (run, id) => ({
+  ctl: 0.3, ctl_excess: 0.28, icl: 0.12, icl_excess: 0.1, icl_label: 0.22, embedding_self: 0.8,
+}[id] ?? 0.9) / (id.endsWith("accuracy") ? 1 : 1 + 3 * run.lambda) * (1 + 0.15 * noise(run.name, id));
+
+function valueAt(run, id, at, concept = null) {
+  if (id === "icl" && run.lambda < 0.02 && (at === 4 || at === 5)) return { undefined: "one class only: concept c2 is constant in this sample" };
+  const rise = id.endsWith("accuracy") ? 1 - 0.4 * Math.exp(-at / 6) : 1 - Math.exp(-at / 9);
+  const own = concept === null ? 0 : 0.5 * noise(run.name, id, "concept", concept);
+  return { value: level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
+}
+
+function facts(run, at) {
+  return {
+    step: at * PASS, epoch: at, time: run.started + at * 7.5, rows: 2000,
+    tie_fraction: Math.min(0.46, at * 0.015), provisional: at === run.provisional, incomplete: at === 12,
+  };
+}
+
+function pointOf(run, at, perConcept) {
+  const scores = {};
+  for (const { id, per_concept: has } of SCORES.filter((score) => score.id !== "embedding_self")) {
+    scores[id] = valueAt(run, id, at);
+    if (perConcept && has && scores[id].value !== undefined) {
+      scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
+    }
+  }
+  return {
+    run: run.name, split: "val", ...facts(run, at), rows_seen: 2000, warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
+    estimator: "tie_aware", neighbours: 3, seed: 0, catalogue_version: 1, seconds: 0.08, scores,
+  };
+}
+
+function matrixOf(run, id, at) {
+  const k = run.concepts.length;
+  const grown = level(run, id) * (1 - Math.exp(-at / 9));
+  return run.concepts.map((_, i) => run.concepts.map((_, j) => {
+    if (i === j) return 0;
+    const block = i % 8 === j % 8 ? 2 : 0.4;
+    const value = grown * (k > 8 ? block : 1) * (1 + 0.8 * noise(run.name, id, Math.min(i, j), Math.max(i, j)));
+    return id.endsWith("excess") ? value - 0.04 : Math.max(0, value);
+  }));
+}
+
+/**
+ * Serves the page and the API. `grow(name)` makes a run's provisional point final, adds another and tells every listener.
+ * @returns {Promise<{url: string, runs: object[], grow: (name: string, provisional?: boolean) => void,
+ *   send: (event: string, data: object) => void, close: () => Promise<void>}>}
+ */
+export async function serve({ port = 0, runs = world() } = {}) {
+  const listeners = new Set();
+  const started = Date.now();
+  const plotly = await plotlyFile();
+  for (const run of runs) if (!run.finished) run.provisional = run.points;
+
+  function api(path, query) {
+    const run = runs.find((one) => one.name === query.get("run"));
+    const at = query.get("step") === null ? run?.points : Number(query.get("step")) / PASS;
+    switch (path) {
+      case "status": return {
+        version: "0.1.0", catalogue_version: 1, uptime_seconds: (Date.now() - started) / 1000, lag_seconds: 0.2, rows_dropped: 0,
+        points_skipped: 0, memory_bytes: 38.2e6, estimator: "tie_aware",
+      };
+      case "catalogue": return { scores: SCORES };
+      case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
+        name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
+        world_size: 1, splits: [{ split: "val", window: "pass", rows_received: 2000 * one.points, rows_duplicate: 0, rows_dropped: 0, points: one.points, last_step: one.points * PASS }],
+      })) };
+      case "series": {
+        if (!run || query.get("score") === "embedding_self") return { points: [] };
+        const concept = query.get("concept");
+        const of = concept === null ? null : run.concepts.indexOf(concept);
+        return { points: Array.from({ length: run.points + 1 }, (_, i) => {
+          const { value = null, standard_error = null, undefined: why = null } = valueAt(run, query.get("score"), i, of);
+          return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why };
+        }).filter((point) => point.step >= Number(query.get("first_step") ?? 0)) };
+      }
+      case "point": return run && pointOf(run, at, true);
+      case "matrix": return run && { step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at) };
+      default: return null;
+    }
+  }
+
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url, "http://mock");
+    response.setHeader("content-security-policy", CSP);
+    if (url.pathname === "/api/v1/events") {
+      response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+      response.write(": hello\n\n");
+      listeners.add(response);
+      request.on("close", () => listeners.delete(response));
+      return;
+    }
+    if (url.pathname.startsWith("/api/v1/")) {
+      const body = api(url.pathname.slice(8), url.searchParams);
+      response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
+      response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
+      return;
+    }
+    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z.]+)$/)?.[1];
+    const file = name === "plotly.min.js" ? plotly : name && join(WEB, name);
+    const body = file && await readFile(file).catch(() => null);
+    response.writeHead(body ? 200 : 404, { "content-type": TYPES[extname(name ?? "")] ?? "text/plain" });
+    response.end(body ?? "not found");
+  });
+  await new Promise((done) => server.listen(port, "127.0.0.1", done));
+
+  const send = (event, data) => {
+    for (const listener of listeners) listener.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  };
+  return {
+    url: `http://127.0.0.1:${server.address().port}`, runs, send,
+    grow(name, provisional = false) {
+      const run = runs.find((one) => one.name === name);
+      if (run.provisional === run.points) {
+        run.provisional = null;
+        send("point", pointOf(run, run.points, false));
+      }
+      run.points += 1;
+      run.provisional = provisional ? run.points : null;
+      send("point", pointOf(run, run.points, false));
+    },
+    close: () => new Promise((done) => {
+      server.close(done);
+      server.closeAllConnections();
+    }),
+  };
+}
+
+/** plotly.js as the build packs it into the program. */
+async function plotlyFile() {
+  const registries = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry", "src");
+  for (const registry of await readdir(registries)) {
+    const file = join(registries, registry, "plotly-0.14.1", "resource", "plotly.min.js");
+    if (await readFile(file).then(() => true, () => false)) return file;
+  }
+  throw new Error(`no plotly-0.14.1 under ${registries}: run cargo fetch`);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const option = (type, value) => ({ type, default: value });
+  const { values } = parseArgs({ options: {
+    port: option("string", "7801"), runs: option("string", "2"), concepts: option("string", "3"), points: option("string", "30"),
+    live: option("boolean", false), empty: option("boolean", false),
+  } });
+  const runs = values.empty ? [] : world({ runs: Number(values.runs), concepts: Number(values.concepts), points: Number(values.points) });
+  const mock = await serve({ port: Number(values.port), runs });
+  console.log(mock.url);
+  if (values.live) setInterval(() => runs.filter((run) => !run.finished).forEach((run) => mock.grow(run.name)), 1000);
+}

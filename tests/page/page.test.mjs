@@ -1,0 +1,310 @@
+// What a person can rely on when looking at the page, in a real Chromium.
+//
+// CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { launch, settled } from "./chromium.mjs";
+import { serve, world } from "./mock.mjs";
+
+const LIVE = process.env.CONCEPTWATCH_URL;
+const HOSTILE = "<img src=x onerror=alert(1)> & <b>bold</b> %{y} $x^2$";
+let browser;
+
+before(async () => { browser = await launch(); });
+after(() => browser?.close());
+
+/** Opens the page and notes everything a browser complains about. */
+async function open(url, { hash = "", dark = false } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: dark ? "dark" : "light" });
+  const page = await context.newPage();
+  const complaints = [];
+  const asked = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("pageerror", (error) => complaints.push(error.stack));
+  page.on("dialog", (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on("request", (request) => asked.push(request.url()));
+  await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
+  await page.goto(`${url}/${hash}`);
+  await settled(page);
+  return { page, complaints, asked, close: () => context.close() };
+}
+
+/** Serves a made-up world and opens the page on it; both end with the test. */
+async function scene(t, { hash, dark, ...options } = {}) {
+  const mock = await serve({ runs: world(options) });
+  const view = await open(mock.url, { hash, dark });
+  t.after(async () => {
+    await view.close();
+    await mock.close();
+  });
+  return { mock, ...view };
+}
+
+/** For each run in a chart, how many corners its solid line has in the drawn SVG; a gap makes another path. */
+const drawn = (page, score = "ctl") => page.evaluate((score) => {
+  const corners = {};
+  for (const trace of document.querySelectorAll(`.chart[data-score="${score}"] .plot .scatterlayer .trace`)) {
+    const { meta, name } = trace.__data__[0].trace;
+    if (meta !== "line") continue;
+    const paths = [...trace.querySelectorAll("path.js-line")].map((path) => path.getAttribute("d"));
+    corners[name] = paths.join("").match(/[ML]/g)?.length ?? 0;
+  }
+  return corners;
+}, score);
+/** How many points the line of a run was given. */
+const segments = (page, run, score = "ctl") => page.evaluate(([run, score]) => {
+  const trace = document.querySelector(`.chart[data-score="${score}"] .plot`).data.find((one) => one.name === run && one.meta === "line");
+  return trace?.x.filter((x) => x !== null).length;
+}, [run, score]);
+const cells = (page) => page.locator("#latest tbody tr").evaluateAll((rows) => rows.map((row) => row.innerText.split("\t")));
+
+async function eventually(what, check) {
+  let last;
+  for (const end = Date.now() + 15_000; Date.now() < end; await new Promise((next) => setTimeout(next, 100))) {
+    last = await check().catch((error) => error);
+    if (last === true) return;
+  }
+  assert.fail(`${what}: ${last}`);
+}
+
+test("both runs' curves are drawn, with bands, and nothing is complained of", async (t) => {
+  const { page, complaints } = await scene(t);
+  for (const score of ["ctl", "icl"]) {
+    const lines = await drawn(page, score);
+    assert.deepEqual(Object.keys(lines).sort(), ["tabulartoy-lambda-0.01", "tabulartoy-lambda-5"]);
+    for (const [run, count] of Object.entries(lines)) assert.ok(count > 20, `${run} has ${count} points in ${score}`);
+    const fills = await page.locator(`.chart[data-score="${score}"] .scatterlayer .js-fill`).count();
+    assert.ok(fills >= 2, `${fills} bands`);
+    const [plot, panel] = await Promise.all([`.chart[data-score="${score}"] .main-svg`, `.chart[data-score="${score}"]`]
+      .map((selector) => page.locator(selector).first().boundingBox()));
+    assert.ok(plot.x >= panel.x && plot.x + plot.width <= panel.x + panel.width, "the chart keeps inside its panel");
+  }
+  assert.deepEqual(complaints, []);
+});
+
+test("a point that arrives is appended without fetching the curve again", async (t) => {
+  const { page, mock, asked } = await scene(t);
+  const run = "tabulartoy-lambda-0.01";
+  const before = 30;
+  await eventually("the curve", async () => (await segments(page, run)) === before);
+  const fetched = asked.filter((url) => url.includes("/series")).length;
+  mock.grow(run);
+  mock.grow(run);
+  await eventually("three more points: the provisional one is final now", async () => (await segments(page, run)) === before + 3);
+  await eventually("the table follows", async () => (await cells(page)).some((row) => row[0].includes(run) && row[1] === "640"));
+  assert.equal(asked.filter((url) => url.includes("/series")).length, fetched);
+});
+
+test("provisional and incomplete values are hollow, provisional ones dashed", async (t) => {
+  const { page, mock } = await scene(t);
+  mock.grow("tabulartoy-lambda-0.01", true);
+  const marked = () => page.evaluate(() => document.querySelector('.chart[data-score="ctl"] .plot').data
+    .filter(({ meta }) => ["provisional", "incomplete"].includes(meta)).map(({ name, meta, x }) => `${name} ${meta} ${x}`).sort().join());
+  await eventually("the newest value is marked, the one before it no more", async () => await marked() === [
+    "tabulartoy-lambda-0.01 incomplete 240", "tabulartoy-lambda-0.01 provisional 620",
+    "tabulartoy-lambda-5 incomplete 240", "tabulartoy-lambda-5 provisional 600",
+  ].join() || marked());
+  assert.equal(await page.locator('.chart[data-score="ctl"] path.js-line[style*="stroke-dasharray: 4px"]').count(), 2);
+  const fill = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--panel").trim()
+    === document.querySelector('.chart[data-score="ctl"] .plot').data.find(({ meta }) => meta === "provisional").marker.color);
+  assert.ok(fill, "a provisional marker is filled with the background");
+  assert.match(await page.locator("#latest").innerText(), /provisional/);
+});
+
+test("a provisional value is replaced by the final one of its step, never the other way round", async (t) => {
+  const { page } = await scene(t);
+  const kept = await page.evaluate(async () => {
+    const { insert } = await import("/assets/curves.js");
+    const points = [];
+    const point = (step, value, provisional) => insert(points, { step, value, provisional });
+    point(10, 1, false); point(30, 3, true); point(30, 4, false); point(30, 5, true); point(20, 2, false);
+    return points.map(({ step, value }) => [step, value]);
+  });
+  assert.deepEqual(kept, [[10, 1], [20, 2], [30, 4]]);
+});
+
+test("while a sample fills, only its newest provisional value stands", async (t) => {
+  const { page, mock } = await scene(t);
+  const run = "tabulartoy-lambda-5";
+  const point = await (await fetch(`${mock.url}/api/v1/point?run=${run}&split=val`)).json();
+  for (const step of [620, 640]) mock.send("point", { ...point, step, provisional: true });
+  const provisional = () => page.evaluate((run) => document.querySelector('.chart[data-score="ctl"] .plot').data
+    .find(({ name, meta }) => name === run && meta === "provisional").x.join(), run);
+  await eventually("the newest alone", async () => await provisional() === "640" || provisional());
+});
+
+test("an undefined value is a gap with its reason", async (t) => {
+  const { page } = await scene(t);
+  const trace = await page.evaluate(() => document.querySelector('.chart[data-score="icl"] .plot').data
+    .find(({ name, meta }) => name.endsWith("0.01") && meta === "line").x);
+  assert.ok(trace.includes(null), "the line is broken");
+  assert.ok(!trace.includes(80) && !trace.includes(100));
+  assert.match(await page.locator('.chart[data-score="icl"] .note').innerText(), /one class only: concept c2 is constant.*2 steps, last 100/);
+});
+
+test("the heat map shows every pair with the concepts' names", async (t) => {
+  const { page } = await scene(t);
+  assert.equal(await page.locator("#matrix .heatmaplayer image").count(), 1);
+  for (const axis of ["xtick", "ytick"]) {
+    assert.deepEqual(await page.locator(`#matrix .${axis} text`).allTextContents(), ["c1", "c2", "c3"]);
+  }
+  assert.equal(await page.locator("#matrix .heatmap-label").count(), 6);
+  const { z, zmin } = await page.evaluate(() => document.querySelector(".plot-matrix").data[0]);
+  assert.equal(zmin, 0);
+  assert.deepEqual(z.map((row, i) => row[i]), [null, null, null]);
+  await page.getByLabel("score", { exact: true }).first().selectOption("icl_excess");
+  await eventually("a scale around 0", () => page.evaluate(() => {
+    const { zmin, zmax } = document.querySelector(".plot-matrix").data[0];
+    return zmin < 0 && zmin === -zmax;
+  }));
+});
+
+test("hostile names show literally, everywhere", async (t) => {
+  const { page, complaints } = await scene(t, { labels: { note: HOSTILE }, rename: (run) => {
+    run.concepts = [HOSTILE, "c2", "c3"];
+    if (run.lambda === 5) run.name = `${HOSTILE} 5`;
+  } });
+  assert.match(await page.locator(".runs li").first().innerText(), /<img src=x onerror=alert\(1\)> & <b>bold<\/b> %\{y\} \$x\^2\$/);
+  assert.ok((await page.locator("#latest").innerText()).includes(HOSTILE));
+  assert.ok((await page.locator("#concepts").innerText()).includes(HOSTILE));
+  const tick = await page.locator("#matrix .ytick text").first().textContent();
+  assert.ok(tick.startsWith("<img src=x") && tick.endsWith("$x^2$"), tick);
+  const dot = await page.locator('.chart[data-score="ctl"] .plot path.point').nth(9).boundingBox();
+  await eventually("the box beside the pointer", async () => {
+    await page.mouse.move(dot.x + dot.width / 2 + Math.random(), dot.y + dot.height / 2);
+    return page.locator("#tip").isVisible();
+  });
+  const tip = await page.locator("#tip").innerText();
+  for (const part of [HOSTILE, "±", "N", "2\u202f000 rows", "ties", "epoch"]) assert.ok(tip.includes(part), `${part} in ${tip}`);
+  assert.equal(await page.locator("img, b, [onerror]").count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("everything is reached and switched by keyboard, and the address keeps the view", async (t) => {
+  const { page } = await scene(t);
+  const tabTo = async (selector) => {
+    for (let i = 0; i < 40; i += 1) {
+      if (await page.evaluate((selector) => document.activeElement?.matches(selector), selector)) return;
+      await page.keyboard.press("Tab");
+    }
+    assert.fail(`${selector} is not reached`);
+  };
+  await tabTo('.runs li[data-run="tabulartoy-lambda-5"] input');
+  await page.keyboard.press("Space");
+  await eventually("one curve less", async () => Object.keys(await drawn(page)).join() === "tabulartoy-lambda-0.01");
+  await tabTo(".picker summary");
+  await page.keyboard.press("Enter");
+  await tabTo('.picker input[value="icl_label"]');
+  await page.keyboard.press("Space");
+  await eventually("a third chart", async () => (await drawn(page, "icl_label"))["tabulartoy-lambda-0.01"] > 20);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.evaluate(() => document.activeElement?.tagName), "SUMMARY");
+  assert.ok(await page.locator(".picker-box").isHidden());
+  await page.getByLabel("x", { exact: true }).selectOption("epoch");
+  await page.reload();
+  await settled(page);
+  assert.deepEqual(Object.keys(await drawn(page, "icl_label")), ["tabulartoy-lambda-0.01"]);
+  assert.equal(await page.getByLabel("x", { exact: true }).inputValue(), "epoch");
+  assert.equal(await page.locator(".runs input:checked").count(), 1);
+});
+
+test("after a restart of the sidecar the page is live again and has what it missed", async (t) => {
+  const { page, mock, complaints } = await scene(t);
+  const port = Number(new URL(mock.url).port);
+  const run = "tabulartoy-lambda-5";
+  await eventually("the curve", async () => (await segments(page, run)) === 30);
+  const before = 30;
+  assert.equal(await page.locator(".connection").innerText(), "live");
+  await mock.close();
+  await eventually("it says so", async () => (await page.locator(".connection").innerText()) === "reconnecting");
+  assert.equal(await segments(page, run), before, "the curves stay");
+  const again = await serve({ port, runs: world({ points: 40 }) });
+  t.after(() => again.close());
+  await eventually("it is back", async () => (await page.locator(".connection").innerText()) === "live");
+  await eventually("ten more points", async () => (await segments(page, run)) === before + 10);
+  assert.deepEqual(complaints.filter((line) => !line.includes("ERR_")), []);
+});
+
+test("new runs appear as they start, and alerts where they are seen", async (t) => {
+  const { page, mock } = await scene(t);
+  mock.runs.push({ ...world()[1], name: "third", started: 1_790_100_000 });
+  mock.send("run", { run: "third" });
+  await eventually("its curve", async () => (await drawn(page)).third > 20);
+  mock.send("alert", { rule: "leakage-rises", run: "third", split: "val", score: "ctl", state: "firing", since: 1_790_100_100, evidence: "+0.05 in 5 passes", step: 600 });
+  await eventually("the alert", async () => /leakage-rises firing.*third.*\+0\.05 in 5 passes/s.test(await page.locator("#alerts").innerText()));
+});
+
+test("without runs the page shows how to connect", async (t) => {
+  const mock = await serve({ runs: [] });
+  const { page, complaints, close } = await open(mock.url);
+  t.after(async () => { await close(); await mock.close(); });
+  assert.match(await page.locator("#empty").innerText(), /conceptwatch\.init\("my-run".*run\.evaluation\("val", step=.*p\.log\(concept_activations=/s);
+  assert.deepEqual(complaints, []);
+});
+
+test("twenty runs and 112 concepts stay readable", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 20, concepts: 112, points: 60 });
+  await page.getByRole("button", { name: "all", exact: true }).click();
+  await eventually("twenty curves", async () => Object.keys(await drawn(page)).length === 20);
+  await page.getByLabel("Filter runs").fill("lambda=0.01");
+  assert.equal(await page.locator(".runs li:visible").count(), 3);
+  const colors = await page.evaluate(() => new Set(document.querySelector('.chart[data-score="ctl"] .plot').data
+    .filter(({ meta }) => meta === "line").map(({ line }) => line.color)).size);
+  assert.equal(colors, 20);
+  const { side, inside } = await page.evaluate(() => {
+    const plot = document.querySelector(".plot-matrix");
+    return { side: plot.querySelector(".heatmaplayer image").getBoundingClientRect().width, inside: plot.scrollWidth <= plot.clientWidth };
+  });
+  assert.ok(side >= 112 * 5, `${side} pixels`);
+  assert.ok(inside, "the heat map fits its panel");
+  assert.equal(await page.locator(".bar-row").count(), 112);
+  assert.deepEqual(complaints, []);
+});
+
+test("a long curve is thinned without losing its extremes", async (t) => {
+  const { page } = await scene(t);
+  const { count, top, low, last } = await page.evaluate(async () => {
+    const { drawable } = await import("/assets/traces.js");
+    const points = Array.from({ length: 50_000 }, (_, step) => ({ step, epoch: null, value: Math.sin(step / 900), provisional: false, incomplete: false }));
+    points[20_001].value = 7;
+    points[31_000].value = -7;
+    const kept = drawable(points, "step");
+    const values = kept.map(({ value }) => value);
+    return { count: kept.length, top: Math.max(...values), low: Math.min(...values), last: kept.at(-1).step };
+  });
+  assert.ok(count <= 1300, `${count} points`);
+  assert.deepEqual([top, low, last], [7, -7, 49_999]);
+});
+
+for (const dark of [false, true]) {
+  test(`text and curves stand out in the ${dark ? "dark" : "light"} scheme`, async (t) => {
+    const { page } = await scene(t, { dark });
+    const ratios = await page.evaluate(async () => {
+      const { allotColors, pageColor, runColor } = await import("/assets/palette.js");
+      const luminance = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
+        .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+      const ratio = (a, b) => (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
+      const names = Array.from({ length: 20 }, (_, i) => `run ${i}`);
+      allotColors(names);
+      const panel = pageColor("--panel");
+      return {
+        text: ["--ink", "--dim", "--bad", "--good", "--warn"].map((name) => ratio(pageColor(name), panel)),
+        curves: names.map((name) => ratio(runColor(name), panel)),
+      };
+    });
+    assert.ok(Math.min(...ratios.text) >= 4.5, `text ${ratios.text}`);
+    assert.ok(Math.min(...ratios.curves) >= 3, `curves ${ratios.curves}`);
+  });
+}
+
+test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {
+  const { page, complaints, close } = await open(LIVE.replace(/\/$/, ""));
+  t.after(close);
+  await eventually("two curves of more than two points", async () => {
+    const counts = Object.values(await drawn(page)).filter((count) => count > 2);
+    return counts.length >= 2 || JSON.stringify(counts);
+  });
+  assert.ok((await page.locator("#matrix .ytick text").allTextContents()).length > 0);
+  assert.ok((await page.locator("#latest tbody tr").count()) >= 2);
+  assert.deepEqual(complaints, []);
+});

@@ -1,0 +1,77 @@
+// The sidecar's JSON API and its event stream.
+
+/**
+ * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
+ *   unit: string, per_concept: boolean, matrix: boolean, help: string}} Score
+ * @typedef {{split: string, window: "pass"|"recent"|"all", rows_received: number, rows_duplicate: number,
+ *   rows_dropped: number, points: number, last_step: number|null}} Split
+ * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
+ *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
+ * @typedef {{step: number, epoch: number|null, time: number, value: number|null, standard_error: number|null,
+ *   undefined: string|null, rows: number, tie_fraction: number, provisional: boolean, incomplete: boolean}} CurvePoint
+ * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], undefined?: string}} Outcome
+ * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
+ *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
+ *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
+ * @typedef {{step: number, concepts: string[], matrix: (number|null)[][]}} Matrix
+ * @typedef {{rule: string, run: string, split: string, score: string, state: string, since: number,
+ *   evidence: string, step: number}} Alert
+ * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
+ *   rows_dropped: number, points_skipped: number, memory_bytes: number, estimator: string}} Status
+ */
+
+const API = "api/v1/";
+const RETRY_MS = 2000;
+
+/** An answer of the sidecar that is not the thing asked for. */
+export class ApiError extends Error {
+  /** @param {number} code HTTP status; 0 when nothing answered @param {string} message */
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, string|number|null|undefined>} [query] null and undefined are left out
+ * @returns {Promise<any>}
+ */
+export async function get(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
+  const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+  let response;
+  try {
+    response = await fetch(API + path + (search && `?${search}`), { cache: "no-store" });
+  } catch {
+    throw new ApiError(0, "the sidecar does not answer");
+  }
+  const body = await response.json().catch(() => null);
+  if (!response.ok) {
+    const { field, message } = body?.error ?? {};
+    throw new ApiError(response.status, message ? `${field ? `${field}: ` : ""}${message}` : `HTTP ${response.status}`);
+  }
+  if (body === null) throw new ApiError(response.status, `${path}: the answer is not JSON`);
+  return body;
+}
+
+/**
+ * Follows the event stream for as long as the page is open. A browser gives an EventSource up for good after an
+ * answer that is no event stream, as from a proxy in front of a stopped sidecar; so it is opened anew then.
+ * @param {{open: () => void, down: () => void, point: (point: Point) => void, run: (run: string) => void,
+ *   alert: (alert: Alert) => void, lost: (count: number) => void}} on
+ */
+export function follow(on) {
+  const source = new EventSource(`${API}events`);
+  /** @param {string} kind @param {(data: any) => void} take */
+  const listen = (kind, take) => source.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  source.addEventListener("open", on.open);
+  source.addEventListener("error", () => {
+    on.down();
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(on), RETRY_MS);
+  });
+  listen("point", on.point);
+  listen("run", (data) => on.run(data.run));
+  listen("alert", on.alert);
+  listen("lost", (data) => on.lost(data.count));
+}

@@ -1,0 +1,79 @@
+// Per-concept values of the newest points as bars, a few runs side by side.
+import { choice } from "./controls.js";
+import { latestPoint } from "./curves.js";
+import { runColor } from "./palette.js";
+import { roundUp } from "./order.js";
+import { change } from "./state.js";
+import { breakable, el, onScale } from "./text.js";
+
+/**
+ * @typedef {import("./api.js").Score} Score
+ * @typedef {import("./api.js").Run} Run
+ * @typedef {import("./state.js").View} View
+ */
+
+/** More runs than this would make the bars too thin to compare. */
+const MOST_RUNS = 4;
+
+/** @param {HTMLElement} host */
+export function conceptBars(host) {
+  const score = choice("score", (value) => change({ bars: value }));
+  const title = el("h2");
+  const note = el("span", { class: "dim" });
+  const list = el("div", { class: "bars", role: "list" });
+  let drawn = "";
+  host.replaceChildren(el("div", { class: "panel-head" }, title, note), el("div", { class: "controls inner" }, score.root), list);
+
+  /**
+   * @param {View} view
+   * @param {Score[]} scores those with values per concept
+   * @param {Run[]} shown
+   * @param {string} split
+   */
+  return function draw(view, scores, shown, split) {
+    const chosen = scores.find((one) => one.id === view.bars) ?? scores[0];
+    const focus = shown.find((run) => run.name === view.focus) ?? shown[0];
+    host.hidden = !chosen || !focus;
+    if (!chosen || !focus) return;
+    score.set(scores.map((one) => [one.id, one.title]), chosen.id);
+    title.textContent = `${chosen.title}: per concept`;
+    const compared = [focus, ...shown.filter((one) => one !== focus)].slice(0, MOST_RUNS);
+    note.textContent = shown.length > compared.length ? `${compared.length} of ${shown.length} runs` : "";
+    const columns = compared.map((run) => ({
+      run, color: runColor(run.name), values: latestPoint(run.name, split)?.scores[chosen.id]?.per_concept ?? [],
+    }));
+    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values }) => [run.name, color, values])]);
+    if (now === drawn) return;
+    drawn = now;
+    const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
+    const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
+    const signed = all.some((value) => value < 0);
+    list.classList.toggle("signed", signed);
+    list.replaceChildren(...sorted(focus.concepts, columns[0].values, view.order).map((name) => {
+      const bars = columns.map(({ run, color, values }) => bar(run.name, color, values[run.concepts.indexOf(name)], end));
+      return el("div", { class: "bar-row", role: "listitem" },
+        el("button", {
+          type: "button", class: "bar-name", title: `Show the curves of ${name}`, "aria-pressed": view.concept === name,
+          onclick: () => change({ concept: view.concept === name ? null : name }),
+        }, ...breakable(name)),
+        el("div", { class: "bar-stack" }, ...bars));
+    }));
+  };
+}
+
+/** @param {string[]} names @param {(number|null)[]} values @param {View["order"]} order */
+function sorted(names, values, order) {
+  if (order === "given") return names;
+  const value = new Map(names.map((name, i) => [name, values[i] ?? -Infinity]));
+  if (order === "name") return names.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return names.toSorted((a, b) => Number(value.get(b)) - Number(value.get(a)) || 0);
+}
+
+/** @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end */
+function bar(run, color, value, end) {
+  const known = value !== null && value !== undefined;
+  const text = known ? onScale(value, end) : "undefined";
+  const fill = el("i", { color, class: known && value < 0 ? "negative" : false });
+  fill.style.setProperty("--share", String(known ? Math.min(1, Math.abs(value) / end) : 0));
+  return el("div", { class: "bar", title: `${run}: ${text}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
+}

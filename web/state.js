@@ -1,0 +1,87 @@
+// What the person looks at. It lives in the URL's hash, so that a view can be kept, shared and reloaded.
+
+/**
+ * @typedef {"step"|"epoch"|"elapsed"|"time"} XAxis
+ * @typedef {object} View
+ * @property {string[]|null} runs names; null: the newest few, as they come
+ * @property {string|null} split null: the first that the runs have, evaluation splits before training
+ * @property {XAxis} x
+ * @property {string[]} scores catalogue ids, one chart each
+ * @property {string|null} concept its own curves instead of those of all concepts
+ * @property {string|null} focus the run of the heat map; null: the first shown
+ * @property {string} matrix the score of the heat map
+ * @property {string} bars the score of the per-concept bars
+ * @property {"given"|"value"|"name"|"alike"} order of concepts
+ * @property {number|null} limit end of the heat map's colour scale; null: fits the values
+ */
+
+/** @type {View} */
+const DEFAULT = {
+  runs: null, split: null, x: "step", scores: ["ctl", "icl"], concept: null, focus: null,
+  matrix: "icl", bars: "ctl", order: "given", limit: null,
+};
+const AXES = ["step", "epoch", "elapsed", "time"];
+const ORDERS = ["given", "value", "name", "alike"];
+
+/** @type {View} */
+let view = parse(location.hash);
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+export const current = () => view;
+
+/** @param {() => void} listener */
+export const onView = (listener) => listeners.add(listener);
+
+/** @param {Partial<View>} change */
+export function change(change) {
+  view = { ...view, ...change };
+  history.replaceState(null, "", `${location.pathname}${location.search}#${format(view)}`);
+  for (const listener of listeners) listener();
+}
+
+addEventListener("hashchange", () => {
+  view = parse(location.hash);
+  for (const listener of listeners) listener();
+});
+
+/**
+ * @param {string} hash with or without its #
+ * @returns {View}
+ */
+export function parse(hash) {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const list = (/** @type {string} */ key) => (fields.has(key) ? fields.getAll(key).filter(Boolean) : null);
+  const one = (/** @type {string} */ key, /** @type {string[]} */ allowed) =>
+    allowed.includes(fields.get(key) ?? "") ? fields.get(key) : null;
+  const limit = Number(fields.get("limit"));
+  return /** @type {View} */ ({
+    runs: list("run"),
+    split: fields.get("split") || null,
+    x: one("x", AXES) ?? DEFAULT.x,
+    scores: list("score") ?? DEFAULT.scores,
+    concept: fields.get("concept") || null,
+    focus: fields.get("focus") || null,
+    matrix: fields.get("matrix") || DEFAULT.matrix,
+    bars: fields.get("bars") || DEFAULT.bars,
+    order: one("order", ORDERS) ?? DEFAULT.order,
+    limit: limit > 0 ? limit : null,
+  });
+}
+
+/**
+ * Only what differs from the default is written. An empty list is written as one empty value.
+ * @param {View} view
+ */
+export function format(view) {
+  const fields = new URLSearchParams();
+  const list = (/** @type {string} */ key, /** @type {string[]} */ values) => {
+    for (const value of values.length ? values : [""]) fields.append(key, value);
+  };
+  if (view.runs) list("run", view.runs);
+  if (view.scores.join() !== DEFAULT.scores.join()) list("score", view.scores);
+  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "bars", "order", "limit"])) {
+    if (view[key] !== DEFAULT[key]) fields.set(key, String(view[key]));
+  }
+  return fields.toString();
+}

@@ -1,0 +1,114 @@
+// Numbers, times and names as text. Names come from training jobs: they reach the page as text nodes only.
+
+/**
+ * An element. String children become text nodes, so no name is ever parsed as HTML.
+ * @param {string} tag
+ * @param {Record<string, any>} [attributes] `on…` are listeners; false, null and undefined are left out
+ * @param {...(Node|string|null|false|undefined)} children
+ * @returns {any}
+ */
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "color") node.style.setProperty("--color", value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
+  return node;
+}
+
+/** A name that may break after its separators. @param {string} name @returns {Node[]} */
+export function breakable(name) {
+  return name.split(/(?<=[_:/. -])/).flatMap((part, i) => (i ? [el("wbr"), new Text(part)] : [new Text(part)]));
+}
+
+/**
+ * Text for plotly, which reads a few tags and entities in labels.
+ * @param {string} text
+ */
+export function plotText(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/**
+ * A score with as many digits as its error supports (two digits of the error), else four significant ones.
+ * @param {number|null|undefined} value
+ * @param {number|null} [error]
+ */
+export function number(value, error = null) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = error && error > 0 ? error / 10 : Math.max(Math.abs(value), 1e-3) / 1000;
+  const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(size) + 1e-9)));
+  return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+}
+
+/**
+ * @param {number|null|undefined} value
+ * @param {number|null|undefined} error standard error
+ */
+export function withError(value, error) {
+  if (error === null || error === undefined || value === null || value === undefined) return number(value);
+  return `${number(value, error)} ± ${number(error, error)}`;
+}
+
+/**
+ * With the digits that a scale up to `end` can show, so that numbers beside each other line up.
+ * @param {number|null|undefined} value @param {number} end
+ */
+export const onScale = (value, end) => number(value, end / 20);
+
+/** @param {number|null|undefined} count */
+export function count(count) {
+  return count === null || count === undefined ? "–" : count.toLocaleString("en").replaceAll(",", "\u202f");
+}
+
+/** @param {number|null|undefined} share in [0, 1] */
+export function percent(share) {
+  return share === null || share === undefined ? "–" : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+}
+
+/** @param {number|null|undefined} epoch */
+export function epochText(epoch) {
+  return epoch === null || epoch === undefined ? "–" : String(Math.round(epoch * 100) / 100);
+}
+
+/** @param {number} bytes */
+export function memory(bytes) {
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}
+
+/** @param {number} seconds a length of time */
+export function duration(seconds) {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 120) return `${seconds.toFixed(0)} s`;
+  if (seconds < 7200) return `${(seconds / 60).toFixed(0)} min`;
+  if (seconds < 172800) return `${(seconds / 3600).toFixed(0)} h`;
+  return `${(seconds / 86400).toFixed(0)} d`;
+}
+
+/**
+ * Local time as plotly's date axis and people read it: 2026-01-31 09:05:07.
+ * @param {number} time seconds since 1970-01-01 UTC
+ */
+export function localTime(time) {
+  const d = new Date(time * 1000);
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+
+/**
+ * Cut in the middle: names of one data set tend to begin alike.
+ * @param {string} name @param {number} most characters kept
+ */
+export function shortened(name, most) {
+  if (name.length <= most) return name;
+  const head = Math.floor((most - 1) * 0.4);
+  return `${name.slice(0, head)}…${name.slice(name.length - (most - 1 - head))}`;
+}
+
+/** @param {Record<string, string>} labels */
+export function labelText(labels) {
+  return Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("  ");
+}
