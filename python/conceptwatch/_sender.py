@@ -80,7 +80,7 @@ class Sender:
         self._hurry = False
         self._warned = False
         self._failures = itertools.count(1)
-        self._progress = False  # something was answered since the last failure
+        self._progress = False  # a message was acknowledged since the last failure
         self._streaming = False
         self._down = False  # the last attempt failed
         # Held from taking a sequence number to queueing what has it, so that the queue is in their order.
@@ -243,7 +243,7 @@ class Sender:
             self._warned = self._warned or first
         if first:
             log.warning(
-                "conceptwatch: the sidecar at %s cannot be reached (%s). Training goes on; batches wait in a bounded "
+                "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a bounded "
                 "queue and are sent when it answers. This is said once.",
                 self.address,
                 _described(error),
@@ -276,7 +276,7 @@ class Sender:
                     windows=dict(answer.windows),
                     default_window=answer.default_window,
                 )
-                self._progress, self._down = True, False
+                self._down = False
                 self._wake.notify_all()
 
     def _stream(self) -> None:

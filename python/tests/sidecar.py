@@ -51,8 +51,11 @@ class Sidecar:
 
     start: Any = field(
         default_factory=lambda: messages.StartRunResponse(
-            sample_rows=4096, max_chunk_bytes=4 << 20, max_batch_bytes=64 << 20,
-            windows={"val": messages.WINDOW_KIND_PASS}, default_window=messages.WINDOW_KIND_RECENT,
+            sample_rows=4096,
+            max_chunk_bytes=4 << 20,
+            max_batch_bytes=64 << 20,
+            windows={"val": messages.WINDOW_KIND_PASS},
+            default_window=messages.WINDOW_KIND_RECENT,
         )  # fmt: skip
     )
     refuse_start: str | None = None
@@ -143,9 +146,7 @@ class Sidecar:
 
     @staticmethod
     def _accepted(sequence: int, rows: int) -> Any:
-        return messages.IngestResponse(
-            sequence=sequence, outcome=messages.IngestResponse.OUTCOME_ACCEPTED, rows=rows
-        )
+        return messages.IngestResponse(sequence=sequence, outcome=messages.IngestResponse.OUTCOME_ACCEPTED, rows=rows)
 
 
 def unavailable(context: grpc.ServicerContext, seconds: float) -> None:
