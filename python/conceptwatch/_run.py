@@ -145,10 +145,9 @@ class Run:
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
         """The newest scores of a split, or those of a step, waited for up to `timeout` seconds; None without any."""
-        timeout, start = max(0.0, timeout), time.monotonic()
-        if not self._sender.flush(self._link, timeout + GRACE, while_down=False):
+        left = self._flush(timeout)
+        if left is None:
             return None
-        left = max(0.0, timeout - (time.monotonic() - start))
         request = messages.GetScoresRequest(
             run=self.name, split=split, step=step, timeout_seconds=left, matrices=matrices
         )
@@ -162,11 +161,9 @@ class Run:
         must agree whatever happens, ask on one rank and broadcast its answer.
         """
         if step not in self._advice:
-            timeout, start = max(0.0, timeout), time.monotonic()
-            self._sender.flush(self._link, timeout, while_down=False)
-            left = max(0.0, timeout - (time.monotonic() - start))
-            request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left)
-            answer = self._ask(self._sender.calls().get_advice, request, left)
+            left = self._flush(timeout)
+            request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left or 0.0)
+            answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
             self._advice[step] = answer is not None and answer.stop
         return self._advice[step]
 
@@ -192,6 +189,12 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.finish()
+
+    def _flush(self, timeout: float) -> float | None:
+        """Waits for what was logged to be acknowledged. What is left of the time; None when no answer can come."""
+        end = time.monotonic() + max(0.0, timeout)
+        self._sender.flush(self._link, max(0.0, timeout), while_down=False)
+        return None if self._sender.down or self._link.refused else max(0.0, end - time.monotonic())
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:
         try:

@@ -82,7 +82,7 @@ class Sender:
         self._failures = itertools.count(1)
         self._progress = False  # a message was acknowledged since the last failure
         self._streaming = False
-        self._down = False  # the last attempt failed
+        self.down = False  # the last attempt failed
         # Held from taking a sequence number to queueing what has it, so that the queue is in their order.
         self.logging = threading.Lock()
 
@@ -143,8 +143,8 @@ class Sender:
             if while_down:
                 self._hurry = True
                 self._wake.notify_all()
-            self._wake.wait_for(lambda: link.outstanding == 0 or (self._down and not while_down), timeout)
-            return link.outstanding == 0 and not self._down
+            self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            return link.outstanding == 0 and not self.down
 
     def detach(self, link: Link) -> None:
         """Drops what is left of a run; the connection closes with the last run."""
@@ -223,7 +223,7 @@ class Sender:
     def _note_failure(self, error: Exception, *, unavailable: bool) -> None:
         code = error.code() if isinstance(error, grpc.RpcError) and hasattr(error, "code") else None
         with self._wake:
-            self._down = not unavailable
+            self.down = not unavailable
             for link in self._links:
                 link.stats.retries += 1
                 if not unavailable:
@@ -243,8 +243,8 @@ class Sender:
             self._warned = self._warned or first
         if first:
             log.warning(
-                "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a bounded "
-                "queue and are sent when it answers. This is said once.",
+                "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a "
+                "bounded queue and are sent when it answers. This is said once.",
                 self.address,
                 _described(error),
             )
@@ -276,7 +276,7 @@ class Sender:
                     windows=dict(answer.windows),
                     default_window=answer.default_window,
                 )
-                self._down = False
+                self.down = False
                 self._wake.notify_all()
 
     def _stream(self) -> None:
@@ -345,7 +345,7 @@ class Sender:
             item = self._in_flight.pop(answer.sequence, None)
             if item is None:
                 return
-            self._progress, self._down = True, False
+            self._progress, self.down = True, False
             self._settle(item)
             stats, content = item.link.stats, item.content
             if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:

@@ -89,7 +89,7 @@ def test_an_exception_in_the_block_drops_the_end_of_the_pass(
 ) -> None:
     run = start()
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), run.evaluation("val", step=1) as p:
+        with pytest.raises(ZeroDivisionError), run.evaluation("val", step=1) as p:  # noqa: PT012
             p.log(**batch())
             raise ZeroDivisionError
     assert run.finish()
@@ -124,8 +124,7 @@ def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar,
     run = start()
     wait_for(lambda: run._link.declared)
     tensors = batch(5000, first_id=0)
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    run.log(step=1, **tensors)
     assert run.finish()
     assert len(sidecar.received) > 5
     assert all(sum(len(t.data) for c in r.chunks for t in c.tensors) <= 50_000 for r in sidecar.received)
