@@ -6,19 +6,15 @@ Without --address it logs to a sidecar written in Python, in a process of its ow
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import conceptwatch
+import stand_in
 
 ROWS, CONCEPTS = 512, 112
-SIDECAR = "import sys; from sidecar import Sidecar; print(Sidecar(keep=False).serve(), flush=True); sys.stdin.read()"
 
 
 def batches(count: int, as_torch: bool) -> list[dict[str, Any]]:
@@ -52,14 +48,6 @@ def measure(run: conceptwatch.Run, logged: list[dict[str, Any]], passes: int, pa
     return seconds
 
 
-def start_sidecar() -> subprocess.Popen[str]:
-    here = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here / "tests"), *sys.path])}
-    return subprocess.Popen(
-        [sys.executable, "-c", SIDECAR], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", help="of a sidecar; without it, one of Python's own in this process")
@@ -69,18 +57,15 @@ def main() -> None:
     parser.add_argument("--torch", action="store_true", help="log torch tensors instead of numpy arrays")
     arguments = parser.parse_args()
 
-    sidecar = None if arguments.address else start_sidecar()
-    address = arguments.address or (sidecar.stdout.readline().strip() if sidecar and sidecar.stdout else "")
-    run = conceptwatch.init("log-cost", concepts=CONCEPTS, address=address, spawn=False)
-    logged = batches(arguments.batches, arguments.torch)
-    measure(run, logged, 1, arguments.pause)  # warms up
-    seconds = measure(run, logged, arguments.passes, arguments.pause)
-    run.finish()
+    with stand_in.sidecar_at(arguments.address) as address:
+        run = conceptwatch.init("log-cost", concepts=CONCEPTS, address=address, spawn=False)
+        logged = batches(arguments.batches, arguments.torch)
+        measure(run, logged, 1, arguments.pause)  # warms up
+        seconds = measure(run, logged, arguments.passes, arguments.pause)
+        run.finish()
     median, p99 = np.quantile(seconds, [0.5, 0.99]) * 1e3
     print(f"p.log() of {ROWS} x {CONCEPTS} float32 and int64 labels: median {median:.3f} ms, p99 {p99:.3f} ms")
     print(f"{len(seconds)} batches; {run.stats}")
-    if sidecar is not None:
-        sidecar.communicate()
 
 
 if __name__ == "__main__":

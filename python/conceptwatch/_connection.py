@@ -6,6 +6,7 @@ import ipaddress
 
 import grpc
 
+from ._fork import note_connection
 from ._protocol import status
 
 _LARGEST_ANSWER = 256 << 20  # matrices of 4096 concepts
@@ -24,6 +25,7 @@ def channel_to(address: str) -> grpc.Channel:
     ]
     if is_local(address):
         options.append(("grpc.enable_http_proxy", 0))  # a cluster's proxy does not reach this machine's loopback
+    note_connection()
     return grpc.insecure_channel(address, options=options)
 
 

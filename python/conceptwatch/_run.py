@@ -17,6 +17,7 @@ import numpy as np
 
 from . import _declaration, _sidecar
 from ._encode import Batch, wanted_rows
+from ._fork import usable
 from ._link import EndOfPass, Link
 from ._protocol import messages
 from ._scores import Scores
@@ -194,7 +195,7 @@ class Run:
         """Waits for what was logged to be acknowledged. What is left of the time; None when no answer can come."""
         end = time.monotonic() + max(0.0, timeout)
         self._sender.flush(self._link, max(0.0, timeout), while_down=False)
-        return None if self._sender.down or self._link.refused else max(0.0, end - time.monotonic())
+        return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:
         try:
@@ -230,7 +231,13 @@ class Run:
             end = min(start + most, rows)
             part = found if rows <= most else [tensor.part(start, end) for tensor in found]
             with self._sender.logging:
-                if self._link.refused:
+                if not usable():
+                    self._sender.count_drop(self._link, "forked", end - start)
+                    self._link.warn(
+                        "nothing is sent from a process forked from the one that is connected. Log from that one, or "
+                        "start processes with the 'spawn' method"
+                    )
+                elif self._link.refused:
                     self._sender.count_drop(self._link, "run_refused", end - start)
                 elif not self._sender.has_room(self._link, (end - start) * row_bytes):
                     self._sender.count_drop(self._link, "queue_full", end - start)
@@ -261,7 +268,7 @@ class Run:
 
     def _end(self, split: str, step: int, epoch: float | None) -> None:
         with self._sender.logging:
-            if not self._link.refused and not self._finished:
+            if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch))
 
 

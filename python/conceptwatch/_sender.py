@@ -21,6 +21,7 @@ import grpc
 
 from . import _encode
 from ._connection import channel_to, retry_delay
+from ._fork import usable
 from ._link import EndOfPass, Limits, Link
 from ._protocol import Calls, messages
 from ._stats import Stats
@@ -98,6 +99,8 @@ class Sender:
 
     def attach(self, link: Link) -> None:
         with self._wake:
+            if not usable():
+                return
             if link not in self._links:
                 self._links.append(link)
             self._stopping = False
@@ -130,7 +133,7 @@ class Sender:
             link.outstanding += 1
             self._waiting.append(Item(link, content, self._sequence))
             if link not in self._links:
-                self._links.append(link)  # in a forked child
+                self._links.append(link)  # in a child forked before the first connection
             self._run_thread()
             self._wake.notify_all()
 

@@ -11,7 +11,8 @@ class Stats:
     """Counts since `init`. A dropped batch is in `batches_dropped` and its rows in `rows_dropped`, by reason:
 
     `invalid` wrong name, shape or type; `queue_full`; `refused` by the sidecar; `run_refused` the run itself was;
-    `failed` the connection broke each time it was sent; `unsent` at `finish` or exit.
+    `forked` in a child of the connected process; `failed` the connection broke each time it was sent;
+    `unsent` at `finish` or exit.
     """
 
     batches_queued: int = 0

@@ -106,9 +106,9 @@ def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
         with run.evaluation("val", step=1) as p:
             for i in range(40):
                 p.log(concept_activations=np.full((500, 3), i, np.float32))
-                if i % 8 == 0 and os.fork() == 0:
+                if i % 2 == 0 and os.fork() == 0:
                     sys.exit(0)  # as a normal end, with all that runs at it
-        for _ in range(5):
+        for _ in range(20):
             assert os.wait()[1] == 0
         assert run.finish()
         """,
@@ -122,7 +122,7 @@ def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
 
 
 @needs_fork
-def test_a_forked_child_that_logs_is_a_client_of_its_own(sidecar: Sidecar) -> None:
+def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(sidecar: Sidecar) -> None:
     done = program(
         """
         import os, sys, numpy as np, conceptwatch
@@ -132,7 +132,13 @@ def test_a_forked_child_that_logs_is_a_client_of_its_own(sidecar: Sidecar) -> No
         child = os.fork()
         if child == 0:
             run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
-            sys.exit(0 if run.finish(timeout=20) else 3)
+            with run.evaluation("val", step=2) as p:
+                p.log(concept_activations=np.ones((10, 3), np.float32))
+            assert p.scores(timeout=60) is None
+            assert run.should_stop(step=2, timeout=60) is False
+            assert run.stats.batches_dropped == {"forked": 2}
+            run.finish()
+            sys.exit(0)
         run.log(step=3, concept_activations=np.ones((10, 3), np.float32))
         assert os.waitpid(child, 0)[1] == 0
         assert run.finish()
@@ -140,10 +146,30 @@ def test_a_forked_child_that_logs_is_a_client_of_its_own(sidecar: Sidecar) -> No
         sidecar.serve(),
     )
     assert done.returncode == 0, done.stderr
-    clients = {received.head.step: received.head.client for received in sidecar.received}
-    assert sorted(clients) == [1, 2, 3]
-    assert clients[1] == clients[3] != clients[2]
+    assert done.stderr.count("nothing is sent from a process forked") == 1
+    assert [received.head.step for received in sidecar.received] == [1, 3]
     assert len(sidecar.finished) == 1
+
+
+@needs_fork
+def test_children_forked_before_the_first_connection_are_clients_of_their_own(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import os, sys, numpy as np, conceptwatch
+        for rank in range(2):
+            if os.fork() == 0:
+                run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False, rank=rank, world_size=2)
+                with run.evaluation("val", step=1) as p:
+                    p.log(concept_activations=np.ones((10, 3), np.float32))
+                sys.exit(0)
+        for _ in range(2):
+            assert os.wait()[1] == 0
+        """,
+        sidecar.serve(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len({received.head.client for received in sidecar.received}) == 2
+    assert sorted(end.rank for end in sidecar.ends) == [0, 1]
 
 
 @needs_fork

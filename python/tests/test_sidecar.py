@@ -24,17 +24,12 @@ ROWS, K = 3000, 3
 
 def find_binary() -> str | None:
     target = Path(__file__).parents[2] / "target"
-    candidates = [
-        os.environ.get("CONCEPTWATCH_BINARY", ""),
-        *(str(target / p / "conceptwatch") for p in ("release", "debug")),
-    ]
-    for candidate in candidates:
+    built = [str(target / profile / "conceptwatch") for profile in ("release", "debug")]
+    for candidate in [os.environ.get("CONCEPTWATCH_BINARY", ""), *built]:
         if candidate and os.access(candidate, os.X_OK):
             # A binary without a server says nothing when asked for help.
-            asked = subprocess.run(
-                [candidate, "serve", "--help"], capture_output=True, text=True, timeout=30, check=False
-            )
-            if asked.returncode == 0 and "--grpc-address" in asked.stdout:
+            asked = subprocess.run([candidate, "serve", "--help"], capture_output=True, timeout=30, check=False)
+            if asked.returncode == 0 and b"--grpc-address" in asked.stdout:
                 return candidate
     return None
 
