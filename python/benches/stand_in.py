@@ -1,0 +1,29 @@
+"""A sidecar for measurements of the client: the tests' own, in a process of its own, that keeps nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PROGRAM = "import sys; from sidecar import Sidecar; print(Sidecar(keep=False).serve(), flush=True); sys.stdin.read()"
+
+
+@contextlib.contextmanager
+def sidecar_at(address: str | None) -> Iterator[str]:
+    """The address given, or that of a stand-in."""
+    if address:
+        yield address
+        return
+    here = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here / "tests"), *sys.path])}
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()

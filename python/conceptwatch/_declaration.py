@@ -1,0 +1,78 @@
+"""What a run states about itself, from the arguments of `init`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._protocol import messages
+
+ACTIVATION_KINDS = {
+    "hard": messages.ACTIVATION_KIND_HARD,
+    "probability": messages.ACTIVATION_KIND_PROBABILITY,
+    "logit": messages.ACTIVATION_KIND_LOGIT,
+    "continuous": messages.ACTIVATION_KIND_CONTINUOUS,
+}
+LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
+
+
+def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
+    """Concepts from names, (name, cardinality) pairs, or a mere number of them."""
+    if isinstance(concepts, (int, np.integer)):
+        concepts = [f"c{i}" for i in range(int(concepts))]
+    found = []
+    for concept in concepts:
+        name, cardinality = (concept, 0) if isinstance(concept, str) else concept
+        found.append(messages.Concept(name=str(name), cardinality=int(cardinality)))
+    if not found:
+        raise ValueError("concepts: none came, expected at least one")
+    return found
+
+
+def constants_of(
+    *,
+    reference_task_accuracy: float | None,
+    concept_weights: Sequence[float] | None,
+    head_weights: Any,
+    image_size: tuple[int, int] | None,
+    box_size: tuple[int, int] | None,
+    concept_parts: Sequence[Sequence[int]] | None,
+    concept_score_weight: float | None,
+) -> Any:
+    if hasattr(head_weights, "detach"):
+        head_weights = head_weights.detach().cpu()
+    image, box = image_size or (0, 0), box_size or (0, 0)
+    return messages.RunConstants(
+        reference_task_accuracy=reference_task_accuracy,
+        concept_weights=[] if concept_weights is None else np.asarray(concept_weights, np.float64).ravel(),
+        head_weights=[] if head_weights is None else np.asarray(head_weights, np.float64).ravel(),
+        image_height=image[0],
+        image_width=image[1],
+        box_height=box[0],
+        box_width=box[1],
+        concept_parts=[messages.ConceptParts(parts=parts) for parts in concept_parts or ()],
+        concept_score_weight=concept_score_weight,
+    )
+
+
+def kind_of(field: str, value: str, kinds: Mapping[str, Any]) -> Any:
+    if value not in kinds:
+        raise ValueError(f"{field}: {value!r} came, expected one of {', '.join(kinds)}")
+    return kinds[value]
+
+
+def rank_and_world_size(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """As given; else of torch.distributed where it is initialised; else of RANK and WORLD_SIZE; else 0 of 1."""
+    found_rank, found_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        found_rank, found_size = distributed.get_rank(), distributed.get_world_size()
+    rank = found_rank if rank is None else rank
+    world_size = found_size if world_size is None else world_size
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank: {rank} came, expected 0 to {world_size - 1} (world_size is {world_size})")
+    return rank, world_size

@@ -1,0 +1,64 @@
+"""A run as the sending thread knows it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._protocol import messages
+from ._stats import Stats
+from ._thinning import Panel
+
+log = logging.getLogger("conceptwatch")
+
+
+@dataclass
+class Limits:
+    """What the sidecar has stated about itself; until then, its defaults."""
+
+    sample_rows: int = 0
+    sample_seed: int = 0
+    max_chunk_bytes: int = 4 << 20
+    max_batch_bytes: int = 64 << 20
+    windows: dict[str, int] = field(default_factory=dict)
+    default_window: int = 0
+
+    def is_pass(self, split: str) -> bool:
+        return self.windows.get(split, self.default_window) == messages.WINDOW_KIND_PASS
+
+
+@dataclass(eq=False)
+class Link:
+    """A run as the sender knows it."""
+
+    run: Any
+    rank: int
+    queue_bytes: int
+    limits: Limits = field(default_factory=Limits)
+    stats: Stats = field(default_factory=Stats)
+    declared: bool = False  # on the present connection
+    refused: bool = False
+    outstanding: int = 0  # items waiting or in flight
+    fault: str | None = None  # the first thing that went wrong since the caller last looked
+    warned: set[str] = field(default_factory=set)
+    panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
+
+    def warn(self, message: str) -> None:
+        """Says each distinct message once; numbers in it do not make it another."""
+        self.fault = self.fault or message
+        kind = re.sub(r"\d+", "#", message)
+        if kind not in self.warned:
+            self.warned.add(kind)
+            log.warning("conceptwatch, run '%s': %s", self.run.name, message)
+
+
+@dataclass(eq=False)
+class EndOfPass:
+    split: str
+    step: int
+    epoch: float | None
+    rows = 0
+    bytes = 0

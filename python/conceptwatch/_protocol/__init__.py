@@ -1,0 +1,37 @@
+"""The messages of conceptwatch.v1 (generated: see generate.sh) and the calls of its service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from . import conceptwatch_pb2 as messages
+from . import status_pb2 as status
+
+__all__ = ["Calls", "messages", "status"]
+
+SERVICE = "conceptwatch.v1.ConceptWatch"
+
+
+class Calls:
+    """The calls of the service that a training job makes, over one channel."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        def unary(method: str, request: Any, response: Any) -> Callable[..., Any]:
+            return channel.unary_unary(
+                f"/{SERVICE}/{method}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+
+        self.start_run = unary("StartRun", messages.StartRunRequest, messages.StartRunResponse)
+        self.finish_run = unary("FinishRun", messages.FinishRunRequest, messages.FinishRunResponse)
+        self.get_scores = unary("GetScores", messages.GetScoresRequest, messages.GetScoresResponse)
+        self.get_advice = unary("GetAdvice", messages.GetAdviceRequest, messages.GetAdviceResponse)
+        self.ingest: Callable[..., Any] = channel.stream_stream(
+            f"/{SERVICE}/Ingest",
+            request_serializer=messages.IngestRequest.SerializeToString,
+            response_deserializer=messages.IngestResponse.FromString,
+        )

@@ -1,0 +1,508 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ActivationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTIVATION_KIND_UNSPECIFIED: _ClassVar[ActivationKind]
+    ACTIVATION_KIND_HARD: _ClassVar[ActivationKind]
+    ACTIVATION_KIND_PROBABILITY: _ClassVar[ActivationKind]
+    ACTIVATION_KIND_LOGIT: _ClassVar[ActivationKind]
+    ACTIVATION_KIND_CONTINUOUS: _ClassVar[ActivationKind]
+
+class LabelKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LABEL_KIND_UNSPECIFIED: _ClassVar[LabelKind]
+    LABEL_KIND_CLASS: _ClassVar[LabelKind]
+    LABEL_KIND_CONTINUOUS: _ClassVar[LabelKind]
+
+class WindowKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WINDOW_KIND_UNSPECIFIED: _ClassVar[WindowKind]
+    WINDOW_KIND_PASS: _ClassVar[WindowKind]
+    WINDOW_KIND_RECENT: _ClassVar[WindowKind]
+    WINDOW_KIND_ALL: _ClassVar[WindowKind]
+
+class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DATA_TYPE_UNSPECIFIED: _ClassVar[DataType]
+    DATA_TYPE_FLOAT16: _ClassVar[DataType]
+    DATA_TYPE_BFLOAT16: _ClassVar[DataType]
+    DATA_TYPE_FLOAT32: _ClassVar[DataType]
+    DATA_TYPE_FLOAT64: _ClassVar[DataType]
+    DATA_TYPE_INT8: _ClassVar[DataType]
+    DATA_TYPE_INT16: _ClassVar[DataType]
+    DATA_TYPE_INT32: _ClassVar[DataType]
+    DATA_TYPE_INT64: _ClassVar[DataType]
+    DATA_TYPE_UINT8: _ClassVar[DataType]
+    DATA_TYPE_UINT16: _ClassVar[DataType]
+    DATA_TYPE_UINT32: _ClassVar[DataType]
+    DATA_TYPE_UINT64: _ClassVar[DataType]
+    DATA_TYPE_BOOL: _ClassVar[DataType]
+    DATA_TYPE_STRING: _ClassVar[DataType]
+
+class AlertState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ALERT_STATE_UNSPECIFIED: _ClassVar[AlertState]
+    ALERT_STATE_INACTIVE: _ClassVar[AlertState]
+    ALERT_STATE_PENDING: _ClassVar[AlertState]
+    ALERT_STATE_FIRING: _ClassVar[AlertState]
+ACTIVATION_KIND_UNSPECIFIED: ActivationKind
+ACTIVATION_KIND_HARD: ActivationKind
+ACTIVATION_KIND_PROBABILITY: ActivationKind
+ACTIVATION_KIND_LOGIT: ActivationKind
+ACTIVATION_KIND_CONTINUOUS: ActivationKind
+LABEL_KIND_UNSPECIFIED: LabelKind
+LABEL_KIND_CLASS: LabelKind
+LABEL_KIND_CONTINUOUS: LabelKind
+WINDOW_KIND_UNSPECIFIED: WindowKind
+WINDOW_KIND_PASS: WindowKind
+WINDOW_KIND_RECENT: WindowKind
+WINDOW_KIND_ALL: WindowKind
+DATA_TYPE_UNSPECIFIED: DataType
+DATA_TYPE_FLOAT16: DataType
+DATA_TYPE_BFLOAT16: DataType
+DATA_TYPE_FLOAT32: DataType
+DATA_TYPE_FLOAT64: DataType
+DATA_TYPE_INT8: DataType
+DATA_TYPE_INT16: DataType
+DATA_TYPE_INT32: DataType
+DATA_TYPE_INT64: DataType
+DATA_TYPE_UINT8: DataType
+DATA_TYPE_UINT16: DataType
+DATA_TYPE_UINT32: DataType
+DATA_TYPE_UINT64: DataType
+DATA_TYPE_BOOL: DataType
+DATA_TYPE_STRING: DataType
+ALERT_STATE_UNSPECIFIED: AlertState
+ALERT_STATE_INACTIVE: AlertState
+ALERT_STATE_PENDING: AlertState
+ALERT_STATE_FIRING: AlertState
+
+class Concept(_message.Message):
+    __slots__ = ("name", "cardinality")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CARDINALITY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cardinality: int
+    def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
+
+class RunConstants(_message.Message):
+    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight")
+    REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    BOX_HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    BOX_WIDTH_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_PARTS_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_SCORE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    reference_task_accuracy: float
+    concept_weights: _containers.RepeatedScalarFieldContainer[float]
+    head_weights: _containers.RepeatedScalarFieldContainer[float]
+    image_height: int
+    image_width: int
+    box_height: int
+    box_width: int
+    concept_parts: _containers.RepeatedCompositeFieldContainer[ConceptParts]
+    concept_score_weight: float
+    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ...) -> None: ...
+
+class ConceptParts(_message.Message):
+    __slots__ = ("parts",)
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONCEPTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATION_KIND_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_LABEL_KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_LABEL_KIND_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CONSTANTS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    concepts: _containers.RepeatedCompositeFieldContainer[Concept]
+    activation_kind: ActivationKind
+    concept_label_kind: LabelKind
+    task_label_kind: LabelKind
+    world_size: int
+    constants: RunConstants
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class StartRunRequest(_message.Message):
+    __slots__ = ("run", "client", "client_version")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    client: str
+    client_version: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class StartRunResponse(_message.Message):
+    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window")
+    class WindowsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: WindowKind
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[WindowKind, str]] = ...) -> None: ...
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_SEED_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    resumed: bool
+    server_version: str
+    sample_rows: int
+    sample_seed: int
+    max_chunk_bytes: int
+    max_batch_bytes: int
+    windows: _containers.ScalarMap[str, WindowKind]
+    default_window: WindowKind
+    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ...) -> None: ...
+
+class FinishRunRequest(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    def __init__(self, run: _Optional[str] = ...) -> None: ...
+
+class FinishRunResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRunsResponse(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RunStatus]
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ...) -> None: ...
+
+class RunStatus(_message.Message):
+    __slots__ = ("run", "finished", "started", "splits")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    finished: bool
+    started: float
+    splits: _containers.RepeatedCompositeFieldContainer[SplitStatus]
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., finished: bool = ..., started: _Optional[float] = ..., splits: _Optional[_Iterable[_Union[SplitStatus, _Mapping]]] = ...) -> None: ...
+
+class SplitStatus(_message.Message):
+    __slots__ = ("split", "window", "rows_received", "rows_duplicate", "rows_dropped", "points", "last_step")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    ROWS_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    split: str
+    window: WindowKind
+    rows_received: int
+    rows_duplicate: int
+    rows_dropped: int
+    points: int
+    last_step: int
+    def __init__(self, split: _Optional[str] = ..., window: _Optional[_Union[WindowKind, str]] = ..., rows_received: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., points: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class Tensor(_message.Message):
+    __slots__ = ("name", "dtype", "shape", "data", "texts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: DataType
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    data: bytes
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BatchChunk(_message.Message):
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "chunk", "last", "first_row", "tensors", "row_numbers", "rows_left_out")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    ROW_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    step: int
+    epoch: float
+    rank: int
+    client: str
+    sequence: int
+    chunk: int
+    last: bool
+    first_row: int
+    tensors: _containers.RepeatedCompositeFieldContainer[Tensor]
+    row_numbers: _containers.RepeatedScalarFieldContainer[int]
+    rows_left_out: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ...) -> None: ...
+
+class EndPass(_message.Message):
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    step: int
+    epoch: float
+    rank: int
+    client: str
+    sequence: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class IngestRequest(_message.Message):
+    __slots__ = ("chunk", "end_pass")
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    END_PASS_FIELD_NUMBER: _ClassVar[int]
+    chunk: BatchChunk
+    end_pass: EndPass
+    def __init__(self, chunk: _Optional[_Union[BatchChunk, _Mapping]] = ..., end_pass: _Optional[_Union[EndPass, _Mapping]] = ...) -> None: ...
+
+class IngestResponse(_message.Message):
+    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped")
+    class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OUTCOME_UNSPECIFIED: _ClassVar[IngestResponse.Outcome]
+        OUTCOME_ACCEPTED: _ClassVar[IngestResponse.Outcome]
+        OUTCOME_DUPLICATE: _ClassVar[IngestResponse.Outcome]
+        OUTCOME_REFUSED: _ClassVar[IngestResponse.Outcome]
+    OUTCOME_UNSPECIFIED: IngestResponse.Outcome
+    OUTCOME_ACCEPTED: IngestResponse.Outcome
+    OUTCOME_DUPLICATE: IngestResponse.Outcome
+    OUTCOME_REFUSED: IngestResponse.Outcome
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    outcome: IngestResponse.Outcome
+    code: int
+    field: str
+    message: str
+    rows: int
+    rows_duplicate: int
+    rows_dropped: int
+    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ...) -> None: ...
+
+class Score(_message.Message):
+    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    UNDEFINED_FIELD_NUMBER: _ClassVar[int]
+    STANDARD_ERROR_FIELD_NUMBER: _ClassVar[int]
+    PER_CONCEPT_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    value: float
+    undefined: str
+    standard_error: float
+    per_concept: _containers.RepeatedScalarFieldContainer[float]
+    matrix: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Point(_message.Message):
+    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    PROVISIONAL_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    TIE_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATOR_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    CATALOGUE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    step: int
+    epoch: float
+    time: float
+    rows: int
+    rows_seen: int
+    provisional: bool
+    incomplete: bool
+    tie_fraction: float
+    estimator: str
+    neighbours: int
+    seed: int
+    catalogue_version: int
+    seconds: float
+    scores: _containers.RepeatedCompositeFieldContainer[Score]
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ...) -> None: ...
+
+class GetScoresRequest(_message.Message):
+    __slots__ = ("run", "split", "step", "timeout_seconds", "matrices")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MATRICES_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    step: int
+    timeout_seconds: float
+    matrices: bool
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., matrices: bool = ...) -> None: ...
+
+class GetScoresResponse(_message.Message):
+    __slots__ = ("point",)
+    POINT_FIELD_NUMBER: _ClassVar[int]
+    point: Point
+    def __init__(self, point: _Optional[_Union[Point, _Mapping]] = ...) -> None: ...
+
+class GetSeriesRequest(_message.Message):
+    __slots__ = ("run", "split", "score", "concept", "first_step", "last_step")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_STEP_FIELD_NUMBER: _ClassVar[int]
+    LAST_STEP_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    score: str
+    concept: str
+    first_step: int
+    last_step: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., concept: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
+
+class SeriesPoint(_message.Message):
+    __slots__ = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    STANDARD_ERROR_FIELD_NUMBER: _ClassVar[int]
+    UNDEFINED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    TIE_FRACTION_FIELD_NUMBER: _ClassVar[int]
+    PROVISIONAL_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    epoch: float
+    time: float
+    value: float
+    standard_error: float
+    undefined: str
+    rows: int
+    tie_fraction: float
+    provisional: bool
+    incomplete: bool
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., undefined: _Optional[str] = ..., rows: _Optional[int] = ..., tie_fraction: _Optional[float] = ..., provisional: bool = ..., incomplete: bool = ...) -> None: ...
+
+class GetSeriesResponse(_message.Message):
+    __slots__ = ("points",)
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    points: _containers.RepeatedCompositeFieldContainer[SeriesPoint]
+    def __init__(self, points: _Optional[_Iterable[_Union[SeriesPoint, _Mapping]]] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, runs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WatchResponse(_message.Message):
+    __slots__ = ("point", "alert", "lost")
+    POINT_FIELD_NUMBER: _ClassVar[int]
+    ALERT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    point: Point
+    alert: AlertChange
+    lost: int
+    def __init__(self, point: _Optional[_Union[Point, _Mapping]] = ..., alert: _Optional[_Union[AlertChange, _Mapping]] = ..., lost: _Optional[int] = ...) -> None: ...
+
+class AlertChange(_message.Message):
+    __slots__ = ("rule", "run", "split", "score", "state", "since", "evidence", "step")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    run: str
+    split: str
+    score: str
+    state: AlertState
+    since: float
+    evidence: str
+    step: int
+    def __init__(self, rule: _Optional[str] = ..., run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., state: _Optional[_Union[AlertState, str]] = ..., since: _Optional[float] = ..., evidence: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class GetAdviceRequest(_message.Message):
+    __slots__ = ("run", "step", "timeout_seconds")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    step: int
+    timeout_seconds: float
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+
+class GetAdviceResponse(_message.Message):
+    __slots__ = ("stop", "reason", "decided_by_step")
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_STEP_FIELD_NUMBER: _ClassVar[int]
+    stop: bool
+    reason: str
+    decided_by_step: int
+    def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,335 @@
+"""A run and its evaluation passes, as a training loop uses them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import grpc
+import numpy as np
+
+from . import _declaration, _sidecar
+from ._encode import Batch, wanted_rows
+from ._fork import usable
+from ._link import EndOfPass, Link
+from ._protocol import messages
+from ._scores import Scores
+from ._sender import Sender, sender_to
+from ._stats import Stats
+from ._tensors import Concepts, Fault, Logged, logged
+from ._thinning import Panel, UInt64s, client_hash, identities, priorities
+
+DEFAULT_ADDRESS = "127.0.0.1:7800"
+EXIT_TIMEOUT = 5.0
+# A call that may wait on the sidecar is given this much longer than the sidecar was asked to wait.
+GRACE = 1.0
+
+log = logging.getLogger("conceptwatch")
+
+
+class ConceptwatchError(RuntimeError):
+    """Something logged could not be sent or was refused. Raised only with `raise_errors=True`."""
+
+
+def init(
+    name: str,
+    *,
+    concepts: int | Sequence[str | tuple[str, int]],
+    activation_kind: str = "probability",
+    concept_labels: str = "class",
+    task_labels: str = "class",
+    labels: Mapping[str, object] | None = None,
+    reference_task_accuracy: float | None = None,
+    concept_weights: Sequence[float] | None = None,
+    head_weights: Any = None,
+    image_size: tuple[int, int] | None = None,
+    box_size: tuple[int, int] | None = None,
+    concept_parts: Sequence[Sequence[int]] | None = None,
+    concept_score_weight: float | None = None,
+    world_size: int | None = None,
+    rank: int | None = None,
+    address: str | None = None,
+    spawn: bool = True,
+    queue_bytes: int = 256 << 20,
+    raise_errors: bool = False,
+) -> Run:
+    """Starts a run, or resumes the run of that name.
+
+    concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
+    activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
+        leakage is estimated.
+    concept_labels, task_labels: "class", or "continuous" for measured quantities.
+    labels: facts to tell runs apart by, such as {"lambda": 0.01}.
+    reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
+    concept_weights: k weights of the mean concepts-task leakage. head_weights: [l, k], of a linear task head.
+    image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
+    concept_score_weight: the factor of ConceptScore.
+    rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
+    address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
+    spawn: start a sidecar when nothing listens at a local address. It ends with this process.
+    queue_bytes: memory for batches that are not acknowledged yet; batches beyond it are dropped and counted.
+    raise_errors: raise instead of warning. By default nothing here ever raises into the training loop.
+
+    Raises ValueError for arguments that no sidecar would take.
+    """
+    rank, world_size = _declaration.rank_and_world_size(rank, world_size)
+    declared = messages.Run(
+        name=name,
+        concepts=_declaration.concepts_of(concepts),
+        activation_kind=_declaration.kind_of("activation_kind", activation_kind, _declaration.ACTIVATION_KINDS),
+        concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
+        task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
+        world_size=world_size,
+        constants=_declaration.constants_of(
+            reference_task_accuracy=reference_task_accuracy,
+            concept_weights=concept_weights,
+            head_weights=head_weights,
+            image_size=image_size,
+            box_size=box_size,
+            concept_parts=concept_parts,
+            concept_score_weight=concept_score_weight,
+        ),
+        labels={str(key): str(value) for key, value in (labels or {}).items()},
+    )
+    address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
+    hindrance = _sidecar.ensure(address) if spawn else None
+    if hindrance:
+        log.warning("conceptwatch: no sidecar was started: %s", hindrance)
+    return Run(Link(declared, rank, queue_bytes), address, raise_errors)
+
+
+class Run:
+    """A run being monitored. Made by `init`; also a context manager that finishes it."""
+
+    def __init__(self, link: Link, address: str, raise_errors: bool) -> None:
+        self.name: str = link.run.name
+        self.address = address
+        self._link = link
+        self._sender: Sender = sender_to(address)
+        self._concepts = Concepts(tuple(concept.cardinality for concept in link.run.concepts))
+        self._raise_errors = raise_errors
+        self._process = os.getpid()
+        self._finished = False
+        self._advice: dict[int, bool] = {}
+        self._sender.attach(link)
+        _runs.add(self)
+
+    @property
+    def page_url(self) -> str | None:
+        """The sidecar's page, by convention one port above its address; None for a Unix socket."""
+        return _sidecar.page_url(self.address)
+
+    @property
+    def stats(self) -> Stats:
+        """Counts of what was queued, sent, acknowledged and dropped so far."""
+        return self._sender.stats(self._link)
+
+    def evaluation(self, split: str = "val", *, step: int, epoch: float | None = None) -> Pass:
+        """One pass over an evaluation set with a frozen model; leaving the block ends it for this rank.
+
+        step: optimiser steps so far. epoch: epochs so far.
+        """
+        return Pass(self, split, step, epoch)
+
+    def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Any) -> None:
+        """Logs a batch of a split that is measured over recent steps. Tensors as in `Pass.log`."""
+        self._log(split, step, epoch, tensors, None)
+
+    def scores(
+        self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
+    ) -> Scores | None:
+        """The newest scores of a split, or those of a step, waited for up to `timeout` seconds; None without any."""
+        left = self._flush(timeout)
+        if left is None:
+            return None
+        request = messages.GetScoresRequest(
+            run=self.name, split=split, step=step, timeout_seconds=left, matrices=matrices
+        )
+        answer = self._ask(self._sender.calls().get_scores, request, left)
+        return Scores(answer.point) if answer is not None and answer.HasField("point") else None
+
+    def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
+        """Whether training should stop, by the evaluation of `step`, waited for up to `timeout` seconds.
+
+        The answer for a step does not change when asked again. False when the sidecar cannot be reached: where ranks
+        must agree whatever happens, ask on one rank and broadcast its answer.
+        """
+        if step not in self._advice:
+            left = self._flush(timeout)
+            request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left or 0.0)
+            answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
+            self._advice[step] = answer is not None and answer.stop
+        return self._advice[step]
+
+    def finish(self, timeout: float = 30.0) -> bool:
+        """Sends what is left and marks the run as finished. False when the time ran out before all was sent."""
+        if self._finished:
+            return True
+        self._finished = True
+        _runs.discard(self)
+        deadline = time.monotonic() + timeout
+        sent = self._sender.flush(self._link, timeout, while_down=True)
+        # One rank speaks for the run, and never a forked worker.
+        if sent and self._link.declared and self._link.rank == 0 and self._process == os.getpid():
+            left = max(0.5, deadline - time.monotonic())
+            self._ask(self._sender.calls().finish_run, messages.FinishRunRequest(run=self.name), left - GRACE)
+        self._sender.detach(self._link)
+        return sent
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish()
+
+    def _flush(self, timeout: float) -> float | None:
+        """Waits for what was logged to be acknowledged. What is left of the time; None when no answer can come."""
+        end = time.monotonic() + max(0.0, timeout)
+        self._sender.flush(self._link, max(0.0, timeout), while_down=False)
+        return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
+
+    def _ask(self, call: Any, request: Any, timeout: float) -> Any:
+        try:
+            return call(request, timeout=max(0.0, timeout) + GRACE)
+        except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed meanwhile
+            if self._raise_errors:
+                raise ConceptwatchError(str(error)) from error
+            return None
+
+    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> None:
+        if self._raise_errors and self._link.fault:
+            fault, self._link.fault = self._link.fault, None
+            raise ConceptwatchError(fault)
+        try:
+            if self._finished:
+                raise Fault("logged after the run was finished")
+            if epoch is not None and not math.isfinite(epoch):
+                raise Fault(f"epoch: {epoch} came, expected a finite number")
+            self._queue(split, int(step), epoch, logged(tensors, self._concepts), panel)
+        except Exception as error:  # monitoring must not end a training run
+            self._sender.count_drop(self._link, "invalid", _rows(tensors))
+            self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
+            if self._raise_errors:
+                self._link.fault = None
+                raise
+
+    def _queue(self, split: str, step: int, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
+        rows, limits = found[0].shape[0], self._link.limits
+        row_bytes = sum(tensor.row_bytes for tensor in found)
+        # A batch larger than the sidecar takes goes as several.
+        most = max(1, (limits.max_batch_bytes - limits.max_batch_bytes // 64) // row_bytes)
+        for start in range(0, rows, most):
+            end = min(start + most, rows)
+            part = found if rows <= most else [tensor.part(start, end) for tensor in found]
+            with self._sender.logging:
+                if not usable():
+                    self._sender.count_drop(self._link, "forked", end - start)
+                    self._link.warn(
+                        "nothing is sent from a process forked from the one that is connected. Log from that one, or "
+                        "start processes with the 'spawn' method"
+                    )
+                elif self._link.refused:
+                    self._sender.count_drop(self._link, "run_refused", end - start)
+                elif not self._sender.has_room(self._link, (end - start) * row_bytes):
+                    self._sender.count_drop(self._link, "queue_full", end - start)
+                else:
+                    numbers = self._wanted(split, part, panel)
+                    copies = [tensor.copy(numbers) for tensor in part]
+                    size = row_bytes * (end - start if numbers is None else numbers.size)
+                    self._sender.put(self._link, Batch(split, step, epoch, copies, end - start, size, panel, numbers))
+
+    def _wanted(self, split: str, part: list[Logged], panel: Panel | None) -> Any:
+        """The rows worth copying, or None for all of them."""
+        limits = self._link.limits
+        bound = panel.bound(limits.sample_rows) if panel is not None and limits.is_pass(split) else None
+        if bound is None:
+            return None
+        given = next((tensor for tensor in part if tensor.name == "sample_ids"), None)
+        ids: UInt64s | None
+        if given is None:
+            rows = np.arange(part[0].shape[0])
+            ids = identities(client_hash(self._sender.client), self._sender.next_sequence, rows)
+        else:
+            # Ids on a GPU would have to be waited for: such rows are thinned when they have arrived.
+            ids = given.row_ids()
+        if ids is None:
+            return None
+        wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
+        return wanted if wanted.size < ids.size else None
+
+    def _end(self, split: str, step: int, epoch: float | None) -> None:
+        with self._sender.logging:
+            if usable() and not self._link.refused and not self._finished:
+                self._sender.put(self._link, EndOfPass(split, step, epoch))
+
+
+class Pass:
+    """One evaluation pass. Made by `Run.evaluation`."""
+
+    def __init__(self, run: Run, split: str, step: int, epoch: float | None) -> None:
+        self.split, self.step, self.epoch = split, step, epoch
+        self._run = run
+        self._panel = Panel()
+        run._link.panels.add(self._panel)
+
+    def __enter__(self) -> Pass:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._run._end(self.split, int(self.step), self.epoch)
+        else:
+            self._run._link.warn(
+                f"{kind.__name__} left an evaluation of '{self.split}': it is not ended, the sidecar closes it "
+                "at its deadline as incomplete"
+            )
+
+    def log(self, **tensors: Any) -> None:
+        """Logs a batch: numpy arrays or torch tensors on any device, by the names below. None is left out.
+
+        n rows, k concepts, l classes, d and D any width. They are copied: they may be overwritten afterwards.
+
+        concept_activations [n, k], [n, sum of cardinalities] or [n, k, m]; concept_labels [n, k]; task_labels [n];
+        task_predictions [n]; task_logits [n, l]; intervened_task_predictions [n]; concept_embeddings,
+        positive_embeddings, negative_embeddings [n, k, d]; active_concepts [n, k]; image_embeddings,
+        predicted_text_embeddings, reference_text_embeddings [n, D]; predicted_text, reference_text: n strings;
+        localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
+        sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
+        """
+        self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
+
+    def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
+        """The scores of this pass once it has ended, waited for up to `timeout` seconds; else None."""
+        return self._run.scores(self.split, step=int(self.step), timeout=timeout, matrices=matrices)
+
+
+def _rows(tensors: Mapping[str, Any]) -> int:
+    for value in tensors.values():
+        try:
+            return len(value)
+        except TypeError:
+            continue
+    return 0
+
+
+_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+@atexit.register
+def _finish_all() -> None:
+    """What a job has not finished itself is sent at its end, as far as a few seconds allow."""
+    deadline = time.monotonic() + EXIT_TIMEOUT
+    for run in list(_runs):
+        if run._process == os.getpid() or run._link.outstanding:
+            run.finish(timeout=max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,405 @@
+"""The background thread that sends what a process has logged to one sidecar, and the bounded queue in front of it.
+
+A batch stays in the queue until the sidecar has acknowledged it. When the connection breaks, everything
+unacknowledged is sent again: duplicates are harmless there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import random
+import threading
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import grpc
+
+from . import _encode
+from ._connection import channel_to, retry_delay
+from ._fork import usable
+from ._link import EndOfPass, Limits, Link
+from ._protocol import Calls, messages
+from ._stats import Stats
+from ._version import __version__
+
+log = logging.getLogger("conceptwatch")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+CALL_TIMEOUT = 10.0
+# Failures in a row, none of them "unavailable", after which the first unacknowledged message is given up.
+GIVE_UP_AFTER = 5
+# Ends of passes that may wait: they hold no data, but a job without a sidecar must not grow either.
+MAX_WAITING_ENDS = 10_000
+
+_REFUSALS = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
+
+
+@dataclass(eq=False)
+class Item:
+    link: Link
+    content: _encode.Batch | EndOfPass
+    sequence: int
+
+
+class Disconnected(Exception):
+    """The sidecar ended the stream while messages were unacknowledged."""
+
+
+class Sender:
+    """Sends for all runs of this process that use one address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._inherited: list[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.client = uuid.uuid4().hex
+        self._wake = threading.Condition()
+        self._waiting: deque[Item] = deque()
+        self._in_flight: OrderedDict[int, Item] = OrderedDict()
+        self._sequence = 0
+        self._links: list[Link] = []
+        self._thread: threading.Thread | None = None
+        self._channel: grpc.Channel | None = None
+        self._calls: Calls | None = None
+        self._call: Any = None
+        self._stopping = False
+        self._hurry = False
+        self._warned = False
+        self._failures = itertools.count(1)
+        self._progress = False  # a message was acknowledged since the last failure
+        self._streaming = False
+        self.down = False  # the last attempt failed
+        # Held from taking a sequence number to queueing what has it, so that the queue is in their order.
+        self.logging = threading.Lock()
+
+    def after_fork(self) -> None:
+        """In the child: forgets the parent's queue, thread and connection, which stay the parent's to use."""
+        # Closing the parent's channel here could wait for locks held by threads that do not exist in the child.
+        self._inherited += [self._channel, self._calls, self._call, self._waiting, self._in_flight]
+        for link in self._links:
+            link.declared, link.outstanding, link.stats = False, 0, Stats()
+        self._begin()
+
+    # ------------------------------------------------------------ called by the job's threads
+
+    def attach(self, link: Link) -> None:
+        with self._wake:
+            if not usable():
+                return
+            if link not in self._links:
+                self._links.append(link)
+            self._stopping = False
+            self._run_thread()
+            self._wake.notify_all()
+
+    def calls(self) -> Calls:
+        with self._wake:
+            return self._connected()
+
+    def has_room(self, link: Link, size: int) -> bool:
+        with self._wake:
+            return link.stats.queue_bytes + size <= link.queue_bytes
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of what is queued next, while `logging` is held."""
+        return self._sequence + 1
+
+    def put(self, link: Link, content: _encode.Batch | EndOfPass) -> None:
+        """Queues a batch or an end of pass; the caller holds `logging`."""
+        with self._wake:
+            link.stats.queue_bytes += content.bytes
+            if isinstance(content, _encode.Batch):
+                link.stats.batches_queued += 1
+                link.stats.rows_queued += content.rows
+            elif link.outstanding >= MAX_WAITING_ENDS:
+                return
+            self._sequence += 1
+            link.outstanding += 1
+            self._waiting.append(Item(link, content, self._sequence))
+            if link not in self._links:
+                self._links.append(link)  # in a child forked before the first connection
+            self._run_thread()
+            self._wake.notify_all()
+
+    def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
+        """Waits until all of the run's messages are acknowledged or given up. False when the time ran out.
+
+        Without `while_down` also False, at once, when the sidecar cannot be reached.
+        """
+        with self._wake:
+            if while_down:
+                self._hurry = True
+                self._wake.notify_all()
+            self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            return link.outstanding == 0 and not self.down
+
+    def detach(self, link: Link) -> None:
+        """Drops what is left of a run; the connection closes with the last run."""
+        with self._wake:
+            self._drop_waiting(link, "unsent")
+            if link in self._links:
+                self._links.remove(link)
+            last = not self._links
+            self._stopping = last
+            call, channel, thread = self._call, self._channel, self._thread
+            self._wake.notify_all()
+        if last:
+            if call is not None:
+                call.cancel()
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(1.0)
+            if channel is not None:
+                channel.close()
+            with self._wake:
+                if self._channel is channel:
+                    self._channel = self._calls = None
+
+    def stats(self, link: Link) -> Stats:
+        with self._wake:
+            dropped = {name: getattr(link.stats, name).copy() for name in ("batches_dropped", "rows_dropped")}
+            return replace(link.stats, **dropped)
+
+    def count_drop(self, link: Link, reason: str, rows: int) -> None:
+        with self._wake:
+            link.stats.drop(reason, 1, rows)
+
+    # ------------------------------------------------------------ the sending thread
+
+    def _run_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="conceptwatch", daemon=True)
+            self._thread.start()
+
+    def _connected(self) -> Calls:
+        if self._calls is None:
+            self._channel = channel_to(self.address)
+            self._calls = Calls(self._channel)
+        return self._calls
+
+    def _work(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopping or self._waiting or self._undeclared())
+                if self._stopping:
+                    self._thread = None
+                    return
+                self._progress = self._streaming = False
+            try:
+                self._declare_runs()
+                self._stream()
+                pause = FIRST_PAUSE
+            except Exception as error:  # whatever breaks here must end neither the thread nor the job
+                if self._progress:
+                    pause = FIRST_PAUSE
+                told = retry_delay(error)
+                self._note_failure(error, unavailable=told is not None)
+                wait = pause if told is None else told
+                self._rest(wait * random.uniform(1.0, 1.5))
+                pause = min(pause * 2, LONGEST_PAUSE) if told is None else pause
+
+    def _undeclared(self) -> list[Link]:
+        return [link for link in self._links if not link.declared and not link.refused]
+
+    def _rest(self, seconds: float) -> None:
+        with self._wake:
+            self._hurry = False
+            self._wake.wait_for(lambda: self._stopping or self._hurry, seconds)
+            self._hurry = False
+
+    def _note_failure(self, error: Exception, *, unavailable: bool) -> None:
+        code = error.code() if isinstance(error, grpc.RpcError) and hasattr(error, "code") else None
+        with self._wake:
+            self.down = not unavailable
+            for link in self._links:
+                link.stats.retries += 1
+                if not unavailable:
+                    link.declared = False
+                    # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
+                    for panel in list(link.panels):
+                        panel.clear()
+            if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE:
+                self._failures = itertools.count(1)
+            elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
+                self._failures = itertools.count(1)
+                item = self._waiting.popleft()
+                self._settle(item)
+                item.link.stats.drop("failed", 1, item.content.rows)
+                item.link.warn(f"gave up on a message that breaks the connection: {_described(error)}")
+            first = not self._warned and not unavailable and not self._stopping
+            self._warned = self._warned or first
+        if first:
+            log.warning(
+                "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a "
+                "bounded queue and are sent when it answers. This is said once.",
+                self.address,
+                _described(error),
+            )
+
+    def _declare_runs(self) -> None:
+        """Starts or resumes the runs that this connection has not declared yet."""
+        with self._wake:
+            links, calls = self._undeclared(), self._connected()
+        for link in links:
+            request = messages.StartRunRequest(run=link.run, client=self.client, client_version=__version__)
+            try:
+                answer = calls.start_run(request, timeout=CALL_TIMEOUT)
+            except grpc.RpcError as error:
+                if error.code() not in _REFUSALS:
+                    raise
+                with self._wake:
+                    link.refused = True
+                    self._drop_waiting(link, "run_refused")
+                link.warn(f"the sidecar refuses it, nothing will be measured: {_described(error)}")
+                continue
+            with self._wake:
+                link.declared = True
+                default = Limits()
+                link.limits = Limits(
+                    sample_rows=answer.sample_rows,
+                    sample_seed=answer.sample_seed,
+                    max_chunk_bytes=answer.max_chunk_bytes or default.max_chunk_bytes,
+                    max_batch_bytes=answer.max_batch_bytes or default.max_batch_bytes,
+                    windows=dict(answer.windows),
+                    default_window=answer.default_window,
+                )
+                self.down = False
+                self._wake.notify_all()
+
+    def _stream(self) -> None:
+        """One Ingest call, until it ends or a run has to be declared first."""
+        ended = threading.Event()
+        with self._wake:
+            if self._stopping or not any(link.declared for link in self._links):
+                return
+            self._streaming = True
+            self._call = call = self._connected().ingest(self._requests(ended))
+        try:
+            for answer in call:
+                self._acknowledge(answer)
+            asked = ended.is_set()
+        finally:
+            with self._wake:
+                ended.set()
+                self._call = None
+                self._waiting.extendleft(reversed(self._in_flight.values()))
+                self._in_flight.clear()
+                self._wake.notify_all()
+        if not asked:
+            raise Disconnected("it ended the stream")
+
+    def _requests(self, ended: threading.Event) -> Iterator[Any]:
+        """What the Ingest call sends. Runs on a thread of gRPC, which waits here for the next message."""
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: ended.is_set() or self._stopping or self._waiting or self._undeclared())
+                if ended.is_set() or self._stopping or self._undeclared():
+                    ended.set()
+                    return
+                item = self._waiting.popleft()
+                self._in_flight[item.sequence] = item
+            try:
+                for request in self._encoded(item):
+                    if ended.is_set():
+                        return
+                    yield request
+                    item.link.stats.bytes_sent += request.ByteSize()
+            except Exception as error:  # a batch that cannot be encoded must not stop those behind it
+                with self._wake:
+                    self._in_flight.pop(item.sequence, None)
+                    self._settle(item)
+                    item.link.stats.drop("invalid", 1, item.content.rows)
+                item.link.warn(f"a batch cannot be sent: {error}")
+
+    def _encoded(self, item: Item) -> Iterator[Any]:
+        link, content = item.link, item.content
+        if isinstance(content, _encode.Batch):
+            link.stats.batches_sent += 1
+            return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits)
+        end = messages.EndPass(
+            run=link.run.name,
+            split=content.split,
+            step=content.step,
+            epoch=content.epoch,
+            rank=link.rank,
+            client=self.client,
+            sequence=item.sequence,
+        )
+        return iter([messages.IngestRequest(end_pass=end)])
+
+    def _acknowledge(self, answer: Any) -> None:
+        with self._wake:
+            item = self._in_flight.pop(answer.sequence, None)
+            if item is None:
+                return
+            self._progress, self.down = True, False
+            self._settle(item)
+            stats, content = item.link.stats, item.content
+            if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
+                stats.drop("refused", 1, content.rows)
+            elif isinstance(content, EndOfPass):
+                stats.passes_ended += 1
+            else:
+                stats.batches_acknowledged += 1
+                stats.rows_acknowledged += answer.rows
+                stats.rows_duplicate += answer.rows_duplicate
+                stats.rows_left_out += content.rows - content.sent_rows
+                if content.panel is not None and content.sent is not None and answer.rows_dropped == 0:
+                    content.panel.add(content.sent, item.link.limits.sample_rows)
+        if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
+            what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
+            item.link.warn(f"the sidecar refused {what}: {answer.field}: {answer.message}")
+
+    def _settle(self, item: Item) -> None:
+        item.link.stats.queue_bytes -= item.content.bytes
+        item.link.outstanding -= 1
+        self._wake.notify_all()
+
+    def _drop_waiting(self, link: Link, reason: str) -> None:
+        for items in (self._waiting, list(self._in_flight.values())):
+            for item in [item for item in items if item.link is link]:
+                self._settle(item)
+                if isinstance(item.content, _encode.Batch):
+                    link.stats.drop(reason, 1, item.content.rows)
+        self._waiting = deque(item for item in self._waiting if item.link is not link)
+        self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
+        return f"{error.code().name.lower()}: {error.details()}"
+    return f"{type(error).__name__}: {error}"
+
+
+_by_address: dict[str, Sender] = {}
+
+
+def sender_to(address: str) -> Sender:
+    """The process's sender for an address."""
+    # One step, so that neither threads nor a fork come between: of two made at once, one is never used.
+    return _by_address.setdefault(address, Sender(address))
+
+
+def _after_fork() -> None:
+    for sender in list(_by_address.values()):
+        sender.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

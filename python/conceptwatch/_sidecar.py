@@ -1,0 +1,135 @@
+"""Starts a sidecar beside the job when none listens yet."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+from ._connection import host_and_port, is_local
+
+START_TIMEOUT = 10.0
+
+_started: list[subprocess.Popen[bytes]] = []
+
+
+def page_url(address: str) -> str | None:
+    """The page of a sidecar at this address, which by convention is one port above."""
+    parts = host_and_port(address)
+    if parts is None:
+        return None
+    host = f"[{parts[0]}]" if ":" in parts[0] else parts[0]
+    return f"http://{host}:{parts[1] + 1}"
+
+
+def ensure(address: str) -> str | None:
+    """Starts a sidecar if nothing listens at a local address. Returns what hindered it, if anything did.
+
+    It ends when this process does. Of several ranks that come at once, one starts it and the others find it.
+    """
+    parts = host_and_port(address)
+    if parts is None or not is_local(address) or _listens(*parts):
+        return None
+    binary = find_binary()
+    if binary is None:
+        return "its binary was not found: set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself"
+    with _one_at_a_time(parts[1]):
+        return None if _listens(*parts) else _start(binary, *parts)
+
+
+def find_binary() -> str | None:
+    """CONCEPTWATCH_BINARY, else the scripts of this Python's packages, else PATH."""
+    stated = os.environ.get("CONCEPTWATCH_BINARY")
+    if stated:
+        return stated if os.access(stated, os.X_OK) else None
+    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
+    with contextlib.suppress(KeyError):
+        folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
+    return shutil.which("conceptwatch", path=os.pathsep.join(folders)) or shutil.which("conceptwatch")
+
+
+def _start(binary: str, host: str, port: int) -> str | None:
+    address = f"[{host}]" if ":" in host else host
+    descriptor, log = tempfile.mkstemp(prefix=f"conceptwatch-{port}-", suffix=".log")
+    command = [binary, "serve", "--grpc-address", f"{address}:{port}", "--http-address", f"{address}:{port + 1}"]
+    try:
+        # Its own session: an interrupt at the terminal is for the job, which then still sends what it has.
+        process = subprocess.Popen(
+            [*command, "--exit-with-stdin"],
+            stdin=subprocess.PIPE,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return f"{binary} does not start: {error}"
+    finally:
+        os.close(descriptor)
+    _started.append(process)
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        if _listens(host, port):
+            print(f"conceptwatch: started a sidecar, its page is http://{address}:{port + 1}", file=sys.stderr)
+            return None
+        if process.poll() is not None:
+            return f"{binary} ended with status {process.returncode}, see {log}"
+        time.sleep(0.02)
+    return f"{binary} does not listen after {START_TIMEOUT:.0f} s, see {log}"
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _one_at_a_time(port: int) -> Iterator[None]:
+    """Holds this user's lock for a port; after a while goes on without it: the port itself goes to one only."""
+    if fcntl is None:
+        yield
+        return
+    path = Path(tempfile.gettempdir()) / f"conceptwatch-{os.getuid()}-{port}.lock"
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        deadline = time.monotonic() + START_TIMEOUT + 2.0
+        while time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _after_fork() -> None:
+    # The sidecar ends when the last copy of this pipe closes: a worker must not keep it alive.
+    for process in _started:
+        if process.stdin is not None:
+            process.stdin.close()
+        process.returncode = 0  # it is the parent's to wait for
+    _started.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,34 @@
+"""What became of everything a run logged, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Stats:
+    """Counts since `init`. A dropped batch is in `batches_dropped` and its rows in `rows_dropped`, by reason:
+
+    `invalid` wrong name, shape or type; `queue_full`; `refused` by the sidecar; `run_refused` the run itself was;
+    `forked` in a child of the connected process; `failed` the connection broke each time it was sent;
+    `unsent` at `finish` or exit.
+    """
+
+    batches_queued: int = 0
+    rows_queued: int = 0
+    batches_sent: int = 0  # each time it was sent: more than queued after retries
+    bytes_sent: int = 0
+    batches_acknowledged: int = 0
+    rows_acknowledged: int = 0  # accepted by the sidecar
+    rows_duplicate: int = 0  # of these, known to it already
+    rows_left_out: int = 0  # not sent, since the sample could not use them
+    passes_ended: int = 0  # acknowledged ends of passes
+    batches_dropped: Counter[str] = field(default_factory=Counter)
+    rows_dropped: Counter[str] = field(default_factory=Counter)
+    retries: int = 0  # connections that failed or were told to wait
+    queue_bytes: int = 0  # waiting or sent but not acknowledged, now
+
+    def drop(self, reason: str, batches: int, rows: int) -> None:
+        self.batches_dropped[reason] += batches
+        self.rows_dropped[reason] += rows

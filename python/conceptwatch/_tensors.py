@@ -1,0 +1,250 @@
+"""Named tensors: what may be logged under which name, and the copy of it that the training step may not change.
+
+numpy arrays and torch tensors on any device are taken, of any float type, without converting elements one by one.
+torch is never imported here: a tensor can only come from a process that has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._protocol import messages
+
+MAX_TEXT = 4096
+
+# Dimensions: n rows, k concepts, K activation columns; other letters are any size.
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "concept_activations": ("n K", "n k m"),
+    "concept_labels": ("n k",),
+    "task_labels": ("n",),
+    "task_predictions": ("n",),
+    "task_logits": ("n l",),
+    "intervened_task_predictions": ("n",),
+    "concept_embeddings": ("n k d",),
+    "positive_embeddings": ("n k d",),
+    "negative_embeddings": ("n k d",),
+    "active_concepts": ("n k",),
+    "image_embeddings": ("n D",),
+    "predicted_text_embeddings": ("n D",),
+    "reference_text_embeddings": ("n D",),
+    "predicted_text": ("n",),
+    "reference_text": ("n",),
+    "localization_maps": ("n k h w",),
+    "localization_peaks": ("n k 2",),
+    "part_locations": ("n p 2",),
+    "sample_ids": ("n",),
+}
+TEXTS = ("predicted_text", "reference_text")
+
+_SIZES = {
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1,
+}  # fmt: skip
+
+
+class Fault(ValueError):
+    """A logged tensor that cannot be sent: the message names it, what came and what was expected."""
+
+
+@dataclass(frozen=True)
+class Concepts:
+    """What the shapes of a run's tensors depend on."""
+
+    cardinalities: tuple[int, ...]
+
+    def widths(self, letter: str) -> set[int] | None:
+        """The sizes a dimension may have, or None for any."""
+        k = len(self.cardinalities)
+        if letter == "k":
+            return {k}
+        if letter == "K":
+            # A binary concept has one column, or two where the job sends one for every class of every concept.
+            one_column = sum(m if m > 2 else 1 for m in self.cardinalities)
+            return {one_column, sum(max(m, 2) for m in self.cardinalities)}
+        return {int(letter)} if letter.isdigit() else None
+
+
+@dataclass
+class Copy:
+    """A tensor's own copy, row-major and little-endian. `arrived` is set while a copy from a GPU is under way."""
+
+    name: str
+    dtype: messages.DataType
+    shape: tuple[int, ...]
+    array: NDArray[Any] | None
+    texts: Sequence[str] = ()
+    arrived: Any = None
+
+    def wait(self) -> None:
+        """Waits for the copy from the GPU, on the sending thread."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+            self.arrived = None
+
+
+@dataclass
+class Logged:
+    """A tensor as it was logged: still the caller's own memory."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    source: Any  # a numpy array, a torch tensor, or a list of strings
+
+    @property
+    def row_bytes(self) -> int:
+        if self.dtype == "string":
+            return sum(map(len, self.source)) // len(self.source) + 4
+        row: int = np.prod(self.shape[1:], dtype=np.int64).item()
+        return row * _SIZES[self.dtype]
+
+    def on_host(self) -> bool:
+        return not _is_torch(self.source) or self.source.device.type == "cpu"
+
+    def row_ids(self) -> NDArray[np.uint64] | None:
+        """The values as row ids, without a copy where possible; None for what is no non-negative integer."""
+        if self.dtype not in _SIZES or "int" not in self.dtype or not self.on_host():
+            return None
+        return as_row_ids(self.source.detach().numpy() if _is_torch(self.source) else self.source)
+
+    def part(self, start: int, end: int) -> Logged:
+        """A range of its rows, without copying."""
+        return Logged(self.name, (end - start, *self.shape[1:]), self.dtype, self.source[start:end])
+
+    def copy(self, rows: NDArray[np.int64] | None) -> Copy:
+        """A copy of all rows, or of these."""
+        shape = self.shape if rows is None else (len(rows), *self.shape[1:])
+        if self.dtype == "string":
+            texts = tuple(self.source) if rows is None else tuple(self.source[row] for row in rows)
+            return Copy(self.name, messages.DATA_TYPE_STRING, shape, None, texts)
+        dtype: messages.DataType = getattr(messages, f"DATA_TYPE_{self.dtype.upper()}")
+        if not self.on_host():
+            array, arrived = _copy_from_device(self.source, rows)
+            return Copy(self.name, dtype, shape, array, arrived=arrived)
+        array = _host_array(self.source) if _is_torch(self.source) else self.source
+        array = np.array(array, order="C", copy=True) if rows is None else np.take(array, rows, axis=0)
+        if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
+            array = array.astype(array.dtype.newbyteorder("<"))
+        return Copy(self.name, dtype, shape, array)
+
+
+def as_row_ids(values: NDArray[Any]) -> NDArray[np.uint64] | None:
+    """Integers as row ids, or None where one is negative: the sidecar refuses that batch."""
+    if values.dtype.kind == "i" and values.size and values.min() < 0:
+        return None
+    return values.astype(np.uint64)
+
+
+def logged(tensors: Mapping[str, Any], concepts: Concepts) -> list[Logged]:
+    """Checks names, shapes and element types. Raises `Fault` naming the first tensor that is wrong."""
+    for name in tensors:
+        if name not in SHAPES:
+            raise Fault(f"{name}: no such tensor, expected one of {', '.join(SHAPES)}")
+    found = [_logged(name, value, concepts) for name, value in tensors.items() if value is not None]
+    if not any(tensor.name != "sample_ids" for tensor in found):
+        raise Fault("nothing to score was logged, expected at least concept_activations")
+    first = found[0]
+    for tensor in found:
+        if tensor.shape[0] != first.shape[0]:
+            raise Fault(f"{tensor.name}: {tensor.shape[0]} rows came, {first.name} has {first.shape[0]}")
+    return found
+
+
+def _logged(name: str, value: Any, concepts: Concepts) -> Logged:
+    if name in TEXTS:
+        result = Logged(name, (len(value),), "string", _texts(name, value))
+    else:
+        source: Any = value if _is_torch(value) else np.asarray(value)
+        dtype = str(source.dtype).removeprefix("torch.") if _is_torch(source) else source.dtype.name
+        if dtype not in _SIZES:
+            raise Fault(f"{name}: elements of type {dtype} came, expected one of {', '.join(_SIZES)}")
+        if _is_torch(source) and str(source.layout) != "torch.strided":
+            raise Fault(f"{name}: a {source.layout} tensor came, expected a dense one")
+        if dtype == "bfloat16" and not _is_torch(source):
+            source = source.view(np.int16)
+        result = Logged(name, tuple(source.shape), dtype, source)
+    if not any(_fits(result.shape, dims, concepts) for dims in SHAPES[name]):
+        expected = " or ".join(_described(dims, concepts) for dims in SHAPES[name])
+        raise Fault(f"{name}: shape {list(result.shape)} came, expected {expected}")
+    return result
+
+
+def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:
+    letters = dims.split()
+    if len(letters) != len(shape) or 0 in shape:
+        return False
+    allowed = [concepts.widths(letter) for letter in letters]
+    return all(sizes is None or size in sizes for size, sizes in zip(shape, allowed, strict=True))
+
+
+def _described(dims: str, concepts: Concepts) -> str:
+    def size(letter: str) -> str:
+        widths = concepts.widths(letter)
+        return letter if widths is None else str(min(widths))
+
+    return f"[{', '.join(map(size, dims.split()))}] with no dimension 0"
+
+
+def _texts(name: str, value: Iterable[Any]) -> list[str]:
+    texts = [text for text in value if isinstance(text, str)]
+    if len(texts) != len(value):  # type: ignore[arg-type]
+        raise Fault(f"{name}: something other than strings came, expected one string a row")
+    for row, text in enumerate(texts):
+        # Four bytes is the most a character takes, so most rows need no encoding here.
+        if len(text) * 4 > MAX_TEXT and len(text.encode(errors="replace")) > MAX_TEXT:
+            raise Fault(f"{name}: row {row} is too long, at most {MAX_TEXT} bytes are taken")
+    return texts
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _host_array(tensor: Any) -> NDArray[Any]:
+    tensor = tensor.detach().resolve_neg()
+    if str(tensor.dtype) == "torch.bfloat16":
+        tensor = tensor.view(sys.modules["torch"].int16)  # numpy has no bfloat16: its bits travel as they are
+    array: NDArray[Any] = tensor.numpy()
+    return array
+
+
+_side_streams: dict[Any, Any] = {}
+
+
+def _copy_from_device(tensor: Any, rows: NDArray[np.int64] | None) -> tuple[NDArray[Any], Any]:
+    """A copy of a tensor on a GPU or another device, and the event that says when it has arrived, if it has not yet.
+
+    On CUDA the copy on the device is ordered after the work that makes the tensor and before whatever overwrites it;
+    the copy to pinned memory then runs beside training, which does not wait for it.
+    """
+    torch = sys.modules["torch"]
+    tensor = tensor.detach()
+    if rows is not None:
+        index = torch.from_numpy(rows)
+        if tensor.device.type == "cuda":
+            index = index.pin_memory()
+        tensor = tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+    if tensor.device.type != "cuda":
+        return _host_array(tensor.cpu()).copy(), None
+    own = tensor.clone(memory_format=torch.contiguous_format) if rows is None else tensor
+    try:
+        side = _side_streams.get(tensor.device)
+        if side is None:
+            side = _side_streams[tensor.device] = torch.cuda.Stream(tensor.device)
+        host = torch.empty(own.shape, dtype=own.dtype, pin_memory=True)
+        side.wait_stream(torch.cuda.current_stream(tensor.device))
+        with torch.cuda.stream(side):
+            host.copy_(own, non_blocking=True)
+            arrived = torch.cuda.Event()
+            arrived.record(side)
+        own.record_stream(side)
+    except RuntimeError:  # no pinned memory left
+        return _host_array(own.cpu()), None
+    return _host_array(host), arrived

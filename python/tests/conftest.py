@@ -1,0 +1,83 @@
+"""What all tests share: a sidecar in this process, the client's log lines, and torch where it is installed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import conceptwatch
+from sidecar import Sidecar
+
+K = 3
+
+
+def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[str, Any]:
+    """Tensors of a batch as a job with three binary concepts logs them."""
+    random = np.random.default_rng(seed)
+    tensors: dict[str, Any] = {
+        "concept_activations": random.random((rows, K), np.float32),
+        "concept_labels": random.integers(0, 2, (rows, K)),
+        "task_labels": random.integers(0, 2, rows),
+    }
+    if first_id is not None:
+        tensors["sample_ids"] = np.arange(first_id, first_id + rows, dtype=np.uint64)
+    return tensors
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Waits for what another thread does; a bound on failure, not a measurement."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def sidecar() -> Iterator[Sidecar]:
+    server = Sidecar()
+    yield server
+    if server.hold is not None:
+        server.hold.set()
+    server.close()
+
+
+@pytest.fixture
+def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
+    """Starts runs against the sidecar of the test; they are finished after it."""
+    runs: list[conceptwatch.Run] = []
+
+    def start(**arguments: Any) -> conceptwatch.Run:
+        address = arguments.pop("address", None) or sidecar.serve()
+        run = conceptwatch.init(
+            arguments.pop("name", "run"),
+            concepts=arguments.pop("concepts", K),
+            address=address,
+            spawn=False,
+            **arguments,
+        )
+        runs.append(run)
+        return run
+
+    yield start
+    for run in runs:
+        run.finish(timeout=0.0)
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, logger="conceptwatch")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "conceptwatch"]
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="NOT TESTED: PyTorch is not installed")

@@ -1,0 +1,162 @@
+"""A small sidecar in this process that speaks the protocol and does what a test scripts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from conceptwatch._protocol import SERVICE, messages, status
+
+
+@dataclass
+class Received:
+    """A whole batch, its chunks put together."""
+
+    chunks: list[Any]
+
+    @property
+    def head(self) -> Any:
+        return self.chunks[0]
+
+    @property
+    def rows(self) -> int:
+        return sum(chunk.tensors[0].shape[0] for chunk in self.chunks)
+
+    @property
+    def row_numbers(self) -> list[int]:
+        numbers: list[int] = []
+        for chunk in self.chunks:
+            own = range(chunk.first_row, chunk.first_row + chunk.tensors[0].shape[0])
+            numbers.extend(chunk.row_numbers or own)
+        return numbers
+
+    def data(self, name: str) -> bytes:
+        return b"".join(t.data for chunk in self.chunks for t in chunk.tensors if t.name == name)
+
+    def texts(self, name: str) -> list[str]:
+        return [text for chunk in self.chunks for t in chunk.tensors if t.name == name for text in t.texts]
+
+    def tensor(self, name: str) -> Any:
+        return next(t for t in self.head.tensors if t.name == name)
+
+
+@dataclass
+class Sidecar:
+    """What it received, and how it answers."""
+
+    start: Any = field(
+        default_factory=lambda: messages.StartRunResponse(
+            sample_rows=4096,
+            max_chunk_bytes=4 << 20,
+            max_batch_bytes=64 << 20,
+            windows={"val": messages.WINDOW_KIND_PASS},
+            default_window=messages.WINDOW_KIND_RECENT,
+        )
+    )
+    refuse_start: str | None = None
+    answer: Callable[[Any], Any] = lambda response: response
+    # Called before each message is taken; raising ends the stream.
+    before: Callable[[Any, grpc.ServicerContext], None] = lambda request, context: None
+    keep: bool = True  # what was received, for the test to look at
+    hold: threading.Event | None = None  # no message is taken until it is set
+    point: Any = None
+    stop: bool = False
+
+    starts: list[Any] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+    ends: list[Any] = field(default_factory=list)
+    order: list[Any] = field(default_factory=list)
+    largest: int = 0
+    streams: int = 0
+    finished: list[str] = field(default_factory=list)
+    advice_asked: int = 0
+    server: Any = None
+
+    def serve(self, address: str = "127.0.0.1:0") -> str:
+        def unary(call: Any, request: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(
+                call, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString()
+            )
+
+        handlers = {
+            "StartRun": unary(self._start, messages.StartRunRequest),
+            "FinishRun": unary(self._finish, messages.FinishRunRequest),
+            "GetScores": unary(self._scores, messages.GetScoresRequest),
+            "GetAdvice": unary(self._advice, messages.GetAdviceRequest),
+            "Ingest": grpc.stream_stream_rpc_method_handler(
+                self._ingest,
+                request_deserializer=messages.IngestRequest.FromString,
+                response_serializer=messages.IngestResponse.SerializeToString,
+            ),
+        }
+        options = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
+        self.server = grpc.server(futures.ThreadPoolExecutor(8), options=options)
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        port = self.server.add_insecure_port(address)
+        self.server.start()
+        return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.stop(0).wait()
+            self.server = None
+
+    def _start(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if self.refuse_start:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refuse_start)
+        self.starts.append(request)
+        return self.start
+
+    def _finish(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.finished.append(request.run)
+        return messages.FinishRunResponse()
+
+    def _scores(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return messages.GetScoresResponse(point=self.point)
+
+    def _advice(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.advice_asked += 1
+        return messages.GetAdviceResponse(stop=self.stop)
+
+    def _ingest(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        self.streams += 1
+        chunks: list[Any] = []
+        for request in requests:
+            if self.hold is not None:
+                self.hold.wait()
+            self.before(request, context)
+            self.largest = max(self.largest, request.ByteSize())
+            if request.HasField("end_pass"):
+                self.ends.append(request.end_pass)
+                self.order.append(request.end_pass)
+                yield self.answer(self._accepted(request.end_pass.sequence, 0))
+                continue
+            chunks.append(request.chunk)
+            assert request.chunk.chunk == len(chunks) - 1
+            if request.chunk.last:
+                batch = Received(chunks)
+                chunks = []
+                if self.keep:
+                    self.received.append(batch)
+                    self.order.append(batch)
+                yield self.answer(self._accepted(batch.head.sequence, batch.rows))
+
+    @staticmethod
+    def _accepted(sequence: int, rows: int) -> Any:
+        return messages.IngestResponse(sequence=sequence, outcome=messages.IngestResponse.OUTCOME_ACCEPTED, rows=rows)
+
+
+def unavailable(context: grpc.ServicerContext, seconds: float) -> None:
+    """Ends the call as a sidecar over its byte budget does."""
+    info = status.RetryInfo()
+    info.retry_delay.FromNanoseconds(int(seconds * 1e9))
+    details = status.Status(code=14, message="over the byte budget")
+    detail = details.details.add()
+    detail.type_url, detail.value = "type.googleapis.com/google.rpc.RetryInfo", info.SerializeToString()
+    context.set_trailing_metadata((("grpc-status-details-bin", details.SerializeToString()),))
+    context.abort(grpc.StatusCode.UNAVAILABLE, "over the byte budget")

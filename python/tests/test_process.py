@@ -1,0 +1,319 @@
+"""The client in processes that fork, end early or race each other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptwatch import Run
+from conceptwatch._sidecar import find_binary
+from conftest import batch, wait_for
+from sidecar import Sidecar
+
+TIMEOUT = 120
+
+
+def program(text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program that has the client and the tests' own modules at hand."""
+    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parent), *sys.path]
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+        capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+
+
+def test_what_a_job_did_not_finish_is_sent_at_its_end(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import sys, numpy as np, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        with run.evaluation("val", step=1) as p:
+            for _ in range(50):
+                p.log(concept_activations=np.ones((1000, 3), np.float32))
+        """,
+        sidecar.serve(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(sidecar.received) == 50
+    assert len(sidecar.ends) == 1
+    assert sidecar.finished == ["run"]
+
+
+def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
+    done = program(
+        """
+        import numpy as np, conceptwatch, conceptwatch._run
+        conceptwatch._run.EXIT_TIMEOUT = 0.5
+        run = conceptwatch.init("run", concepts=3, address="127.0.0.1:1", spawn=False)
+        with run.evaluation("val", step=1) as p:
+            p.log(concept_activations=np.ones((10, 3), np.float32))
+        """,
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("conceptwatch") <= 1
+
+
+def test_a_job_that_fails_still_says_how(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import sys, numpy as np, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        with run.evaluation("val", step=1) as p:
+            p.log(concept_activations=np.ones((10, 3), np.float32))
+            raise ValueError("out of memory")
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 1
+    assert "ValueError: out of memory" in done.stderr
+    assert (len(sidecar.received), len(sidecar.ends)) == (1, 0)
+
+
+def test_the_client_works_without_torch(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import sys
+        sys.modules["torch"] = None  # an import of torch fails
+        import numpy as np, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        assert run.finish()
+        """,
+        sidecar.serve(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(sidecar.received) == 1
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@needs_fork
+def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import os, sys, numpy as np, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        with run.evaluation("val", step=1) as p:
+            for i in range(40):
+                p.log(concept_activations=np.full((500, 3), i, np.float32))
+                if i % 2 == 0 and os.fork() == 0:
+                    sys.exit(0)  # as a normal end, with all that runs at it
+        for _ in range(20):
+            assert os.wait()[1] == 0
+        assert run.finish()
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(sidecar.received) == 40
+    assert len({received.head.client for received in sidecar.received}) == 1
+    assert (len(sidecar.ends), sidecar.finished, len(sidecar.starts)) == (1, ["run"], 1)
+
+
+@needs_fork
+def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import os, sys, numpy as np, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        assert run._sender.flush(run._link, 10, while_down=False)
+        child = os.fork()
+        if child == 0:
+            run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
+            with run.evaluation("val", step=2) as p:
+                p.log(concept_activations=np.ones((10, 3), np.float32))
+            assert p.scores(timeout=60) is None
+            assert run.should_stop(step=2, timeout=60) is False
+            assert run.stats.batches_dropped == {"forked": 2}
+            run.finish()
+            sys.exit(0)
+        run.log(step=3, concept_activations=np.ones((10, 3), np.float32))
+        assert os.waitpid(child, 0)[1] == 0
+        assert run.finish()
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing is sent from a process forked") == 1
+    assert [received.head.step for received in sidecar.received] == [1, 3]
+    assert len(sidecar.finished) == 1
+
+
+@needs_fork
+def test_children_forked_before_the_first_connection_are_clients_of_their_own(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import os, sys, numpy as np, conceptwatch
+        for rank in range(2):
+            if os.fork() == 0:
+                run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False, rank=rank, world_size=2)
+                with run.evaluation("val", step=1) as p:
+                    p.log(concept_activations=np.ones((10, 3), np.float32))
+                sys.exit(0)
+        for _ in range(2):
+            assert os.wait()[1] == 0
+        """,
+        sidecar.serve(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len({received.head.client for received in sidecar.received}) == 2
+    assert sorted(end.rank for end in sidecar.ends) == [0, 1]
+
+
+@needs_fork
+def test_data_loader_workers_neither_hang_nor_send(sidecar: Sidecar, torch: Any) -> None:
+    done = program(
+        """
+        import sys, numpy as np, torch, conceptwatch
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        data = torch.utils.data.TensorDataset(torch.rand(400, 3), torch.arange(400))
+        for epoch in range(3):
+            loader = torch.utils.data.DataLoader(data, batch_size=50, num_workers=2)
+            with run.evaluation("val", step=epoch) as p:
+                for x, i in loader:
+                    p.log(concept_activations=x, sample_ids=i)
+        assert run.finish()
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(sidecar.received) == 24
+    assert len({received.head.client for received in sidecar.received}) == 1
+    assert [end.step for end in sidecar.ends] == [0, 1, 2]
+
+
+STAND_IN = """\
+#!{python}
+import os, socket, sys
+sys.path[:0] = {paths!r}
+open({log!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
+from sidecar import Sidecar
+sidecar = Sidecar()
+try:
+    sidecar.serve(sys.argv[sys.argv.index("--grpc-address") + 1])
+except RuntimeError:
+    sys.exit(1)  # another one has the port
+sys.stdin.buffer.read()
+open({log!r}, "a").write("ended after %d batches\\n" % len(sidecar.received))
+sidecar.close()
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> tuple[Path, Path]:
+    """A program that stands in for the sidecar's binary, and the file it writes its arguments to."""
+    binary, log = tmp_path / "conceptwatch", tmp_path / "log"
+    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parent), *sys.path]
+    binary.write_text(STAND_IN.format(python=sys.executable, paths=paths, log=str(log)))
+    binary.chmod(0o755)
+    return binary, log
+
+
+def free_port() -> int:
+    import socket  # noqa: PLC0415
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+JOB = """
+import sys, numpy as np, conceptwatch
+run = conceptwatch.init("run", concepts=3, address=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+assert run.finish()
+"""
+
+
+def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in: tuple[Path, Path]) -> None:
+    binary, log = stand_in
+    port = free_port()
+    done = program(JOB, f"127.0.0.1:{port}", "0", CONCEPTWATCH_BINARY=str(binary))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"conceptwatch: started a sidecar, its page is http://127.0.0.1:{port + 1}\n"
+    wait_for(lambda: "ended" in log.read_text())
+    assert log.read_text().splitlines() == [
+        f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --exit-with-stdin",
+        "ended after 1 batches",
+    ]
+
+
+def test_ranks_that_race_to_start_a_sidecar_end_with_one(stand_in: tuple[Path, Path]) -> None:
+    binary, log = stand_in
+    text = """
+    import multiprocessing, sys, numpy as np, conceptwatch
+    def work(rank):
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], rank=rank, world_size=4)
+        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        sent = run.finish()
+        ready.wait()  # the sidecar lives as long as the rank that started it
+        sys.exit(0 if sent else 3)
+    context = multiprocessing.get_context("fork")
+    ready = context.Barrier(4)
+    ranks = [context.Process(target=work, args=(rank,)) for rank in range(4)]
+    for rank in ranks: rank.start()
+    for rank in ranks: rank.join()
+    assert [rank.exitcode for rank in ranks] == [0] * 4
+    """
+    done = program(text, f"127.0.0.1:{free_port()}", CONCEPTWATCH_BINARY=str(binary))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("started a sidecar") == 1
+    wait_for(lambda: "ended" in log.read_text())
+    assert log.read_text().count("serve") == 1
+    assert "ended after 4 batches" in log.read_text()
+
+
+def test_a_worker_of_the_job_does_not_keep_the_sidecar_alive(stand_in: tuple[Path, Path]) -> None:
+    binary, log = stand_in
+    text = f"""
+    import os, sys, time
+    {JOB.strip().replace(chr(10), chr(10) + "    ")}
+    if os.fork() == 0:
+        os.close(1), os.close(2)
+        time.sleep(60)
+        os._exit(0)
+    """
+    done = program(text, f"127.0.0.1:{free_port()}", "0", CONCEPTWATCH_BINARY=str(binary))
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: "ended" in log.read_text(), seconds=20)
+
+
+def test_a_binary_that_ends_at_once_is_said_and_training_goes_on(tmp_path: Path) -> None:
+    binary = tmp_path / "conceptwatch"
+    binary.write_text("#!/bin/sh\nexit 7\n")
+    binary.chmod(0o755)
+    text = JOB.replace("assert run.finish()", "run.finish(timeout=0.2)")
+    done = program(text, f"127.0.0.1:{free_port()}", "0", CONCEPTWATCH_BINARY=str(binary))
+    assert done.returncode == 0
+    assert "ended with status 7, see " in done.stderr
+
+
+def test_the_stated_binary_comes_first(monkeypatch: pytest.MonkeyPatch, stand_in: tuple[Path, Path]) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", str(stand_in[0]))
+    assert find_binary() == str(stand_in[0])
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", "/nowhere")
+    assert find_binary() is None
+
+
+def test_queued_memory_is_given_back(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+    for i in range(20):
+        run.log(step=i, **batch(1000))
+    assert run.finish()
+    assert run.stats.queue_bytes == 0
+    assert not run._sender._waiting
+    assert not run._sender._in_flight
+    assert sum(received.rows for received in sidecar.received) == 20_000

@@ -1,0 +1,399 @@
+"""How the client behaves towards a sidecar that refuses, restarts, stalls or is not there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Run
+from conceptwatch._protocol import messages
+from conftest import batch, wait_for
+from sidecar import Received, Sidecar, unavailable
+
+
+def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(
+        name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
+        labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
+        head_weights=np.arange(6).reshape(3, 2), image_size=(299, 300), box_size=(90, 91),
+        concept_parts=[[0, 1], []], concept_score_weight=2.5, rank=1, world_size=4,
+    )  # fmt: skip
+    wait_for(lambda: bool(sidecar.starts))
+    declared, constants = sidecar.starts[0].run, sidecar.starts[0].run.constants
+    assert (declared.name, declared.world_size, run._link.rank) == ("cub/joint 1", 4, 1)
+    assert [(concept.name, concept.cardinality) for concept in declared.concepts] == [("wing", 0), ("colour", 4)]
+    assert declared.activation_kind == messages.ACTIVATION_KIND_LOGIT
+    assert declared.concept_label_kind == messages.LABEL_KIND_CLASS
+    assert declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
+    assert dict(declared.labels) == {"lambda": "0.01", "seed": "3"}
+    assert constants.reference_task_accuracy == 0.9
+    assert list(constants.concept_weights) == [1, 2]
+    assert list(constants.head_weights) == [0, 1, 2, 3, 4, 5]
+    assert (constants.image_height, constants.image_width) == (299, 300)
+    assert (constants.box_height, constants.box_width) == (90, 91)
+    assert [list(concept.parts) for concept in constants.concept_parts] == [[0, 1], []]
+    assert constants.concept_score_weight == 2.5
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"activation_kind": "sigmoid"}, {"concept_labels": "int"}, {"concepts": []}, {"rank": 2, "world_size": 2}]
+)
+def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {"concepts": 3, **wrong}
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        conceptwatch.init("run", spawn=False, **arguments)
+
+
+def test_rank_and_world_size_come_from_the_environment(
+    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    run = start(concepts=2)
+    wait_for(lambda: bool(sidecar.starts))
+    assert (run._link.rank, sidecar.starts[0].run.world_size) == (3, 8)
+    assert [concept.name for concept in sidecar.starts[0].run.concepts] == ["c0", "c1"]
+
+
+def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(rank=0)
+    for step in (10, 20):
+        with run.evaluation("val", step=step, epoch=step / 10) as p:
+            for i in range(5):
+                p.log(**batch(seed=i))
+    assert run.finish()
+    kinds = ["batch" if isinstance(item, Received) else "end" for item in sidecar.order]
+    assert kinds == (["batch"] * 5 + ["end"]) * 2
+    assert [(end.split, end.step, end.epoch, end.rank) for end in sidecar.ends] == [
+        ("val", 10, 1, 0),
+        ("val", 20, 2, 0),
+    ]
+    heads = [item.head if isinstance(item, Received) else item for item in sidecar.order]
+    assert [head.sequence for head in heads] == list(range(1, 13))
+    assert {head.client for head in heads} == {sidecar.starts[0].client}
+    assert sidecar.finished == ["run"]
+    stats = run.stats
+    assert (stats.batches_acknowledged, stats.rows_acknowledged, stats.passes_ended) == (10, 100, 2)
+    assert stats.queue_bytes == 0
+
+
+def test_an_exception_in_the_block_drops_the_end_of_the_pass(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), run.evaluation("val", step=1) as p:  # noqa: PT012
+            p.log(**batch())
+            raise ZeroDivisionError
+    assert run.finish()
+    assert len(sidecar.received) == 2
+    assert sidecar.ends == []
+    assert len(warned()) == 1
+    assert "ZeroDivisionError left an evaluation of 'val'" in warned()[0]
+
+
+def test_large_batches_go_in_chunks_no_larger_than_the_sidecar_takes(
+    sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    sidecar.start.max_chunk_bytes = 20_000
+    run = start()
+    wait_for(lambda: run._link.declared)
+    tensors = batch(5000)
+    tensors["predicted_text"] = ["x" * (i % 50) for i in range(5000)]
+    run.log(step=1, **tensors)
+    assert run.finish()
+    (received,) = sidecar.received
+    assert sidecar.largest <= 20_000
+    assert len(received.chunks) > 5000 * 52 // 20_000
+    assert [chunk.last for chunk in received.chunks] == [False] * (len(received.chunks) - 1) + [True]
+    assert received.row_numbers == list(range(5000))
+    for name in ("concept_activations", "concept_labels", "task_labels"):
+        assert received.data(name) == tensors[name].tobytes()
+    assert received.texts("predicted_text") == tensors["predicted_text"]
+
+
+def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    sidecar.start.max_batch_bytes = 50_000
+    run = start()
+    wait_for(lambda: run._link.declared)
+    tensors = batch(5000, first_id=0)
+    run.log(step=1, **tensors)
+    assert run.finish()
+    assert len(sidecar.received) > 5
+    assert all(sum(len(t.data) for c in r.chunks for t in c.tensors) <= 50_000 for r in sidecar.received)
+    assert b"".join(r.data("sample_ids") for r in sidecar.received) == tensors["sample_ids"].tobytes()
+    assert [r.head.sequence for r in sidecar.received] == list(range(1, len(sidecar.received) + 1))
+
+
+def test_a_row_larger_than_a_message_is_dropped_and_said(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    sidecar.start.max_chunk_bytes = 20_000
+    run = start()
+    wait_for(lambda: run._link.declared)
+    run.log(step=1, image_embeddings=np.zeros((2, 10_000), np.float32))
+    run.log(step=1, **batch())
+    assert run.finish()
+    assert len(sidecar.received) == 1
+    assert run.stats.batches_dropped == {"invalid": 1}
+    assert "a row has" in warned()[0]
+
+
+def test_over_its_budget_the_sidecar_is_given_the_time_it_asks_for(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    refusals = [0.01] * 3
+
+    def before(request: Any, context: grpc.ServicerContext) -> None:
+        # In the middle of the second batch: it has to come again from its first chunk.
+        if request.chunk.sequence == 2 and request.chunk.chunk == 1 and refusals:
+            unavailable(context, refusals.pop())
+
+    sidecar.before = before
+    sidecar.start.max_chunk_bytes = 20_000
+    run = start()
+    wait_for(lambda: run._link.declared)
+    for i in range(4):
+        run.log(step=1, **batch(1000, seed=i))
+    assert run.finish()
+    assert [received.head.sequence for received in sidecar.received][-3:] == [2, 3, 4]
+    assert {received.rows for received in sidecar.received} == {1000}
+    assert (run.stats.retries, len(sidecar.starts), sidecar.streams) == (3, 1, 4)
+    assert warned() == []
+
+
+def test_a_sidecar_that_dies_and_comes_back_gets_everything_unacknowledged(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    run.log(step=1, **batch(seed=1))
+    wait_for(lambda: run.stats.queue_bytes == 0)
+    sidecar.close()
+    for i in range(5):
+        run.log(step=2 + i, **batch(seed=i))
+    wait_for(lambda: run.stats.retries >= 2)
+    sidecar.serve(run.address)
+    assert run.finish()
+    assert [received.head.step for received in sidecar.received] == [1, 2, 3, 4, 5, 6]
+    assert len(sidecar.starts) == 2
+    assert len(warned()) == 1
+    assert "the connection to the sidecar at" in warned()[0]
+
+
+def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(
+    sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    lost = [True]
+
+    def answer(response: Any) -> Any:
+        if response.sequence == 2 and lost:
+            lost.clear()
+            raise RuntimeError("the connection breaks")
+        return response
+
+    sidecar.answer = answer
+    run = start()
+    for i in range(3):
+        run.log(step=1, **batch(seed=i))
+    assert run.finish()
+    by_sequence: dict[int, set[bytes]] = {}
+    for received in sidecar.received:
+        by_sequence.setdefault(received.head.sequence, set()).add(received.data("concept_activations"))
+    assert sorted(by_sequence) == [1, 2, 3]
+    assert all(len(versions) == 1 for versions in by_sequence.values())
+    assert len(sidecar.received) >= 4
+
+
+def test_an_unreachable_sidecar_is_one_warning(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+    run = start(address="127.0.0.1:1")
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch())
+    wait_for(lambda: run.stats.retries >= 3)
+    assert p.scores(timeout=60.0) is None, "at once, since nothing can come"
+    assert run.should_stop(step=1, timeout=60.0) is False
+    assert len(warned()) == 1
+    assert not run.finish(timeout=0.1)
+    assert run.stats.batches_dropped == {"unsent": 1}
+    run.log(step=2, **batch())
+    assert run.stats.batches_dropped == {"unsent": 1, "invalid": 1}
+
+
+def test_a_full_queue_drops_and_counts(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    sidecar.hold = threading.Event()
+    size = sum(np.asarray(value).nbytes for value in batch(100).values())
+    run = start(queue_bytes=3 * size)
+    for i in range(10):
+        run.log(step=i, **batch(100))
+    stats = run.stats
+    assert (stats.batches_queued, stats.queue_bytes) == (3, 3 * size)
+    assert stats.batches_dropped == {"queue_full": 7}
+    assert stats.rows_dropped == {"queue_full": 700}
+    sidecar.hold.set()
+    wait_for(lambda: run.stats.queue_bytes == 0)
+    run.log(step=99, **batch(100))
+    assert run.finish()
+    assert [received.head.step for received in sidecar.received] == [0, 1, 2, 99]
+
+
+def test_refused_batches_are_said_once_for_each_message(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    def answer(response: Any) -> Any:
+        field = "tensors.task_labels" if response.sequence % 2 else "tensors.concept_labels"
+        return messages.IngestResponse(
+            sequence=response.sequence, outcome=messages.IngestResponse.OUTCOME_REFUSED, code=3, field=field,
+            message=f"row {response.sequence} has 7, expected 0 to 1",
+        )  # fmt: skip
+
+    sidecar.answer = answer
+    run = start()
+    for i in range(6):
+        run.log(step=i, **batch())
+    assert run.finish()
+    assert len(warned()) == 2
+    assert "tensors.task_labels: row 1 has 7, expected 0 to 1" in warned()[0]
+    assert run.stats.batches_dropped == {"refused": 6}
+    assert run.stats.rows_dropped == {"refused": 60}
+    assert (run.stats.rows_acknowledged, sidecar.streams) == (0, 1)
+
+
+def test_a_refused_run_is_said_once_and_sends_nothing(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    sidecar.refuse_start = "run.name: has the character \\n"
+    run = start()
+    run.log(step=1, **batch())
+    wait_for(lambda: run._link.refused)
+    run.log(step=2, **batch())
+    with run.evaluation(step=2) as p:
+        p.log(**batch())
+    assert run.finish()
+    assert run.stats.batches_dropped == {"run_refused": 3}
+    assert sidecar.received == []
+    assert len(warned()) == 1
+    assert "run.name: has the character" in warned()[0]
+
+
+def test_what_a_sidecar_refuses_is_raised_on_request(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    sidecar.refuse_start = "no"
+    run = start(raise_errors=True)
+    wait_for(lambda: run._link.fault is not None)
+    with pytest.raises(conceptwatch.ConceptwatchError, match="refuses it"):
+        run.log(step=1, **batch())
+
+
+def test_a_message_that_breaks_the_connection_each_time_is_given_up(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conceptwatch._sender.FIRST_PAUSE", 0.01)
+
+    def before(request: Any, context: grpc.ServicerContext) -> None:
+        if request.chunk.step == 1:
+            context.abort(grpc.StatusCode.INTERNAL, "it broke")
+
+    sidecar.before = before
+    run = start()
+    for step in (1, 2, 3):
+        run.log(step=step, **batch())
+    assert run.finish()
+    assert [received.head.step for received in sidecar.received] == [2, 3]
+    assert run.stats.batches_dropped == {"failed": 1}
+    assert sidecar.streams < 10, "with a growing pause between attempts"
+    assert any("gave up" in line for line in warned())
+
+
+def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    first = start(name="a")
+    first.log(step=1, **batch())
+    wait_for(lambda: first.stats.batches_acknowledged == 1)
+    second = start(name="b", address=first.address)
+    second.log(step=1, **batch())
+    first.log(step=2, **batch())
+    assert second.finish()
+    assert first.finish()
+    assert sorted(received.head.run for received in sidecar.received) == ["a", "a", "b"]
+    assert {received.head.client for received in sidecar.received} == {sidecar.starts[0].client}
+    assert {start.run.name for start in sidecar.starts} == {"a", "b"}
+    assert sorted(sidecar.finished) == ["a", "b"]
+
+
+def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+
+    def work(thread: int) -> None:
+        for i in range(25):
+            run.log(step=1, **batch(20, first_id=1000 * thread + 20 * i))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert run.finish()
+    ids = np.concatenate([np.frombuffer(r.data("sample_ids"), "<u8") for r in sidecar.received])
+    assert sorted(ids) == sorted(1000 * t + i for t in range(8) for i in range(500))
+    assert [received.head.sequence for received in sidecar.received] == list(range(1, 201))
+
+
+def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+    sidecar.point = messages.Point(
+        run="run", split="val", step=5, epoch=1.5, rows=4096, rows_seen=5000, tie_fraction=0.25,
+        scores=[
+            messages.Score(id="ctl", value=0.0, standard_error=0.01, per_concept=[0.1, 0.2, 0.3]),
+            messages.Score(id="ois", undefined="one class"),
+        ],
+    )  # fmt: skip
+    with run.evaluation("val", step=5) as p:
+        p.log(**batch())
+    scores = p.scores(timeout=5.0)
+    assert scores is not None
+    assert (scores.step, scores.epoch, scores.rows, scores.tie_fraction) == (5, 1.5, 4096, 0.25)
+    assert (scores["ctl"].value, scores["ctl"].standard_error) == (0.0, 0.01)
+    assert scores["ctl"].per_concept == (0.1, 0.2, 0.3)
+    assert (scores["ois"].value, scores["ois"].undefined) == (None, "one class")
+    assert list(scores) == ["ctl", "ois"]
+    assert "ctl=0.0000 ± 0.0100" in repr(scores)
+    sidecar.point = None
+    assert p.scores(timeout=0.0) is None
+
+
+def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+    assert run.should_stop(step=1) is False
+    sidecar.stop = True
+    assert run.should_stop(step=1) is False
+    assert run.should_stop(step=2) is True
+    assert sidecar.advice_asked == 2
+
+
+def test_only_the_first_rank_finishes_the_run(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    with start(rank=1, world_size=2) as run:
+        run.log(step=1, **batch())
+    assert run.stats.batches_acknowledged == 1
+    assert sidecar.finished == []
+
+
+def test_unix_sockets_and_ipv6_are_addresses(sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path) -> None:
+    for address in (f"unix:{tmp_path}/s", "[::1]:0"):
+        run = start(address=sidecar.serve(address))
+        run.log(step=1, **batch())
+        assert run.finish()
+        sidecar.close()
+    assert len(sidecar.received) == 2
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    run = start()
+    run.log(step=1, **batch())
+    assert run.finish()
