@@ -21,3 +21,8 @@ pub mod tensor;
 pub mod sample;
 
 pub mod point;
+
+#[cfg(feature = "server")]
+pub mod history;
+#[cfg(feature = "server")]
+pub mod server;

@@ -1,0 +1,4 @@
+//! The shell: what knows async, protobuf, sockets and clocks, and wires the rest together.
+
+pub mod live;
+pub mod metrics;
