@@ -9,7 +9,8 @@ mod open;
 mod read;
 mod record;
 mod retain;
-//mod tests;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

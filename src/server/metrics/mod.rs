@@ -2,7 +2,8 @@
 
 mod own;
 mod scores;
-//mod tests;
+#[cfg(test)]
+mod tests;
 
 pub use own::{HistoryCollector, Metrics};
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
