@@ -13,6 +13,7 @@ mod server {
     pub fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         protocol();
+        std::fs::write(out.join("page_files.rs"), page_files()).expect("OUT_DIR is writable");
         let packed = gzip(chart_library().as_bytes());
         std::fs::write(out.join("plotly.min.js.gz"), packed).expect("OUT_DIR is writable");
     }
@@ -27,6 +28,21 @@ mod server {
             .bytes(".conceptwatch.v1.Tensor.data")
             .compile_fds(descriptors)
             .expect("the descriptors come from the compiler just above");
+    }
+
+    /// A Rust list of the files in web/, so that a new one needs no other change.
+    fn page_files() -> String {
+        println!("cargo:rerun-if-changed=web");
+        let web = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("web");
+        let entries = std::fs::read_dir(&web).expect("web/ is part of the package");
+        let mut files: Vec<_> = entries.map(|entry| entry.expect("web/ can be listed").path()).collect();
+        files.sort();
+        let rows = files.iter().filter_map(|path| {
+            let served = ["html", "js", "css", "svg", "png"].contains(&path.extension()?.to_str()?);
+            let name = path.file_name()?.to_str()?;
+            served.then(|| format!("    ({name:?}, include_bytes!({:?})),\n", path.to_str().expect("a UTF-8 path")))
+        });
+        format!("&[\n{}]\n", rows.collect::<String>())
     }
 
     /// plotly.js as the `plotly` crate carries it: the first of the scripts it embeds.

@@ -21,8 +21,15 @@ pub mod tensor;
 pub mod estimate;
 
 pub mod sample;
+
 pub mod schedule;
 
 pub mod point;
 
 pub mod nn;
+
+#[cfg(feature = "server")]
+pub mod history;
+
+#[cfg(feature = "server")]
+pub mod server;

@@ -81,3 +81,20 @@ impl Point {
         self.scores.iter().find(|(score, _)| score == id).map(|(_, outcome)| outcome)
     }
 }
+
+/// What a reader needs to know of a score: its row of the catalogue without the function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ScoreDescription {
+    /// Such as `icl`: JSON key and end of the metric's name, `[a-z0-9_]+`.
+    pub id: &'static str,
+    pub title: &'static str,
+    pub family: &'static str,
+    pub paper: &'static str,
+    pub equation: &'static str,
+    pub unit: &'static str,
+    /// Lowest and highest possible value.
+    pub range: (f64, f64),
+    pub per_concept: bool,
+    pub matrix: bool,
+    pub help: &'static str,
+}

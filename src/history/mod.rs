@@ -1,0 +1,48 @@
+//! The history: curve points in SQLite, on disk or in memory with the same code.
+//!
+//! All calls block; a server makes them from blocking tasks. One connection behind a lock serves readers and the
+//! writer: a point takes milliseconds to write, and the file is held exclusively anyway.
+
+mod blob;
+mod error;
+mod open;
+mod read;
+mod record;
+mod retain;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+pub use error::HistoryError;
+pub use open::FILE_NAME;
+pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
+pub use record::RunRecord;
+pub use retain::{Dropped, Limits, Usage};
+
+/// Runs and their curve points. Names are only ever bound as parameters.
+pub struct History {
+    store: Mutex<Store>,
+    limits: Limits,
+}
+
+struct Store {
+    connection: Connection,
+    dropped: Dropped,
+}
+
+impl History {
+    /// Opens the history under `directory`, made if absent; without one the history lives in memory.
+    pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
+        let connection = open::open(directory)?;
+        Ok(Self { store: Mutex::new(Store { connection, dropped: Dropped::default() }), limits })
+    }
+
+    /// A caller that panicked left no half-written state: its transaction rolled back when it was dropped.
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,266 @@
+//! Reading runs, points, series and matrices.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+
+use super::{History, HistoryError, blob};
+use crate::point::{Outcome, Point, ScoreValue};
+use crate::run::Run;
+
+/// A run as declared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    pub run: Run,
+    /// Seconds since 1970-01-01 UTC.
+    pub started: f64,
+    /// Absent while the run lives.
+    pub finished: Option<f64>,
+}
+
+/// What is stored of one split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSplit {
+    pub split: String,
+    pub points: u64,
+    pub last_step: u64,
+}
+
+/// One score, or one concept of it, at one curve point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SeriesPoint {
+    pub step: u64,
+    pub epoch: Option<f64>,
+    /// Seconds since 1970-01-01 UTC.
+    pub time: f64,
+    /// Absent when undefined.
+    pub value: Option<f64>,
+    /// Of the mean only; a single concept has none.
+    pub standard_error: Option<f64>,
+    /// Why there is no value.
+    pub undefined: Option<String>,
+    pub rows: u64,
+    pub tie_fraction: f64,
+    pub provisional: bool,
+    pub incomplete: bool,
+}
+
+/// A pair matrix: row i from concept i.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScoreMatrix {
+    pub step: u64,
+    pub concepts: Vec<String>,
+    pub matrix: Vec<Vec<Option<f64>>>,
+}
+
+impl History {
+    /// All runs, newest start first.
+    pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
+        let store = self.store();
+        let mut statement = store
+            .connection
+            .prepare_cached("SELECT declaration, started, finished FROM run ORDER BY started DESC, id DESC")?;
+        let rows = statement.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?, row.get::<_, Option<f64>>(2)?))
+        })?;
+        rows.map(|row| {
+            let (declaration, started, finished) = row?;
+            Ok(StoredRun { run: serde_json::from_str(&declaration)?, started, finished })
+        })
+        .collect()
+    }
+
+    /// The splits of a run that have points, by name.
+    pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
+        let store = self.store();
+        let (run, _) = find_run(&store.connection, run)?;
+        let mut statement = store
+            .connection
+            .prepare_cached("SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split")?;
+        let rows = statement.query_map([run], |row| {
+            let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
+            Ok(StoredSplit {
+                split: row.get(0)?,
+                points: points.cast_unsigned(),
+                last_step: last_step.cast_unsigned(),
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The points of one score by step, both ends included; of one concept when it is named.
+    pub fn series(
+        &self,
+        run: &str,
+        split: &str,
+        score: &str,
+        concept: Option<&str>,
+        first_step: u64,
+        last_step: Option<u64>,
+    ) -> Result<Vec<SeriesPoint>, HistoryError> {
+        let store = self.store();
+        let (run, declared) = find_run(&store.connection, run)?;
+        let place = match concept {
+            Some(name) => {
+                let place = declared.concepts.iter().position(|concept| concept.name == name);
+                Some(place.ok_or_else(|| HistoryError::Unknown { what: "concept", name: name.to_owned() })?)
+            }
+            None => None,
+        };
+        // Steps are stored as signed numbers; none is larger.
+        let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
+        let mut statement = store.connection.prepare_cached(
+            "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
+             substr(per_concept, 1 + 8 * ?6, 8), per_concept IS NULL \
+             FROM point JOIN value ON value.point = point.id \
+             WHERE run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step",
+        )?;
+        let last = last_step.map_or(i64::MAX, bound);
+        let offset = place.unwrap_or(0) as i64;
+        let rows = statement.query_map(params![run, split, score, bound(first_step), last, offset], |row| {
+            let (value, standard_error, undefined) = match place {
+                None => (row.get(7)?, row.get(8)?, row.get(9)?),
+                Some(_) => concept_value(row)?,
+            };
+            Ok(SeriesPoint {
+                step: row.get::<_, i64>(0)?.cast_unsigned(),
+                epoch: row.get(1)?,
+                time: row.get(2)?,
+                rows: row.get::<_, i64>(3)?.cast_unsigned(),
+                tie_fraction: row.get(4)?,
+                provisional: row.get(5)?,
+                incomplete: row.get(6)?,
+                value,
+                standard_error,
+                undefined,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The point at `step`, or the newest; `None` if there is none. Matrices only when asked for, as far as the
+    /// limit has kept them.
+    pub fn point(
+        &self,
+        run: &str,
+        split: &str,
+        step: Option<u64>,
+        matrices: bool,
+    ) -> Result<Option<Point>, HistoryError> {
+        let store = self.store();
+        let connection = &store.connection;
+        let (id, declared) = find_run(connection, run)?;
+        let mut statement = connection.prepare_cached(
+            "SELECT id, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
+             estimator, neighbours, seed, catalogue_version, seconds FROM point \
+             WHERE run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step DESC LIMIT 1",
+        )?;
+        let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
+        let found = statement.query_row(params![id, split, step], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(9)?,
+                Point {
+                    run: run.into(),
+                    split: split.into(),
+                    step: row.get::<_, i64>(1)?.cast_unsigned(),
+                    epoch: row.get(2)?,
+                    time: row.get(3)?,
+                    rows: row.get::<_, i64>(4)?.cast_unsigned(),
+                    rows_seen: row.get::<_, i64>(5)?.cast_unsigned(),
+                    provisional: row.get(6)?,
+                    incomplete: row.get(7)?,
+                    tie_fraction: row.get(8)?,
+                    warnings: Vec::new(),
+                    estimator: row.get(10)?,
+                    neighbours: row.get(11)?,
+                    seed: row.get::<_, i64>(12)?.cast_unsigned(),
+                    catalogue_version: row.get(13)?,
+                    seconds: row.get(14)?,
+                    scores: Vec::new(),
+                },
+            ))
+        });
+        let Some((id, warnings, mut point)) = found.optional()? else { return Ok(None) };
+        point.warnings = serde_json::from_str(&warnings)?;
+        point.scores = scores(connection, id, matrices, declared.concept_count())?;
+        Ok(Some(point))
+    }
+
+    /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.
+    pub fn matrix(
+        &self,
+        run: &str,
+        split: &str,
+        score: &str,
+        step: Option<u64>,
+    ) -> Result<Option<ScoreMatrix>, HistoryError> {
+        let store = self.store();
+        let (id, declared) = find_run(&store.connection, run)?;
+        let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
+        let found: Option<(i64, Vec<u8>)> = store
+            .connection
+            .prepare_cached(
+                "SELECT step, cells FROM point JOIN matrix ON matrix.point = point.id \
+                 WHERE run = ?1 AND split = ?2 AND score = ?3 AND (?4 IS NULL OR step = ?4) ORDER BY step DESC LIMIT 1",
+            )?
+            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        Ok(found.map(|(step, cells)| ScoreMatrix {
+            step: step.cast_unsigned(),
+            concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
+            matrix: square(&cells, declared.concept_count()),
+        }))
+    }
+}
+
+fn find_run(connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
+    let found: Option<(i64, String)> = connection
+        .prepare_cached("SELECT id, declaration FROM run WHERE name = ?1")?
+        .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (id, declaration) = found.ok_or_else(|| HistoryError::Unknown { what: "run", name: name.to_owned() })?;
+    Ok((id, serde_json::from_str(&declaration)?))
+}
+
+/// Value, standard error and reason of a single concept.
+fn concept_value(row: &Row<'_>) -> rusqlite::Result<(Option<f64>, Option<f64>, Option<String>)> {
+    let cell: Option<Vec<u8>> = row.get(10)?;
+    let value = cell.and_then(|bytes| blob::unpack_f64(&bytes).first().copied().flatten());
+    let reason = match (value, row.get::<_, Option<String>>(9)?, row.get::<_, bool>(11)?) {
+        (Some(_), ..) => None,
+        (None, Some(reason), _) => Some(reason),
+        (None, None, true) => Some("the score has no value per concept".to_owned()),
+        (None, None, false) => Some("undefined for this concept".to_owned()),
+    };
+    Ok((value, None, reason))
+}
+
+fn scores(
+    connection: &Connection,
+    point: i64,
+    matrices: bool,
+    k: usize,
+) -> Result<Vec<(String, Outcome)>, HistoryError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT v.score, v.value, v.standard_error, v.undefined, v.per_concept, \
+         (SELECT cells FROM matrix m WHERE ?2 AND m.point = v.point AND m.score = v.score) \
+         FROM value v WHERE v.point = ?1 ORDER BY v.position",
+    )?;
+    let rows = statement.query_map(params![point, matrices], |row| {
+        let outcome = match (row.get::<_, Option<String>>(3)?, row.get::<_, Option<f64>>(1)?) {
+            (None, Some(value)) => Outcome::Value(ScoreValue {
+                value,
+                standard_error: row.get(2)?,
+                per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
+                matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
+            }),
+            (reason, _) => Outcome::undefined(reason.unwrap_or_default()),
+        };
+        Ok((row.get(0)?, outcome))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn square(cells: &[u8], k: usize) -> Vec<Vec<Option<f64>>> {
+    blob::unpack_f32(cells).chunks(k).map(<[_]>::to_vec).collect()
+}

@@ -1,0 +1,79 @@
+//! The size limit: what goes first when the store has grown past it.
+
+use rusqlite::Connection;
+
+use super::{History, HistoryError, Store};
+
+/// How much the history may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of stored pages. Above it the oldest matrices go, then the oldest points, then finished runs without
+    /// points. The newest point always stays. On disk the file may be larger by free pages, which are used again,
+    /// and has a log of up to 16 MiB beside it.
+    pub bytes: u64,
+}
+
+/// What the limit has cost since the history was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    pub matrices: u64,
+    pub points: u64,
+    pub runs: u64,
+}
+
+/// The history's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub bytes: u64,
+    pub limit: u64,
+    pub dropped: Dropped,
+}
+
+/// How many go before the size is looked at again.
+const AT_ONCE: i64 = 16;
+
+impl History {
+    pub fn usage(&self) -> Result<Usage, HistoryError> {
+        let store = self.store();
+        Ok(Usage { bytes: used(&store.connection)?, limit: self.limits.bytes, dropped: store.dropped })
+    }
+}
+
+impl Store {
+    pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
+        let stages: [(&str, fn(&mut super::Dropped) -> &mut u64); 3] = [
+            (
+                "DELETE FROM matrix WHERE rowid IN (SELECT m.rowid FROM matrix m \
+                 WHERE m.point < (SELECT max(id) FROM point) ORDER BY m.point LIMIT ?1)",
+                |dropped| &mut dropped.matrices,
+            ),
+            (
+                "DELETE FROM point WHERE id IN (SELECT id FROM point \
+                 WHERE id < (SELECT max(id) FROM point) ORDER BY id LIMIT ?1)",
+                |dropped| &mut dropped.points,
+            ),
+            (
+                "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE finished IS NOT NULL \
+                 AND NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) ORDER BY finished LIMIT ?1)",
+                |dropped| &mut dropped.runs,
+            ),
+        ];
+        for (statement, counter) in stages {
+            while used(&self.connection)? > limits.bytes {
+                let gone = self.connection.prepare_cached(statement)?.execute([AT_ONCE])?;
+                *counter(&mut self.dropped) += gone as u64;
+                if gone == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the pages in use.
+fn used(connection: &Connection) -> Result<u64, HistoryError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let pages = pragma("page_count")? - pragma("freelist_count")?;
+    Ok((pages * pragma("page_size")?).cast_unsigned())
+}

@@ -1,0 +1,403 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::point::{Outcome, Point, ScoreValue};
+use crate::run::{Concept, Run, RunFields};
+
+const ROOMY: Limits = Limits { bytes: 1 << 30 };
+
+fn run(name: &str, k: usize) -> Run {
+    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
+}
+
+/// A point with a plain score, one per concept, one with a matrix and an undefined one.
+fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
+    let cell = |i: usize, j: usize| (i != j).then_some((i * k + j) as f64 / 8.0);
+    let matrix = (0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect();
+    let per_concept = (0..k).map(|i| (i != 1).then_some(0.1 * i as f64 + step as f64)).collect();
+    Point {
+        run: run.into(),
+        split: split.into(),
+        step,
+        epoch: Some(step as f64 / 10.0),
+        time: 1e9 + step as f64,
+        rows: 4096,
+        rows_seen: 5000,
+        provisional: false,
+        incomplete: true,
+        tie_fraction: 0.46,
+        warnings: vec!["half precision".into()],
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        seed: u64::MAX,
+        catalogue_version: 7,
+        seconds: 0.25,
+        scores: vec![
+            ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
+            (
+                "icl".into(),
+                Outcome::Value(ScoreValue {
+                    value: 0.1 + step as f64,
+                    standard_error: Some(0.01),
+                    per_concept: Some(per_concept),
+                    matrix: Some(matrix),
+                }),
+            ),
+            ("ctl".into(), Outcome::undefined("one class")),
+        ],
+    }
+}
+
+fn without_matrices(mut point: Point) -> Point {
+    for (_, outcome) in &mut point.scores {
+        if let Outcome::Value(value) = outcome {
+            value.matrix = None;
+        }
+    }
+    point
+}
+
+fn memory() -> History {
+    History::open(None, ROOMY).unwrap()
+}
+
+fn steps(history: &History, run: &str, split: &str) -> Vec<u64> {
+    history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
+}
+
+#[test]
+fn points_survive_reopening_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("made/on the way");
+    let history = History::open(Some(&path), ROOMY).unwrap();
+    assert!(!history.record_run(&run("a", 4), 5.0).unwrap().resumed);
+    history.record_point(&point("a", "val", 10, 4)).unwrap();
+    history.finish_run("a", 9.0).unwrap();
+    drop(history);
+
+    let history = History::open(Some(&path), ROOMY).unwrap();
+    assert_eq!(history.runs().unwrap(), [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0) }]);
+    assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
+    assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));
+    assert_eq!(history.point("a", "val", Some(11), true).unwrap(), None);
+    let again = history.record_run(&run("a", 4), 20.0).unwrap();
+    assert_eq!(again, RunRecord { resumed: true, started: 5.0 });
+    assert_eq!(history.runs().unwrap()[0].finished, None);
+}
+
+#[test]
+fn a_step_passed_again_replaces_its_point() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    for step in [1, 2, 3, 2] {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+    }
+    let mut again = point("a", "val", 2, 3);
+    again.scores.truncate(1);
+    history.record_point(&again).unwrap();
+    assert_eq!(history.point("a", "val", Some(2), true).unwrap(), Some(again));
+    assert_eq!(steps(&history, "a", "val"), [1, 3]);
+    let split = StoredSplit { split: "val".into(), points: 3, last_step: 3 };
+    assert_eq!(history.splits("a").unwrap(), [split]);
+}
+
+#[test]
+fn a_declaration_does_not_change() {
+    let history = memory();
+    let mut fields = (*run("a", 3)).clone();
+    fields.labels.insert("lambda".into(), "5".into());
+    fields.constants.reference_task_accuracy = Some(0.1 + 0.2);
+    let declared = |fields: &RunFields| Run::try_from(fields.clone()).unwrap();
+    history.record_run(&declared(&fields), 0.0).unwrap();
+    assert!(history.record_run(&declared(&fields), 1.0).unwrap().resumed);
+
+    type Change = fn(&mut RunFields);
+    let changes: [(&str, Change); 6] = [
+        ("run.concepts", |f| drop(f.concepts.pop())),
+        ("run.concepts[1].name", |f| f.concepts[1].name = "other".into()),
+        ("run.labels.lambda", |f| f.labels.clear()),
+        ("run.constants.reference_task_accuracy", |f| f.constants.reference_task_accuracy = Some(0.3)),
+        ("run.world_size", |f| f.world_size = 2),
+        ("run.activation_kind", |f| f.activation_kind = crate::run::ActivationKind::Logit),
+    ];
+    for (expected, change) in changes {
+        let mut other = fields.clone();
+        change(&mut other);
+        match history.record_run(&declared(&other), 2.0) {
+            Err(HistoryError::DeclarationDiffers { run, field, stored, came }) => {
+                assert_eq!((run.as_str(), field.as_str()), ("a", expected));
+                assert_ne!(stored, came);
+            }
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_series_is_ordered_and_bounded_by_steps() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    for step in [30, 10, 20, 40] {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+    }
+    history.record_point(&point("a", "train", 15, 3)).unwrap();
+    let series = history.series("a", "val", "icl", None, 20, Some(30)).unwrap();
+    assert_eq!(series.iter().map(|p| (p.step, p.value)).collect::<Vec<_>>(), [(20, Some(20.1)), (30, Some(30.1))]);
+    assert_eq!(series[0].standard_error, Some(0.01));
+    assert_eq!((series[0].rows, series[0].incomplete, series[0].epoch), (4096, true, Some(2.0)));
+
+    let concept = |name| history.series("a", "val", "icl", Some(name), 10, Some(10)).unwrap().remove(0);
+    assert_eq!((concept("concept 2").value, concept("concept 2").standard_error), (Some(0.2 + 10.0), None));
+    assert_eq!(concept("concept 1").value, None);
+    assert!(concept("concept 1").undefined.is_some());
+    let undefined = history.series("a", "val", "ctl", None, 0, None).unwrap();
+    assert_eq!((undefined[0].value, undefined[0].undefined.as_deref()), (None, Some("one class")));
+    assert_eq!(history.series("a", "val", "no such", None, 0, None).unwrap(), []);
+
+    let unknown = |result: Result<Vec<SeriesPoint>, _>| match result {
+        Err(HistoryError::Unknown { what, name }) => (what, name),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(unknown(history.series("b", "val", "icl", None, 0, None)), ("run", "b".into()));
+    assert_eq!(unknown(history.series("a", "val", "icl", Some("x"), 0, None)), ("concept", "x".into()));
+    assert!(matches!(history.record_point(&point("b", "val", 1, 3)), Err(HistoryError::Unknown { what: "run", .. })));
+    assert!(matches!(history.finish_run("b", 1.0), Err(HistoryError::Unknown { what: "run", .. })));
+}
+
+#[test]
+fn hostile_names_are_data() {
+    let history = memory();
+    history.record_run(&run("a", 1), 0.0).unwrap();
+    let hostile = ["'; DROP TABLE point; --", "\" OR 1=1", "%", "_", "\0", "../../etc/passwd", "ü\u{202e}", ""];
+    for split in hostile {
+        let mut point = point("a", split, 1, 1);
+        point.scores.push((split.to_owned(), Outcome::undefined(split)));
+        history.record_point(&point).unwrap();
+        assert_eq!(history.point("a", split, None, true).unwrap(), Some(point), "{split:?}");
+        assert_eq!(history.series("a", split, split, None, 0, None).unwrap().len(), 1, "{split:?}");
+        assert!(history.series(split, "val", "icl", None, 0, None).is_err(), "{split:?}");
+    }
+    assert_eq!(history.splits("a").unwrap().len(), hostile.len());
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_absent() {
+    let history = memory();
+    history.record_run(&run("a", 2), 0.0).unwrap();
+    let mut strange = point("a", "val", 1, 2);
+    strange.epoch = Some(f64::NAN);
+    strange.scores = vec![
+        ("nan".into(), Outcome::Value(ScoreValue { value: f64::NAN, ..ScoreValue::default() })),
+        (
+            "cells".into(),
+            Outcome::Value(ScoreValue {
+                value: 1.0,
+                standard_error: Some(f64::INFINITY),
+                per_concept: Some(vec![Some(f64::NAN), Some(f64::MIN_POSITIVE)]),
+                matrix: Some(vec![vec![Some(f64::NAN), Some(0.5)], vec![Some(f64::NEG_INFINITY), None]]),
+            }),
+        ),
+    ];
+    history.record_point(&strange).unwrap();
+    let stored = history.point("a", "val", None, true).unwrap().unwrap();
+    assert_eq!(stored.epoch, None);
+    assert!(matches!(stored.score("nan"), Some(Outcome::Undefined { .. })));
+    let cells = stored.score("cells").and_then(Outcome::value).unwrap();
+    assert_eq!(cells.standard_error, None);
+    assert_eq!(cells.per_concept, Some(vec![None, Some(f64::MIN_POSITIVE)]));
+    assert_eq!(cells.matrix, Some(vec![vec![None, Some(0.5)], vec![None, None]]));
+
+    strange.time = f64::NAN;
+    assert!(matches!(history.record_point(&strange), Err(HistoryError::Invalid { field, .. }) if field == "point.time"));
+}
+
+#[test]
+fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_point(&point("a", "val", 1, 3)).unwrap();
+    let refused = history.record_point(&point("a", "val", 1, 4));
+    assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
+    let mut large = point("a", "val", 1, 3);
+    large.step = u64::MAX;
+    assert!(matches!(history.record_point(&large), Err(HistoryError::Invalid { field, .. }) if field == "point.step"));
+    assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 1, 3)));
+}
+
+#[test]
+fn a_matrix_of_112_concepts_comes_back() {
+    let history = memory();
+    history.record_run(&run("cub", 112), 0.0).unwrap();
+    history.record_point(&point("cub", "val", 5, 112)).unwrap();
+    let found = history.matrix("cub", "val", "icl", None).unwrap().unwrap();
+    assert_eq!((found.step, found.concepts.len(), found.matrix.len()), (5, 112, 112));
+    assert_eq!(found.matrix[0][0], None);
+    assert_eq!(found.matrix[111][3], Some((111 * 112 + 3) as f64 / 8.0));
+    assert_eq!(history.matrix("cub", "val", "ctl", None).unwrap(), None);
+    assert_eq!(history.matrix("cub", "val", "icl", Some(4)).unwrap(), None);
+}
+
+fn fill_past_the_limit(directory: Option<&Path>) {
+    let limits = Limits { bytes: 1 << 20 };
+    let history = History::open(directory, limits).unwrap();
+    history.record_run(&run("old", 1), 0.0).unwrap();
+    history.finish_run("old", 1.0).unwrap();
+    history.record_run(&run("a", 64), 0.0).unwrap();
+    for step in 0..200 {
+        history.record_point(&point("a", "val", step, 64)).unwrap();
+        assert!(history.usage().unwrap().bytes <= limits.bytes);
+    }
+    let usage = history.usage().unwrap();
+    assert!(usage.dropped.matrices > 0);
+    assert_eq!((usage.dropped.points, usage.dropped.runs), (0, 0), "matrices go first");
+    assert_eq!(steps(&history, "a", "val").len(), 200);
+    assert!(history.matrix("a", "val", "icl", Some(0)).unwrap().is_none());
+    assert!(history.matrix("a", "val", "icl", Some(199)).unwrap().is_some());
+
+    let mut step = 200;
+    while history.usage().unwrap().dropped.points == 0 {
+        history.record_point(&point("a", "val", step, 64)).unwrap();
+        step += 1;
+    }
+    let kept = steps(&history, "a", "val");
+    assert!(kept[0] > 0 && kept.last() == Some(&(step - 1)), "the oldest points go");
+    assert_eq!(kept.len() as u64 + history.usage().unwrap().dropped.points, step);
+    assert!(history.usage().unwrap().bytes <= limits.bytes);
+}
+
+#[test]
+fn the_oldest_go_when_the_limit_is_passed() {
+    fill_past_the_limit(None);
+    let directory = tempfile::tempdir().unwrap();
+    fill_past_the_limit(Some(directory.path()));
+}
+
+#[test]
+fn the_newest_point_stays_under_any_limit() {
+    let history = History::open(None, Limits { bytes: 0 }).unwrap();
+    history.record_run(&run("old", 1), 0.0).unwrap();
+    history.finish_run("old", 1.0).unwrap();
+    history.record_run(&run("a", 2), 0.0).unwrap();
+    for step in 0..3 {
+        history.record_point(&point("a", "val", step, 2)).unwrap();
+        assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
+    }
+    assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1 });
+}
+
+#[test]
+fn readers_and_writers_share_the_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = Arc::new(History::open(Some(directory.path()), ROOMY).unwrap());
+    history.record_run(&run("a", 2), 0.0).unwrap();
+    std::thread::scope(|scope| {
+        for split in ["train", "val"] {
+            let history = history.clone();
+            scope.spawn(move || (0..40).for_each(|step| history.record_point(&point("a", split, step, 2)).unwrap()));
+        }
+        for _ in 0..2 {
+            let history = history.clone();
+            scope.spawn(move || {
+                let mut longest = 0;
+                while longest < 40 {
+                    let found = steps(&history, "a", "val");
+                    assert_eq!(found, (0..found.len() as u64).collect::<Vec<_>>(), "no gap is ever seen");
+                    assert!(found.len() >= longest);
+                    longest = found.len();
+                }
+            });
+        }
+    });
+    assert_eq!(steps(&history, "a", "train").len(), 40);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = History::open(Some(&file.join("under")), ROOMY).err().unwrap();
+    assert!(matches!(&error, HistoryError::Directory { .. }), "{error}");
+    assert!(error.to_string().contains("file/under"), "{error}");
+    // Where a directory stands in the file's place, SQLite cannot open it.
+    std::fs::create_dir(directory.path().join(FILE_NAME)).unwrap();
+    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(error, HistoryError::Unwritable { .. }), "{error}");
+}
+
+#[test]
+fn foreign_files_are_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join(FILE_NAME);
+    let text = "not a database, but long enough to be read as the header of one: ".repeat(20);
+    std::fs::write(&file, &text).unwrap();
+    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(error, HistoryError::NotHistory { .. }), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+
+    std::fs::remove_file(&file).unwrap();
+    Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(error, HistoryError::NotHistory { .. }), "{error}");
+    Connection::open(&file).unwrap().execute_batch("SELECT x FROM theirs").unwrap();
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(History::open(Some(directory.path()), ROOMY).unwrap());
+    let file = directory.path().join(FILE_NAME);
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_second_opener_is_told_that_the_history_is_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = History::open(Some(directory.path()), ROOMY).unwrap();
+    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(error, HistoryError::InUse { .. }), "{error}");
+    drop(first);
+    History::open(Some(directory.path()), ROOMY).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing_old() {
+    let history = memory();
+    history.record_run(&run("a", 64), 0.0).unwrap();
+    history.record_point(&point("a", "val", 0, 64)).unwrap();
+    history.store().connection.pragma_update(None, "max_page_count", 60).unwrap();
+    let error = (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64)).err().map(|e| (step, e)));
+    let (step, error) = error.unwrap();
+    assert!(matches!(error, HistoryError::Full), "{error}");
+    assert_eq!(steps(&history, "a", "val"), (0..step).collect::<Vec<_>>());
+    assert_eq!(history.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 64)));
+}
+
+/// Power loss leaves a prefix of the log, its last frame torn: the points before it are whole.
+#[test]
+fn a_torn_log_keeps_the_older_points() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    let log = format!("{FILE_NAME}-wal");
+    let mut written = Vec::new();
+    for step in 0..4 {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+        written.push(std::fs::metadata(directory.path().join(&log)).unwrap().len());
+    }
+    for (kept, length) in [(3, written[3] - 1), (3, written[2] + 100), (2, written[1] + 1), (1, written[0])] {
+        let copy = tempfile::tempdir().unwrap();
+        for name in [FILE_NAME, &log] {
+            std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
+        }
+        let torn = std::fs::OpenOptions::new().write(true).open(copy.path().join(&log)).unwrap();
+        torn.set_len(length).unwrap();
+        let found = History::open(Some(copy.path()), ROOMY).unwrap();
+        assert_eq!(steps(&found, "a", "val"), (0..kept).collect::<Vec<_>>());
+        assert_eq!(found.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 3)));
+    }
+}

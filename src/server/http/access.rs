@@ -1,0 +1,148 @@
+//! Who may read: methods, the `Host` and `Origin` headers, and the token.
+//!
+//! A page of another site can make a name of its own resolve to this machine (DNS rebinding) and then read what a
+//! loopback port answers. Its requests carry that name in `Host`, so only known names are served.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use axum::http::{Method, Request, StatusCode};
+
+use super::refusal::Refusal;
+
+/// The user name that goes with the token where a browser asks for both.
+pub const USER: &str = "conceptwatch";
+
+pub struct Access {
+    bound: IpAddr,
+    names: HashSet<String>,
+    /// Accepted values of `Authorization`; `None` where no token is needed.
+    credentials: Option<[String; 2]>,
+}
+
+impl Access {
+    /// `names`: host names beside `localhost`, loopback addresses and the bound address. With a `token`, requests
+    /// need `Authorization: Bearer <token>`, or Basic with user [`USER`] and the token as password.
+    pub fn new(bound: SocketAddr, names: &[String], token: Option<&str>) -> Self {
+        let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
+        let credentials = token
+            .map(|token| [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]);
+        Self { bound: bound.ip(), names, credentials }
+    }
+
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let authority = single(request.headers(), HOST)?.ok_or_else(|| foreign("Host", "nothing", "a known name"))?;
+        if !self.knows(authority) || request.uri().authority().is_some_and(|uri| !self.knows(uri.as_str())) {
+            return Err(foreign("Host", authority, "localhost, the bound address or a configured name"));
+        }
+        if let Some(origin) = single(request.headers(), ORIGIN)? {
+            let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            if !own.is_some_and(|own| own.eq_ignore_ascii_case(authority)) {
+                return Err(foreign("Origin", origin, "this server's own"));
+            }
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            let message = format!("{} came, expected GET or HEAD", request.method());
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
+        }
+        let probe = matches!(request.uri().path(), "/live" | "/ready");
+        match &self.credentials {
+            Some(accepted) if !probe => check_token(accepted, single(request.headers(), AUTHORIZATION)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// An address is safe to serve when it is loopback or the bound one; bound to all addresses, any address is:
+    /// rebinding needs a name.
+    fn knows(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority) else { return false };
+        match host.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback() || address == self.bound || self.bound.is_unspecified(),
+            Err(_) => self.names.contains(&host.to_ascii_lowercase()),
+        }
+    }
+}
+
+fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
+    let mut values = headers.get_all(&name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "more than one came, expected one"));
+    }
+    let text = first.map(|value| value.to_str()).transpose();
+    text.map_err(|_| Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "is not ASCII text"))
+}
+
+fn foreign(header: &str, came: &str, expected: &str) -> Refusal {
+    let came: String = came.chars().take(128).collect();
+    Refusal::new(StatusCode::FORBIDDEN, header, format!("{came} came, expected {expected}"))
+}
+
+/// The host of `host`, `host:port` or `[v6]:port`.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(inner) => inner.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    (port && !host.is_empty()).then_some(host)
+}
+
+fn check_token(accepted: &[String; 2], came: Option<&str>) -> Result<(), Refusal> {
+    let came = came.unwrap_or_default().as_bytes();
+    // Both are compared in full, so that the time tells nothing about either.
+    let matches = accepted.each_ref().map(|expected| same(expected.as_bytes(), came));
+    match matches[0] | matches[1] {
+        true => Ok(()),
+        false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token")),
+    }
+}
+
+/// Takes the same time wherever the bytes differ; only the length shows.
+fn same(expected: &[u8], came: &[u8]) -> bool {
+    let difference = expected.iter().zip(came).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
+    expected.len() == came.len() && difference == 0
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let groups = bytes.chunks(3).flat_map(|group| {
+        let bits = (0..3).fold(0_u32, |bits, i| bits << 8 | u32::from(group.get(i).copied().unwrap_or(0)));
+        let digit = move |i: usize| char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]);
+        (0..4).map(move |i| if i <= group.len() { digit(i) } else { '=' })
+    });
+    groups.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_matches_the_vectors_of_rfc_4648() {
+        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, encoded) in vectors {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn only_known_hosts_are_served() {
+        let loopback = Access::new(([127, 0, 0, 1], 7801).into(), &["Box.example".to_owned()], None);
+        let all = Access::new(([0, 0, 0, 0], 7801).into(), &[], None);
+        let known = ["localhost", "LOCALHOST:7801", "127.0.0.1:7801", "127.8.9.1", "[::1]:7801", "box.EXAMPLE:80"];
+        for host in known {
+            assert!(loopback.knows(host), "{host}");
+        }
+        let unknown = [
+            "", ":7801", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]",
+            "localhost:", "localhost:port", "user@localhost", "[::1", "[::1]x", "::1", "localhost:7801:7801",
+        ];
+        for host in unknown {
+            assert!(!loopback.knows(host), "{host}");
+        }
+        assert!(all.knows("10.0.0.1:7801") && !all.knows("evil.example"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The JSON API under `/api/v1/`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use prometheus::TextEncoder;
+use serde::Serialize;
+use serde_json::json;
+
+use super::query::Parameters;
+use super::refusal::Refusal;
+use super::view::{PointView, RunView};
+use super::{App, Shared};
+
+type Answer = Result<Response, Refusal>;
+
+/// Runs `answer` where it may block.
+async fn blocking<T: Serialize + 'static>(
+    shared: Shared,
+    answer: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
+) -> Answer {
+    let task = tokio::task::spawn_blocking(move || answer(&shared.app).map(|content| Json(content).into_response()));
+    task.await.unwrap_or_else(|_| Err(Refusal::unavailable("server", "the answer could not be computed")))
+}
+
+pub(super) async fn status(State(shared): State<Shared>, uri: Uri) -> Answer {
+    Parameters::parse(&uri, &[])?;
+    blocking(shared, |app| Ok(app.live.status())).await
+}
+
+pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer {
+    Parameters::parse(&uri, &[])?;
+    Ok(Json(json!({"scores": &*shared.app.scores})).into_response())
+}
+
+pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
+    Parameters::parse(&uri, &[])?;
+    blocking(shared, |app| {
+        let live = app.live.runs();
+        let views = app.history.runs()?.into_iter().map(|stored| {
+            let status = live.iter().find(|status| status.name == stored.run.name);
+            let splits = app.history.splits(&stored.run.name)?;
+            Ok(RunView::new(stored, splits, status.map_or(&[], |status| &status.splits)))
+        });
+        Ok(json!({"runs": views.collect::<Result<Vec<_>, Refusal>>()?}))
+    })
+    .await
+}
+
+pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let known = ["run", "split", "score", "concept", "first_step", "last_step"];
+    let query = Parameters::parse(&uri, &known)?;
+    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
+    let (first, last) = (query.number("first_step")?, query.number("last_step")?);
+    let concept = query.text("concept");
+    blocking(shared, move |app| {
+        check_score(app, &score)?;
+        let first = first.unwrap_or(0);
+        let points = app.history.series(&run, &split, &score, concept.as_deref(), first, last)?;
+        if points.is_empty() {
+            check_split(app, &run, &split)?;
+        }
+        Ok(json!({"points": points}))
+    })
+    .await
+}
+
+pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split", "step"])?;
+    let (run, split, step) = (query.required("run")?, query.required("split")?, query.number("step")?);
+    blocking(shared, move |app| {
+        let found = app.history.point(&run, &split, step, false)?;
+        let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
+        serde_json::to_value(PointView::full(&point)).map_err(|error| Refusal::unavailable("point", error.to_string()))
+    })
+    .await
+}
+
+pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split", "score", "step"])?;
+    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
+    let step = query.number("step")?;
+    blocking(shared, move |app| {
+        check_score(app, &score)?;
+        let found = app.history.matrix(&run, &split, &score, step)?;
+        found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)
+    })
+    .await
+}
+
+/// Not JSON, but answered in the same way.
+pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
+    Parameters::parse(&uri, &[])?;
+    let registry = shared.app.registry.clone();
+    let task = tokio::task::spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()));
+    match task.await {
+        Ok(Ok(text)) => {
+            Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+        }
+        Ok(Err(error)) => Err(Refusal::unavailable("metrics", error.to_string())),
+        Err(_) => Err(Refusal::unavailable("metrics", "could not be gathered")),
+    }
+}
+
+pub(super) async fn live() -> &'static str {
+    "live\n"
+}
+
+pub(super) async fn ready(State(shared): State<Shared>) -> Answer {
+    match shared.app.live.ready() {
+        Ok(()) => Ok("ready\n".into_response()),
+        Err(why) => Err(Refusal::unavailable("ready", why)),
+    }
+}
+
+pub(super) async fn index(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    shared.page.index(&headers)
+}
+
+pub(super) async fn asset(State(shared): State<Shared>, uri: Uri, headers: HeaderMap) -> Response {
+    shared.page.asset(uri.path().trim_start_matches("/assets/"), &headers)
+}
+
+pub(super) async fn no_route(uri: Uri) -> Refusal {
+    Refusal::unknown("path", uri.path())
+}
+
+fn check_score(app: &App, id: &str) -> Result<(), Refusal> {
+    match app.scores.iter().any(|score| score.id == id) {
+        true => Ok(()),
+        false => Err(Refusal::unknown("score", id)),
+    }
+}
+
+/// A split without points is known if something has been received for it.
+fn check_split(app: &App, run: &str, split: &str) -> Result<(), Refusal> {
+    let live = app.live.runs();
+    let received = live.iter().any(|status| status.name == run && status.splits.iter().any(|s| s.split == split));
+    match received || app.history.splits(run)?.iter().any(|stored| stored.split == split) {
+        true => Ok(()),
+        false => Err(Refusal::unknown("split", split)),
+    }
+}
+
+fn nothing_there(app: &App, run: &str, split: &str, step: Option<u64>) -> Refusal {
+    let (field, message) = match (check_split(app, run, split), step) {
+        (Err(refusal), _) => return refusal,
+        (Ok(()), Some(step)) => ("step", format!("{step} has none")),
+        (Ok(()), None) => ("split", format!("'{split}' has none yet")),
+    };
+    Refusal::new(StatusCode::NOT_FOUND, field, message)
+}

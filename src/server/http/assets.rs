@@ -1,0 +1,104 @@
+//! The page's files, compiled in.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use siphasher::sip::SipHasher13;
+
+use super::refusal::Refusal;
+
+/// Name and bytes of each file in web/.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+const CHART_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.min.js.gz"));
+const CHART_LIBRARY_NAME: &str = "plotly.min.js";
+const INDEX: &str = "index.html";
+
+/// The files by name, with their entity tags.
+pub(super) struct Page(BTreeMap<&'static str, File>);
+
+struct File {
+    bytes: &'static [u8],
+    tag: String,
+}
+
+impl Page {
+    pub fn new() -> Self {
+        let all = FILES.iter().copied().chain([(CHART_LIBRARY_NAME, CHART_LIBRARY)]);
+        Self(all.map(|(name, bytes)| (name, File { bytes, tag: tag(bytes) })).collect())
+    }
+
+    pub fn index(&self, headers: &HeaderMap) -> Response {
+        self.file(INDEX, headers)
+    }
+
+    /// A file under `/assets/`; the index is not one of them.
+    pub fn asset(&self, name: &str, headers: &HeaderMap) -> Response {
+        if name == INDEX { Refusal::unknown("path", name).into_response() } else { self.file(name, headers) }
+    }
+
+    fn file(&self, name: &str, headers: &HeaderMap) -> Response {
+        let Some(file) = self.0.get(name) else { return Refusal::unknown("path", name).into_response() };
+        let library = name == CHART_LIBRARY_NAME;
+        if library && !accepts_gzip(headers) {
+            let message = "expected gzip: this file is only held compressed";
+            return Refusal::new(StatusCode::NOT_ACCEPTABLE, "Accept-Encoding", message).into_response();
+        }
+        // The library changes with the program; the rest may change whenever the program does, too, but is small.
+        let cache = if library { "private, max-age=604800" } else { "no-cache" };
+        let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+        let unchanged = known.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == file.tag));
+        let mut response = match unchanged {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => ([(header::CONTENT_TYPE, content_type(name))], Body::from(file.bytes)).into_response(),
+        };
+        let mut set = |name, value: &str| {
+            // Tags and the constants here are ASCII.
+            if let Ok(value) = value.parse() {
+                response.headers_mut().insert(name, value);
+            }
+        };
+        set(header::ETAG, &file.tag);
+        set(header::CACHE_CONTROL, cache);
+        if library {
+            set(header::VARY, "Accept-Encoding");
+            if !unchanged {
+                set(header::CONTENT_ENCODING, "gzip");
+            }
+        }
+        response
+    }
+}
+
+fn tag(bytes: &[u8]) -> String {
+    let mut hasher = SipHasher13::new();
+    hasher.write(bytes);
+    format!("\"{:016x}\"", hasher.finish())
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        _ => "application/octet-stream",
+    }
+}
+
+/// RFC 9110, section 12.5.3, for the one coding there is.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
+    let entries: Vec<_> = lists.flat_map(|list| list.split(',')).collect();
+    let quality = |wanted: &str| {
+        entries.iter().find_map(|entry| {
+            let (coding, parameters) = entry.split_once(';').unwrap_or((*entry, ""));
+            let quality = parameters.trim().strip_prefix("q=").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            coding.trim().eq_ignore_ascii_case(wanted).then_some(quality)
+        })
+    };
+    quality("gzip").or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
+}

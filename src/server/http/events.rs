@@ -1,0 +1,58 @@
+//! Server-sent events: curve points, run changes and alerts as they happen.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::sse::{Event as Message, KeepAlive, Sse};
+use futures::Stream;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Shared;
+use super::query::Parameters;
+use super::refusal::Refusal;
+use super::view::PointView;
+use crate::server::live::Event;
+
+/// A comment this often keeps proxies from closing a quiet stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Ends when the server stops. A reader that is too slow hears how many events it lost.
+pub(super) async fn events(
+    State(shared): State<Shared>,
+    uri: Uri,
+) -> Result<Sse<impl Stream<Item = Result<Message, Infallible>>>, Refusal> {
+    Parameters::parse(&uri, &[])?;
+    let receiver = shared.app.events.subscribe();
+    let stream = futures::stream::unfold((receiver, shared), |(mut receiver, shared)| async move {
+        let received = tokio::select! {
+            biased;
+            () = shared.stopped() => return None,
+            received = receiver.recv() => received,
+        };
+        let message = match received {
+            Ok(Event::Point(point)) => message("point", &PointView::summary(&point)),
+            Ok(Event::Run(run)) => message("run", &json!({"run": &*run})),
+            Ok(Event::Alert(change)) => message("alert", &*change),
+            Err(RecvError::Lagged(count)) => {
+                shared.app.metrics.watch_events_lost.inc_by(count);
+                message("lost", &json!({"count": count}))
+            }
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok(message), (receiver, shared)))
+    });
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+fn message(kind: &str, content: &impl Serialize) -> Message {
+    let empty = Message::default().event(kind);
+    // Only maps with keys that are no text fail to become JSON, and there are none.
+    match serde_json::to_string(content) {
+        Ok(text) => empty.data(text),
+        Err(_) => empty,
+    }
+}

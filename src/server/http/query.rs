@@ -1,0 +1,44 @@
+//! Query parameters, strictly: unknown, repeated and missing keys are errors that name the key.
+
+use axum::extract::Query;
+use axum::http::Uri;
+
+use super::refusal::Refusal;
+
+pub(super) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    pub fn parse(uri: &Uri, known: &[&str]) -> Result<Self, Refusal> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Refusal::bad("query", format!("cannot be read: {error}")))?;
+        for (place, (key, _)) in pairs.iter().enumerate() {
+            let short: String = key.chars().take(128).collect();
+            if !known.contains(&key.as_str()) {
+                let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Refusal::bad(short, format!("is no parameter of this route, expected {expected}")));
+            }
+            if pairs[..place].iter().any(|(earlier, _)| earlier == key) {
+                return Err(Refusal::bad(short, "came twice, expected once"));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+    }
+
+    pub fn required(&self, key: &str) -> Result<String, Refusal> {
+        self.text(key).ok_or_else(|| Refusal::bad(key, "is missing"))
+    }
+
+    pub fn number(&self, key: &str) -> Result<Option<u64>, Refusal> {
+        let parse = |text: String| {
+            text.parse().map_err(|_| {
+                let short: String = text.chars().take(128).collect();
+                Refusal::bad(key, format!("'{short}' came, expected a whole number of at least 0"))
+            })
+        };
+        self.text(key).map(parse).transpose()
+    }
+}

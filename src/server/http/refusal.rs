@@ -1,0 +1,61 @@
+//! Answers that say no: a status, the field at fault, and what was expected.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::history::HistoryError;
+
+/// Becomes `{"error": {"field", "message"}}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub status: StatusCode,
+    pub field: String,
+    pub message: String,
+}
+
+impl Refusal {
+    pub fn new(status: StatusCode, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { status, field: field.into(), message: message.into() }
+    }
+
+    pub fn bad(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, field, message)
+    }
+
+    pub fn unknown(field: impl Into<String>, name: &str) -> Self {
+        let short: String = name.chars().take(128).collect();
+        Self::new(StatusCode::NOT_FOUND, field, format!("'{short}' is unknown"))
+    }
+
+    pub fn unavailable(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, field, message)
+    }
+}
+
+impl From<HistoryError> for Refusal {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Unknown { what, name } => Self::unknown(what, &name),
+            other => Self::unavailable("history", other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {"field": self.field, "message": self.message}});
+        let mut response = (self.status, Json(body)).into_response();
+        let named = match self.status {
+            StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
+            // A browser can only offer a token as a password; it then sends it with every request of the page.
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Basic realm=\"conceptwatch\"")),
+            _ => None,
+        };
+        if let Some((name, value)) = named {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}

@@ -1,0 +1,152 @@
+//! Connections: how many, how long a silent or slow one is borne, and how the port stops.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::assets::Page;
+use super::{App, Shared, router};
+
+/// Limits of the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Open at once; one more is answered 503.
+    pub connections: usize,
+    /// For the whole head of a request, and between requests.
+    pub head: Duration,
+    /// From a request to the head of its answer.
+    pub answer: Duration,
+    /// In which a client must read something of its answer.
+    pub write: Duration,
+    /// For answers under way when the port stops.
+    pub drain: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections: 128,
+            head: Duration::from_secs(30),
+            answer: Duration::from_secs(30),
+            write: Duration::from_secs(30),
+            drain: Duration::from_secs(2),
+        }
+    }
+}
+
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Serves until `shutdown` completes, then for at most `bounds.drain` longer.
+pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, shutdown: impl Future<Output = ()>) {
+    let (stop, stopping) = watch::channel(false);
+    let open = app.metrics.connections.with_label_values(&["http"]);
+    let router = router(Shared { app, page: Arc::new(Page::new()), stopping: stopping.clone(), patience: bounds.answer });
+    let mut shutdown = pin!(shutdown);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if connections.len() < bounds.connections => {
+                    connections.spawn(connection(stream, router.clone(), stopping.clone(), bounds));
+                }
+                // The client may be gone; it is refused either way.
+                Ok((stream, _)) => { let _ = stream.try_write(FULL); }
+                // Out of file descriptors, or the client left: neither passes sooner by asking again at once.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+        }
+        open.set(connections.len() as i64);
+    }
+    drop(listener);
+    // Fails only when no connection is left to hear it.
+    let _ = stop.send(true);
+    let _ = timeout(bounds.drain, async { while connections.join_next().await.is_some() {} }).await;
+    connections.shutdown().await;
+    open.set(0);
+}
+
+/// A connection's errors are its client's: a request that is no HTTP is answered 400 by hyper.
+async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Receiver<bool>, bounds: Bounds) {
+    let stream = WriteDeadline { stream, patience: bounds.write, waiting: None };
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head)
+        .max_buf_size(64 << 10)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut served = pin!(served);
+    let stopped = async {
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    tokio::select! {
+        _ = served.as_mut() => return,
+        () = stopped => served.as_mut().graceful_shutdown(),
+    }
+    let _ = served.await;
+}
+
+/// Fails a write that could not go on for `patience`: a client that reads nothing must not hold its place for ever.
+struct WriteDeadline {
+    stream: TcpStream,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl WriteDeadline {
+    fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for WriteDeadline {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for WriteDeadline {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.judge(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.judge(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.judge(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

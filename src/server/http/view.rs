@@ -1,0 +1,154 @@
+//! Points and runs as the API shows them.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::history::{StoredRun, StoredSplit};
+use crate::point::{Outcome, Point};
+use crate::run::ActivationKind;
+use crate::server::live::SplitStatus;
+
+/// A point with its scores as an object by id, in catalogue order, without matrices.
+#[derive(Serialize)]
+pub(super) struct PointView<'a> {
+    run: &'a str,
+    split: &'a str,
+    step: u64,
+    epoch: Option<f64>,
+    time: f64,
+    rows: u64,
+    rows_seen: u64,
+    provisional: bool,
+    incomplete: bool,
+    tie_fraction: f64,
+    warnings: &'a [String],
+    estimator: &'a str,
+    neighbours: u32,
+    seed: u64,
+    catalogue_version: u32,
+    seconds: f64,
+    scores: Scores<'a>,
+}
+
+impl<'a> PointView<'a> {
+    pub fn full(point: &'a Point) -> Self {
+        Self::new(point, true)
+    }
+
+    /// Without the values per concept, too.
+    pub fn summary(point: &'a Point) -> Self {
+        Self::new(point, false)
+    }
+
+    fn new(point: &'a Point, per_concept: bool) -> Self {
+        Self {
+            run: &point.run,
+            split: &point.split,
+            step: point.step,
+            epoch: point.epoch,
+            time: point.time,
+            rows: point.rows,
+            rows_seen: point.rows_seen,
+            provisional: point.provisional,
+            incomplete: point.incomplete,
+            tie_fraction: point.tie_fraction,
+            warnings: &point.warnings,
+            estimator: &point.estimator,
+            neighbours: point.neighbours,
+            seed: point.seed,
+            catalogue_version: point.catalogue_version,
+            seconds: point.seconds,
+            scores: Scores { scores: &point.scores, per_concept },
+        }
+    }
+}
+
+struct Scores<'a> {
+    scores: &'a [(String, Outcome)],
+    per_concept: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ScoreView<'a> {
+    Undefined {
+        undefined: &'a str,
+    },
+    Value {
+        value: f64,
+        standard_error: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_concept: Option<&'a [Option<f64>]>,
+    },
+}
+
+impl Serialize for Scores<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
+            let view = match outcome {
+                Outcome::Undefined { undefined } => ScoreView::Undefined { undefined },
+                Outcome::Value(value) => ScoreView::Value {
+                    value: value.value,
+                    standard_error: value.standard_error,
+                    per_concept: value.per_concept.as_deref().filter(|_| self.per_concept),
+                },
+            };
+            (id, view)
+        }))
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct RunView {
+    name: String,
+    finished: bool,
+    started: f64,
+    activation_kind: ActivationKind,
+    concepts: Vec<String>,
+    labels: BTreeMap<String, String>,
+    world_size: u32,
+    splits: Vec<SplitView>,
+}
+
+/// Counts of rows are this process's own: of a split it has received nothing for, they are unknown.
+#[derive(Default, Serialize)]
+struct SplitView {
+    split: String,
+    window: Option<&'static str>,
+    rows_received: Option<u64>,
+    rows_duplicate: Option<u64>,
+    rows_dropped: Option<u64>,
+    points: u64,
+    last_step: Option<u64>,
+}
+
+impl RunView {
+    pub fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: &[SplitStatus]) -> Self {
+        let mut by_name: BTreeMap<String, SplitView> = BTreeMap::new();
+        for status in live {
+            let view = by_name.entry(status.split.clone()).or_default();
+            view.window = Some(status.window);
+            view.rows_received = Some(status.rows_received);
+            view.rows_duplicate = Some(status.rows_duplicate);
+            view.rows_dropped = Some(status.rows_dropped);
+        }
+        for split in splits {
+            let view = by_name.entry(split.split).or_default();
+            view.points = split.points;
+            view.last_step = Some(split.last_step);
+        }
+        let splits = by_name.into_iter().map(|(split, view)| SplitView { split, ..view }).collect();
+        let run = &*stored.run;
+        Self {
+            name: run.name.clone(),
+            finished: stored.finished.is_some(),
+            started: stored.started,
+            activation_kind: run.activation_kind,
+            concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
+            labels: run.labels.clone(),
+            world_size: run.world_size,
+            splits,
+        }
+    }
+}

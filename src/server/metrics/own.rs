@@ -1,0 +1,162 @@
+//! What the sidecar counts of itself.
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Counter, Error, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+use super::names;
+use crate::history::History;
+
+/// Handles to the self-metrics; cloning shares them. Those with labels say which.
+#[derive(Clone)]
+pub struct Metrics {
+    pub rows_received: IntCounter,
+    pub rows_duplicate: IntCounter,
+    /// Label `reason`.
+    pub rows_dropped: IntCounterVec,
+    pub batches_accepted: IntCounter,
+    /// Label `code`: the gRPC code's name.
+    pub batches_refused: IntCounterVec,
+    pub received_bytes: IntCounter,
+    /// Label `port`: `grpc` or `http`.
+    pub connections: IntGaugeVec,
+    pub ingest_budget_used: IntGauge,
+    pub ingest_budget_limit: IntGauge,
+    pub sample_memory: IntGauge,
+    pub passes_closed: IntCounter,
+    pub passes_incomplete: IntCounter,
+    pub points_recorded: IntCounter,
+    pub points_skipped: IntCounter,
+    pub history_errors: IntCounter,
+    /// Of one sample: `Point::seconds`.
+    pub score_duration: Histogram,
+    pub lag: Gauge,
+    pub staleness: Gauge,
+    pub worker_cpu: Counter,
+    pub watch_events_lost: IntCounter,
+    /// Labels `path` (a route, never what a client made up) and `code`.
+    pub requests: IntCounterVec,
+}
+
+/// From a millisecond to a quarter of an hour.
+const DURATION_BOUNDS: [f64; 13] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 900.0];
+
+impl Metrics {
+    /// Registers all of them; an error means that the registry already has one of the names.
+    pub fn register(registry: &Registry, version: &str, catalogue_version: u32) -> Result<Self, Error> {
+        let build = labelled_gauge(
+            registry,
+            names::BUILD_INFO,
+            "Always 1; the labels name the program's version and its score catalogue's.",
+            &["version", "catalogue_version"],
+        )?;
+        build.with_label_values(&[version, &catalogue_version.to_string()]).set(1);
+
+        let score_duration = Histogram::with_opts(
+            HistogramOpts::new(names::SCORE_DURATION, "Wall time that all scores of one sample took, in seconds.")
+                .buckets(DURATION_BOUNDS.to_vec()),
+        )?;
+        registry.register(Box::new(score_duration.clone()))?;
+        let worker_cpu =
+            Counter::new(names::WORKER_CPU, "Processor time of the threads that compute scores, in seconds.")?;
+        registry.register(Box::new(worker_cpu.clone()))?;
+
+        let counter = |name, help| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, Error>(counter)
+        };
+        let counters = |name, help, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone()))?;
+            Ok::<_, Error>(counters)
+        };
+        let bytes = |name, help| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, Error>(gauge)
+        };
+        let seconds = |name, help| {
+            let gauge = Gauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, Error>(gauge)
+        };
+        Ok(Self {
+            rows_received: counter(names::ROWS_RECEIVED, "Rows that arrived in well-formed batches.")?,
+            rows_duplicate: counter(names::ROWS_DUPLICATE, "Received rows that the sample already knew.")?,
+            rows_dropped: counters(names::ROWS_DROPPED, "Rows not taken into a sample, by reason.", &["reason"])?,
+            batches_accepted: counter(names::BATCHES_ACCEPTED, "Batches applied.")?,
+            batches_refused: counters(names::BATCHES_REFUSED, "Batches refused, by gRPC code.", &["code"])?,
+            received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,
+            connections: labelled_gauge(registry, names::CONNECTIONS, "Open connections, by port.", &["port"])?,
+            ingest_budget_used: bytes(names::INGEST_BUDGET_USED, "Bytes of batches that are being received.")?,
+            ingest_budget_limit: bytes(names::INGEST_BUDGET_LIMIT, "Most bytes that may be received at once.")?,
+            sample_memory: bytes(names::SAMPLE_MEMORY, "Bytes that all samples hold.")?,
+            passes_closed: counter(names::PASSES_CLOSED, "Passes that every rank ended.")?,
+            passes_incomplete: counter(names::PASSES_INCOMPLETE, "Passes closed by their deadline.")?,
+            points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
+            points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
+            history_errors: counter(names::HISTORY_ERRORS, "Curve points that the history could not store.")?,
+            score_duration,
+            lag: seconds(names::LAG, "How far scoring is behind what was received, in seconds.")?,
+            staleness: seconds(
+                names::STALENESS,
+                "Age of the newest curve point of the running split that has waited longest, in seconds.",
+            )?,
+            worker_cpu,
+            watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
+            requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,
+        })
+    }
+}
+
+fn labelled_gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
+    let gauge = IntGaugeVec::new(Opts::new(name, help), labels)?;
+    registry.register(Box::new(gauge.clone()))?;
+    Ok(gauge)
+}
+
+/// The history's size and what its limit has cost, read at each scrape.
+pub struct HistoryCollector {
+    history: Arc<History>,
+    used: IntGauge,
+    limit: IntGauge,
+    dropped: Opts,
+}
+
+impl HistoryCollector {
+    pub fn register(registry: &Registry, history: Arc<History>) -> Result<(), Error> {
+        let help = "What the history's size limit has removed, oldest first, by kind.";
+        registry.register(Box::new(Self {
+            history,
+            used: IntGauge::new(names::HISTORY_USED, "Bytes that the history holds.")?,
+            limit: IntGauge::new(names::HISTORY_LIMIT, "Most bytes that the history may hold.")?,
+            dropped: Opts::new(names::HISTORY_DROPPED, help).variable_label("kind"),
+        }))
+    }
+}
+
+impl Collector for HistoryCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.used.desc(), self.limit.desc()].concat()
+    }
+
+    /// A history that cannot be read has no samples; the caller counts that as its error.
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Ok(usage) = self.history.usage() else { return Vec::new() };
+        let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return Vec::new() };
+        let bytes = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.used.set(bytes(usage.bytes));
+        self.limit.set(bytes(usage.limit));
+        for (kind, count) in
+            [("matrix", usage.dropped.matrices), ("point", usage.dropped.points), ("run", usage.dropped.runs)]
+        {
+            dropped.with_label_values(&[kind]).inc_by(count);
+        }
+        [self.used.collect(), self.limit.collect(), dropped.collect()].concat()
+    }
+}

@@ -1,0 +1,173 @@
+//! Score families, derived at each scrape from the latest points, so that nothing is kept that could drift.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::{Error, Registry};
+
+use super::names;
+use crate::point::{Outcome, Point, ScoreDescription};
+use crate::server::live::{Latest, Live};
+
+/// A family gives out at most this many series; the rest are counted.
+pub const SERIES_PER_FAMILY: usize = 2_000;
+
+const CURVE: [&str; 2] = ["run", "split"];
+const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
+const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
+
+/// Families that every curve has, whatever its scores.
+const CURVE_FAMILIES: [(&str, &str, &[&str]); 9] = [
+    (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
+    (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
+    (names::SAMPLE_ROWS, "Rows that the newest curve point was computed on.", &CURVE),
+    (names::TIE_FRACTION, "Share of activations that equal another of their column, 0 to 1.", &CURVE),
+    (names::PROVISIONAL, "1 while a sample is filling that is not part of the curve yet, else 0.", &CURVE),
+    (names::EVALUATION_TIMESTAMP, "When the newest curve point's sample closed, in Unix seconds.", &CURVE),
+    (names::STANDARD_ERROR, "Standard error of a score, in the score's unit.", &CURVE_SCORE),
+    (names::SCORE_UNDEFINED, "1 for a score that is undefined at the newest curve point.", &CURVE_SCORE),
+    (names::SERIES_OMITTED, "Series left out of a family that has more than its cap.", &["family"]),
+];
+
+/// Gives out the scores of [`Live::latest`].
+pub struct ScoreCollector {
+    live: Arc<dyn Live>,
+    scores: Vec<ScoreFamilies>,
+    descriptions: Vec<Desc>,
+}
+
+struct ScoreFamilies {
+    id: &'static str,
+    name: String,
+    per_concept: Option<String>,
+}
+
+impl ScoreCollector {
+    /// An error means that a score's id makes no metric name, or one that is taken.
+    pub fn register(registry: &Registry, live: Arc<dyn Live>, scores: &[ScoreDescription]) -> Result<(), Error> {
+        let mut descriptions = Vec::new();
+        let mut describe = |name: &str, help: &str, labels: &[&str]| {
+            let labels = labels.iter().map(|&label| label.to_owned()).collect();
+            let description = Desc::new(name.to_owned(), help.to_owned(), labels, Default::default())?;
+            descriptions.push(description);
+            Ok::<_, Error>(())
+        };
+        for (name, help, labels) in CURVE_FAMILIES {
+            describe(name, help, labels)?;
+        }
+        let families = scores.iter().map(|score| {
+            let about = format!("{} Unit: {}. {}, {}.", score.help, score.unit, score.paper, score.equation);
+            let name = names::score(score.id);
+            describe(&name, &format!("{}. {about}", score.title), &CURVE)?;
+            let per_concept = score.per_concept.then(|| names::per_concept(score.id));
+            if let Some(name) = &per_concept {
+                describe(name, &format!("{}, of each concept. {about}", score.title), &CURVE_CONCEPT)?;
+            }
+            Ok(ScoreFamilies { id: score.id, name, per_concept })
+        });
+        let scores = families.collect::<Result<_, Error>>()?;
+        registry.register(Box::new(Self { live, scores, descriptions }))
+    }
+
+    fn add_curve(&self, families: &mut Families, latest: &Latest) {
+        let curve = [&*latest.run, &*latest.split];
+        let point = latest.point.as_deref().filter(|point| !point.provisional);
+        families.add(names::PROVISIONAL, &CURVE, &curve, if latest.filling { 1.0 } else { 0.0 });
+        let Some(point) = point else { return };
+        families.add(names::STEP, &CURVE, &curve, point.step as f64);
+        if let Some(epoch) = point.epoch {
+            families.add(names::EPOCH, &CURVE, &curve, epoch);
+        }
+        families.add(names::SAMPLE_ROWS, &CURVE, &curve, point.rows as f64);
+        families.add(names::TIE_FRACTION, &CURVE, &curve, point.tie_fraction);
+        families.add(names::EVALUATION_TIMESTAMP, &CURVE, &curve, point.time);
+        for score in &self.scores {
+            add_score(families, score, latest, point);
+        }
+    }
+}
+
+fn add_score(families: &mut Families, score: &ScoreFamilies, latest: &Latest, point: &Point) {
+    let curve = [&*latest.run, &*latest.split];
+    let with_score = [&*latest.run, &*latest.split, score.id];
+    let value = match point.score(score.id) {
+        None => return,
+        Some(Outcome::Value(value)) if value.value.is_finite() => value,
+        Some(_) => return families.add(names::SCORE_UNDEFINED, &CURVE_SCORE, &with_score, 1.0),
+    };
+    families.add(&score.name, &CURVE, &curve, value.value);
+    if let Some(error) = value.standard_error {
+        families.add(names::STANDARD_ERROR, &CURVE_SCORE, &with_score, error);
+    }
+    if let (Some(family), Some(values)) = (&score.per_concept, &value.per_concept) {
+        for (concept, value) in latest.concepts.iter().zip(values) {
+            if let Some(value) = value {
+                families.add(family, &CURVE_CONCEPT, &[&*latest.run, &*latest.split, concept], *value);
+            }
+        }
+    }
+}
+
+impl Collector for ScoreCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = Families::default();
+        for latest in self.live.latest() {
+            self.add_curve(&mut families, &latest);
+        }
+        let omitted: Vec<_> = families.0.iter().map(|(name, family)| (name.clone(), family.omitted)).collect();
+        for (family, omitted) in omitted.iter().filter(|(_, omitted)| *omitted > 0) {
+            families.add(names::SERIES_OMITTED, &["family"], &[family], *omitted as f64);
+        }
+        let gathered = self.descriptions.iter().filter_map(|description| {
+            let family = families.0.remove(description.fq_name.as_str())?;
+            let mut gathered = MetricFamily::default();
+            gathered.set_name(description.fq_name.clone());
+            gathered.set_help(description.help.clone());
+            gathered.set_field_type(MetricType::GAUGE);
+            gathered.set_metric(family.series);
+            Some(gathered)
+        });
+        gathered.collect()
+    }
+}
+
+/// Series by family name.
+#[derive(Default)]
+struct Families(BTreeMap<String, Family>);
+
+#[derive(Default)]
+struct Family {
+    series: Vec<Metric>,
+    omitted: u64,
+}
+
+impl Families {
+    /// A number that is not finite is no sample.
+    fn add(&mut self, family: &str, labels: &[&str], values: &[&str], value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        let family = self.0.entry(family.to_owned()).or_default();
+        if family.series.len() >= SERIES_PER_FAMILY {
+            family.omitted += 1;
+            return;
+        }
+        let pairs = labels.iter().zip(values).map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        });
+        let mut gauge = Gauge::default();
+        gauge.set_value(value);
+        let mut metric = Metric::from_label(pairs.collect());
+        metric.set_gauge(gauge);
+        family.series.push(metric);
+    }
+}

@@ -1,0 +1,310 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use prometheus::{Registry, TextEncoder};
+
+use super::*;
+use crate::history::{History, Limits};
+use crate::point::{Outcome, Point, ScoreDescription, ScoreValue};
+use crate::server::live::{Latest, Live, RunStatus, Status};
+
+/// A sidecar whose latest points the test sets.
+#[derive(Default)]
+struct Scripted(Mutex<Vec<Latest>>);
+
+impl Live for Scripted {
+    fn runs(&self) -> Vec<RunStatus> {
+        Vec::new()
+    }
+
+    fn latest(&self) -> Vec<Latest> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn status(&self) -> Status {
+        unreachable!("a scrape does not ask for it")
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+const fn score(id: &'static str, per_concept: bool) -> ScoreDescription {
+    ScoreDescription {
+        id,
+        title: "A title",
+        family: "leakage",
+        paper: "arXiv 2504.14094",
+        equation: "eq. 6",
+        unit: "share",
+        range: (0.0, 1.0),
+        per_concept,
+        matrix: false,
+        help: "What it says.",
+    }
+}
+
+const SCORES: [ScoreDescription; 3] = [score("ctl", true), score("icl", true), score("task_accuracy", false)];
+
+fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome)>) -> Latest {
+    let point = Point {
+        run: run.into(),
+        split: split.into(),
+        step: 1200,
+        epoch: Some(3.5),
+        time: 1_700_000_000.25,
+        rows: 4096,
+        rows_seen: 9000,
+        provisional: false,
+        incomplete: false,
+        tie_fraction: 0.25,
+        warnings: Vec::new(),
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        seed: 0,
+        catalogue_version: 1,
+        seconds: 0.5,
+        scores,
+    };
+    Latest {
+        run: run.into(),
+        split: split.into(),
+        concepts: concepts.iter().map(|name| name.to_string()).collect(),
+        point: Some(Arc::new(point)),
+        filling: false,
+    }
+}
+
+fn value(value: f64, standard_error: Option<f64>, per_concept: Option<Vec<Option<f64>>>) -> Outcome {
+    Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix: None })
+}
+
+fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {
+    let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(latest))));
+    ScoreCollector::register(&registry, live.clone(), &SCORES).unwrap();
+    (registry, live)
+}
+
+/// What a scrape says: type and help of each family, and the samples by name and labels.
+#[derive(Default)]
+struct Scrape {
+    types: BTreeMap<String, String>,
+    help: BTreeMap<String, String>,
+    samples: BTreeMap<(String, BTreeMap<String, String>), f64>,
+}
+
+impl Scrape {
+    fn of(registry: &Registry) -> Self {
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'));
+        let mut scrape = Self::default();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                assert!(scrape.types.insert(name.into(), kind.into()).is_none(), "{name} is declared twice");
+            } else if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').unwrap();
+                scrape.help.insert(name.into(), help.into());
+            } else {
+                let (name, labels, value) = sample(line);
+                let old = scrape.samples.insert((name, labels), value);
+                assert!(old.is_none(), "twice: {line}");
+            }
+        }
+        scrape
+    }
+
+    fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        self.samples.get(&(name.to_owned(), labels)).copied()
+    }
+
+    fn series(&self, family: &str) -> usize {
+        self.samples.keys().filter(|(name, _)| name == family).count()
+    }
+}
+
+/// One line of the text exposition format 0.0.4: `name{label="value",…} number`.
+fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
+    let name_end = line.find(['{', ' ']).unwrap();
+    let (name, rest) = line.split_at(name_end);
+    assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':'), "{line}");
+    let mut labels = BTreeMap::new();
+    let mut characters = rest.chars().peekable();
+    if characters.next_if_eq(&'{').is_some() {
+        while characters.next_if_eq(&'}').is_none() {
+            let label: String = std::iter::from_fn(|| characters.next_if(|c| *c != '=')).collect();
+            assert_eq!((characters.next(), characters.next()), (Some('='), Some('"')), "{line}");
+            let mut text = String::new();
+            loop {
+                match characters.next().unwrap() {
+                    '"' => break,
+                    '\\' => text.push(match characters.next().unwrap() {
+                        'n' => '\n',
+                        c @ ('\\' | '"') => c,
+                        c => panic!("escape {c} in {line}"),
+                    }),
+                    c => text.push(c),
+                }
+            }
+            labels.insert(label, text);
+            characters.next_if_eq(&',');
+        }
+    }
+    let number: String = characters.collect();
+    (name.to_owned(), labels, number.trim().parse().unwrap())
+}
+
+#[test]
+fn a_curve_point_becomes_the_families_of_the_contract() {
+    let scores = vec![
+        ("ctl".into(), value(0.19, Some(0.004), Some(vec![Some(0.2), None, Some(-0.0)]))),
+        ("icl".into(), Outcome::undefined("one class")),
+        ("task_accuracy".into(), value(0.9, None, None)),
+        ("unlisted".into(), value(0.5, None, None)),
+    ];
+    let (registry, _) = scripted(vec![curve("a", "val", &["x", "y", "z"], scores)]);
+    let scrape = Scrape::of(&registry);
+    let curve = [("run", "a"), ("split", "val")];
+    let expected = [
+        ("conceptwatch_ctl", 0.19),
+        ("conceptwatch_task_accuracy", 0.9),
+        ("conceptwatch_step", 1200.0),
+        ("conceptwatch_epoch", 3.5),
+        ("conceptwatch_sample_rows", 4096.0),
+        ("conceptwatch_tie_fraction", 0.25),
+        ("conceptwatch_provisional", 0.0),
+        ("conceptwatch_evaluation_timestamp_seconds", 1_700_000_000.25),
+    ];
+    for (name, value) in expected {
+        assert_eq!(scrape.get(name, &curve), Some(value), "{name}");
+    }
+    let with = |label, value| [("run", "a"), ("split", "val"), (label, value)];
+    assert_eq!(scrape.get("conceptwatch_per_concept_ctl", &with("concept", "x")), Some(0.2));
+    assert_eq!(scrape.get("conceptwatch_per_concept_ctl", &with("concept", "z")), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_standard_error", &with("score", "ctl")), Some(0.004));
+    assert_eq!(scrape.get("conceptwatch_score_undefined", &with("score", "icl")), Some(1.0));
+    // Nothing else: no value for what is undefined, none that the catalogue lacks, no omission without a cap.
+    assert_eq!(scrape.samples.len(), expected.len() + 4);
+    for name in scrape.types.keys() {
+        assert_eq!(scrape.types[name], "gauge");
+        assert!(scrape.help.contains_key(name), "{name} has no help");
+    }
+    assert!(scrape.help["conceptwatch_ctl"].contains("Unit: share. arXiv 2504.14094, eq. 6."));
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_no_samples() {
+    let scores = vec![
+        ("ctl".into(), value(f64::NAN, Some(0.1), None)),
+        ("icl".into(), value(0.1, Some(f64::NAN), Some(vec![Some(f64::INFINITY)]))),
+    ];
+    let (registry, _) = scripted(vec![curve("a", "val", &["x"], scores)]);
+    let scrape = Scrape::of(&registry);
+    assert!(scrape.samples.values().all(|value| value.is_finite()));
+    assert_eq!(scrape.series("conceptwatch_ctl") + scrape.series("conceptwatch_standard_error"), 0);
+    let undefined = [("run", "a"), ("split", "val"), ("score", "ctl")];
+    assert_eq!(scrape.get("conceptwatch_score_undefined", &undefined), Some(1.0));
+}
+
+#[test]
+fn a_filling_sample_gives_out_no_value() {
+    let scores = || vec![("ctl".into(), value(0.3, None, None))];
+    let mut first = curve("a", "train", &["x"], scores());
+    first.point = None;
+    first.filling = true;
+    let mut later = curve("b", "train", &["x"], scores());
+    later.filling = true;
+    let mut misplaced = curve("c", "train", &["x"], scores());
+    Arc::get_mut(misplaced.point.as_mut().unwrap()).unwrap().provisional = true;
+    let (registry, _) = scripted(vec![first, later, misplaced]);
+    let scrape = Scrape::of(&registry);
+    let of = |run| [("run", run), ("split", "train")];
+    assert_eq!(scrape.get("conceptwatch_provisional", &of("a")), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_provisional", &of("b")), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_ctl", &of("b")), Some(0.3), "the last full sample's");
+    assert_eq!(scrape.series("conceptwatch_ctl"), 1);
+    assert_eq!(scrape.series("conceptwatch_step"), 1);
+}
+
+#[test]
+fn hostile_labels_are_escaped() {
+    let hostile = "a\"b\\c\nd},{=# HELP \\n";
+    let scores = vec![("ctl".into(), value(0.5, None, Some(vec![Some(0.25)])))];
+    let (registry, _) = scripted(vec![curve(hostile, hostile, &[hostile], scores)]);
+    let scrape = Scrape::of(&registry);
+    let labels = [("run", hostile), ("split", hostile), ("concept", hostile)];
+    assert_eq!(scrape.get("conceptwatch_ctl", &labels[..2]), Some(0.5));
+    assert_eq!(scrape.get("conceptwatch_per_concept_ctl", &labels), Some(0.25));
+}
+
+#[test]
+fn series_over_the_cap_are_counted() {
+    let names: Vec<String> = (0..1500).map(|i| format!("c{i}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let scores = || vec![("ctl".into(), value(0.5, None, Some(vec![Some(0.25); 1500])))];
+    let (registry, _) = scripted(vec![curve("z", "val", &names, scores()), curve("a", "val", &names, scores())]);
+    let scrape = Scrape::of(&registry);
+    let family = "conceptwatch_per_concept_ctl";
+    assert_eq!(scrape.series(family), SERIES_PER_FAMILY);
+    assert_eq!(scrape.get("conceptwatch_series_omitted", &[("family", family)]), Some(1000.0));
+    assert_eq!(scrape.series("conceptwatch_series_omitted"), 1);
+    let of = |run| scrape.samples.keys().filter(|(name, labels)| name == family && labels["run"] == run).count();
+    assert_eq!((of("z"), of("a")), (1500, 500), "the snapshot's first are kept");
+    assert_eq!(scrape.series("conceptwatch_ctl"), 2);
+}
+
+#[test]
+fn a_run_that_left_the_snapshot_leaves_no_series() {
+    let scores = vec![("ctl".into(), value(0.5, Some(0.1), Some(vec![Some(0.25)])))];
+    let (registry, live) = scripted(vec![curve("a", "val", &["x"], scores)]);
+    assert!(Scrape::of(&registry).series("conceptwatch_ctl") == 1);
+    live.0.lock().unwrap().clear();
+    assert!(Scrape::of(&registry).samples.is_empty());
+}
+
+#[test]
+fn a_score_cannot_take_the_name_of_another_family() {
+    for id in ["step", "ctl", "not a name"] {
+        let scores = [score("ctl", true), score(id, false)];
+        let live = Arc::new(Scripted::default());
+        assert!(ScoreCollector::register(&Registry::new(), live, &scores).is_err(), "{id}");
+    }
+}
+
+#[test]
+fn self_metrics_have_help_prefix_and_base_units() {
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry, "1.2.3", 7).unwrap();
+    let history = Arc::new(History::open(None, Limits { bytes: 1 << 20 }).unwrap());
+    HistoryCollector::register(&registry, history).unwrap();
+    metrics.rows_received.inc_by(5);
+    metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(2);
+    metrics.batches_refused.with_label_values(&["UNAVAILABLE"]).inc();
+    metrics.connections.with_label_values(&["grpc"]).set(3);
+    metrics.requests.with_label_values(&["/metrics", "200"]).inc();
+    metrics.score_duration.observe(0.02);
+    metrics.worker_cpu.inc_by(1.5);
+    metrics.lag.set(0.75);
+
+    let scrape = Scrape::of(&registry);
+    let build = [("version", "1.2.3"), ("catalogue_version", "7")];
+    assert_eq!(scrape.get("conceptwatch_build_info", &build), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_rows_received_total", &[]), Some(5.0));
+    assert_eq!(scrape.get("conceptwatch_rows_dropped_total", &[("reason", "non_finite")]), Some(2.0));
+    assert_eq!(scrape.get("conceptwatch_batches_refused_total", &[("code", "UNAVAILABLE")]), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_connections", &[("port", "grpc")]), Some(3.0));
+    assert_eq!(scrape.get("conceptwatch_score_duration_seconds_bucket", &[("le", "0.03")]), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_score_duration_seconds_bucket", &[("le", "0.01")]), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_worker_cpu_seconds_total", &[]), Some(1.5));
+    assert_eq!(scrape.get("conceptwatch_lag_seconds", &[]), Some(0.75));
+    assert_eq!(scrape.get("conceptwatch_history_limit_bytes", &[]), Some((1 << 20) as f64));
+    assert_eq!(scrape.get("conceptwatch_history_dropped_total", &[("kind", "point")]), Some(0.0));
+    assert!(scrape.get("conceptwatch_history_used_bytes", &[]).is_some_and(|bytes| bytes > 0.0));
+    for (name, kind) in &scrape.types {
+        assert!(name.starts_with(names::PREFIX) && !scrape.help[name].is_empty(), "{name}");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+    }
+    assert!(Metrics::register(&registry, "1.2.3", 7).is_err(), "a second set would hide the first");
+}
