@@ -4,26 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{LabelKind, Run};
+use crate::fault::Fault;
+use crate::run::Run;
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
 /// Largest class number a task label or prediction may have.
 pub const MAX_CLASS: i64 = 65_535;
-
-/// What was wrong with something received: the field, what came and what was expected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct Fault {
-    /// Such as `tensors.task_labels.shape`.
-    pub field: String,
-    pub message: String,
-}
-
-impl Fault {
-    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into() }
-    }
-}
 
 /// What happens to rows with a NaN or an infinity. They are never imputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,7 +166,7 @@ impl Batch {
         let classes = logits.width();
         use TensorName::{IntervenedTaskPredictions, TaskLabels, TaskPredictions};
         for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions] {
-            let Some(labels) = self.tensor(name).filter(|_| !is_continuous(name, run)) else { continue };
+            let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
             // One column is the logit of class 1.
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
@@ -224,15 +210,6 @@ fn describe(dims: &[Dim], run: &Run) -> String {
     format!("[{}]", dims.join(", "))
 }
 
-/// Whether the labels of this tensor are measured quantities.
-fn is_continuous(name: TensorName, run: &Run) -> bool {
-    match name {
-        TensorName::ConceptLabels => run.concept_label_kind == LabelKind::Continuous,
-        TensorName::TaskLabels => run.task_label_kind == LabelKind::Continuous,
-        _ => false,
-    }
-}
-
 fn check_type(tensor: &Tensor) -> Result<(), Fault> {
     let (name, dtype) = (tensor.name(), tensor.dtype());
     let (allowed, expected) = match name.content() {
@@ -255,7 +232,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
 /// Class numbers may come as floats, which must be whole.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
-    let classes = matches!(name.content(), Content::Labels | Content::Classes) && !is_continuous(name, run);
+    let classes = matches!(name.content(), Content::Labels | Content::Classes) && !run.has_continuous_labels(name);
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
     }
@@ -314,17 +291,19 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
         check_below(tensor, 2, "values of a bool", dropped)?;
     }
     match name {
-        TensorName::ConceptLabels if !is_continuous(name, run) => each_row(tensor, dropped, |row, column, value| {
-            let classes = i64::from(run.concepts[column].classes());
-            (value < 0 || value >= classes).then(|| {
-                format!(
-                    "row {row} has {value} for concept '{}', expected 0 to {}",
-                    run.concepts[column].name,
-                    classes - 1
-                )
+        TensorName::ConceptLabels if !run.has_continuous_labels(name) => {
+            each_row(tensor, dropped, |row, column, value| {
+                let classes = i64::from(run.concepts[column].classes());
+                (value < 0 || value >= classes).then(|| {
+                    format!(
+                        "row {row} has {value} for concept '{}', expected 0 to {}",
+                        run.concepts[column].name,
+                        classes - 1
+                    )
+                })
             })
-        }),
-        TensorName::TaskLabels if is_continuous(name, run) => Ok(()),
+        }
+        TensorName::TaskLabels if run.has_continuous_labels(name) => Ok(()),
         TensorName::TaskLabels | TensorName::TaskPredictions | TensorName::IntervenedTaskPredictions => {
             check_below(tensor, MAX_CLASS + 1, "classes", dropped)
         }

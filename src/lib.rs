@@ -14,17 +14,27 @@
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
 
-pub mod batch;
-pub mod run;
+pub mod fault;
+
 pub mod tensor;
 
-pub mod estimate;
+pub mod run;
+
+pub mod batch;
 
 pub mod sample;
 
 pub mod schedule;
 
+pub mod estimate;
+
+pub mod prepare;
+
 pub mod point;
+
+pub mod score;
+
+pub mod alert;
 
 pub mod nn;
 
@@ -33,3 +43,6 @@ pub mod history;
 
 #[cfg(feature = "server")]
 pub mod server;
+
+#[cfg(feature = "server")]
+pub mod cli;

@@ -1,1 +1,5 @@
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    conceptwatch::cli::run(std::env::args_os())
+}

@@ -23,25 +23,52 @@ pub struct ScoreValue {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Outcome {
-    Undefined { undefined: String },
+    Undefined(Undefined),
     Value(ScoreValue),
+}
+
+/// Why a score has no value, with the parts that have one all the same.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Undefined {
+    #[serde(rename = "undefined")]
+    pub why: String,
+    /// k values; `None` where the score is undefined for that concept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_concept: Option<Vec<Option<f64>>>,
+    /// k × k values; `None` where undefined for that pair.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matrix: Option<Vec<Vec<Option<f64>>>>,
 }
 
 impl Outcome {
     pub fn undefined(why: impl Into<String>) -> Self {
-        Self::Undefined { undefined: why.into() }
+        Self::Undefined(Undefined { why: why.into(), per_concept: None, matrix: None })
     }
 
     pub fn value(&self) -> Option<&ScoreValue> {
         match self {
             Self::Value(value) => Some(value),
-            Self::Undefined { .. } => None,
+            Self::Undefined(_) => None,
+        }
+    }
+
+    pub fn per_concept(&self) -> Option<&[Option<f64>]> {
+        match self {
+            Self::Value(value) => value.per_concept.as_deref(),
+            Self::Undefined(undefined) => undefined.per_concept.as_deref(),
+        }
+    }
+
+    pub fn matrix(&self) -> Option<&[Vec<Option<f64>>]> {
+        match self {
+            Self::Value(value) => value.matrix.as_deref(),
+            Self::Undefined(undefined) => undefined.matrix.as_deref(),
         }
     }
 }
 
 /// All scores of one sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     pub run: Arc<str>,
     pub split: Arc<str>,

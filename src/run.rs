@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Fault;
+use crate::fault::Fault;
+use crate::tensor::TensorName;
 
 pub const MAX_NAME: usize = 128;
 pub const MAX_CONCEPTS: usize = 4096;
@@ -171,6 +172,15 @@ impl Run {
     /// k.
     pub fn concept_count(&self) -> usize {
         self.concepts.len()
+    }
+
+    /// Whether the labels in this tensor are measured quantities and not class numbers.
+    pub fn has_continuous_labels(&self, name: TensorName) -> bool {
+        match name {
+            TensorName::ConceptLabels => self.concept_label_kind == LabelKind::Continuous,
+            TensorName::TaskLabels => self.task_label_kind == LabelKind::Continuous,
+            _ => false,
+        }
     }
 
     /// The columns of each concept in a `concept_activations` row of `total` columns; `None` if no layout has that

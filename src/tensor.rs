@@ -4,7 +4,7 @@ use bytes::Bytes;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Fault;
+use crate::fault::Fault;
 
 /// Most dimensions a tensor may have.
 pub const MAX_RANK: usize = 8;

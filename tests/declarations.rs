@@ -1,7 +1,8 @@
 //! What a run declares and a batch carries: everything wrong is refused with the field named, everything right passes.
 
 use bytes::Bytes;
-use conceptwatch::batch::{Batch, Fault, NonFinite};
+use conceptwatch::batch::{Batch, NonFinite};
+use conceptwatch::fault::Fault;
 use conceptwatch::run::{Concept, LabelKind, Run, RunConstants, RunFields, check_name};
 use conceptwatch::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
 

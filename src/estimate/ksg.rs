@@ -123,7 +123,7 @@ fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<
 pub fn self_information_without_ties(rows: usize, neighbours: usize) -> Estimate {
     let digamma = Digamma::up_to(rows);
     let value = digamma.at(rows) - digamma.at(neighbours) - 1.0 / neighbours as f64;
-    Estimate { value, unclipped: value, influence: vec![0.0; rows], draw_variance: 0.0 }
+    Estimate { value, repeats: vec![value], unclipped: value, influence: vec![0.0; rows], draw_variance: 0.0 }
 }
 
 fn term(digamma: &Digamma, (x, y): &RowCounts) -> f64 {

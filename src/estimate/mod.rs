@@ -64,6 +64,9 @@ pub struct Estimate {
     /// The estimate. In the published kind the mean over repeats of each repeat's value clipped at 0, otherwise raw: it
     /// may be negative by chance.
     pub value: f64,
+    /// In the published kind each repeat's value, clipped at 0, for scores that are computed repeat by repeat; otherwise
+    /// `value` alone.
+    pub repeats: Vec<f64>,
     /// The same without clipping.
     pub unclipped: f64,
     /// The rows' centred terms, in row order and as long as there are rows; 0 for rows left out. The sampling variance
@@ -81,13 +84,14 @@ impl Estimate {
         let value = normaliser + mean;
         let weight = terms.len() as f64 / kept;
         let influence = terms.iter().map(|term| term.map_or(0.0, |term| (term - mean) * weight)).collect();
-        Self { value, unclipped: value, influence, draw_variance: 0.0 }
+        Self { value, repeats: vec![value], unclipped: value, influence, draw_variance: 0.0 }
     }
 
     /// The mean of estimates that differ in their noise, each clipped at 0. `repeats` is not empty.
     fn over_repeats(repeats: &[Self]) -> Self {
         let count = repeats.len() as f64;
         let unclipped: Vec<f64> = repeats.iter().map(|repeat| repeat.unclipped).collect();
+        let clipped: Vec<f64> = unclipped.iter().map(|value| value.max(0.0)).collect();
         let mut influence = vec![0.0; repeats[0].influence.len()];
         for repeat in repeats {
             for (mean, term) in influence.iter_mut().zip(&repeat.influence) {
@@ -95,7 +99,8 @@ impl Estimate {
             }
         }
         Self {
-            value: unclipped.iter().map(|value| value.max(0.0)).sum::<f64>() / count,
+            value: clipped.iter().sum::<f64>() / count,
+            repeats: clipped,
             unclipped: unclipped.iter().sum::<f64>() / count,
             influence,
             draw_variance: variance_of_mean(&unclipped),

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::{History, HistoryError, blob};
-use crate::point::{Outcome, Point, ScoreValue};
+use crate::point::{Outcome, Point, ScoreValue, Undefined};
 use crate::run::Run;
 
 /// A run as declared.
@@ -73,16 +73,12 @@ impl History {
     pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
         let store = self.store();
         let (run, _) = find_run(&store.connection, run)?;
-        let mut statement = store
-            .connection
-            .prepare_cached("SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split")?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split",
+        )?;
         let rows = statement.query_map([run], |row| {
             let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
-            Ok(StoredSplit {
-                split: row.get(0)?,
-                points: points.cast_unsigned(),
-                last_step: last_step.cast_unsigned(),
-            })
+            Ok(StoredSplit { split: row.get(0)?, points: points.cast_unsigned(), last_step: last_step.cast_unsigned() })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -254,7 +250,11 @@ fn scores(
                 per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
                 matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
             }),
-            (reason, _) => Outcome::undefined(reason.unwrap_or_default()),
+            (reason, _) => Outcome::Undefined(Undefined {
+                why: reason.unwrap_or_default(),
+                per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
+                matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
+            }),
         };
         Ok((row.get(0)?, outcome))
     })?;

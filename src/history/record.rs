@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use serde_json::Value;
 
 use super::{History, HistoryError, blob};
-use crate::point::{Outcome, Point, ScoreValue};
+use crate::point::{Outcome, Point};
 use crate::run::Run;
 
 /// What came of declaring a run.
@@ -33,7 +33,10 @@ impl History {
                 if stored != declaration {
                     same_declaration(&run.name, &stored, &declaration)?;
                 }
-                transaction.execute("UPDATE run SET finished = NULL WHERE name = ?1", [&run.name])?;
+                transaction.execute(
+                    "UPDATE run SET finished = NULL, declaration = ?2 WHERE name = ?1",
+                    params![run.name, declaration],
+                )?;
                 RunRecord { resumed: true, started }
             }
             None => {
@@ -81,9 +84,11 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     finite("point.seconds", point.seconds)?;
     let step = integer("point.step", point.step)?;
 
-    transaction
-        .prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?
-        .execute(params![run, &*point.split, step])?;
+    transaction.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(params![
+        run,
+        &*point.split,
+        step
+    ])?;
     transaction
         .prepare_cached(
             "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
@@ -124,13 +129,12 @@ fn insert_score(
     outcome: &Outcome,
     k: usize,
 ) -> Result<(), HistoryError> {
-    let no_value = ScoreValue::default();
-    let (value, undefined) = match outcome {
-        Outcome::Undefined { undefined } => (&no_value, Some(undefined.as_str())),
-        Outcome::Value(value) if value.value.is_finite() => (value, None),
-        Outcome::Value(value) => (value, Some("the value is not finite")),
+    let (value, standard_error, undefined) = match outcome {
+        Outcome::Undefined(undefined) => (None, None, Some(undefined.why.as_str())),
+        Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
+        Outcome::Value(_) => (None, None, Some("the value is not finite")),
     };
-    let per_concept = value.per_concept.as_deref();
+    let per_concept = outcome.per_concept();
     if let Some(values) = per_concept
         && values.len() != k
     {
@@ -146,12 +150,12 @@ fn insert_score(
             point,
             position as i64,
             score,
-            undefined.is_none().then_some(value.value),
-            value.standard_error.filter(|error| undefined.is_none() && error.is_finite()),
+            value,
+            standard_error.filter(|error| error.is_finite()),
             undefined,
             per_concept.map(blob::pack_f64),
         ])?;
-    if let Some(rows) = &value.matrix {
+    if let Some(rows) = outcome.matrix() {
         if rows.len() != k || rows.iter().any(|row| row.len() != k) {
             let message = format!("{} rows came, expected {k} rows of {k} values", rows.len());
             return Err(HistoryError::invalid(format!("scores.{score}.matrix"), message));
@@ -172,12 +176,17 @@ fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
 
 /// SQLite's integers are signed.
 fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
-    i64::try_from(value).map_err(|_| HistoryError::invalid(field, format!("{value} came, expected at most {}", i64::MAX)))
+    i64::try_from(value)
+        .map_err(|_| HistoryError::invalid(field, format!("{value} came, expected at most {}", i64::MAX)))
 }
 
-/// Both texts are read back by one parser, so that equal numbers stay equal.
+/// Errors at the first difference but for `world_size`. Both texts are read back by one parser, so that equal numbers stay equal.
 fn same_declaration(run: &str, stored: &str, came: &str) -> Result<(), HistoryError> {
-    let (stored, came): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(came)?);
+    let (mut stored, mut came): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(came)?);
+    // A job may come back with more or fewer ranks; everything else would make another curve.
+    for declaration in [&mut stored, &mut came] {
+        declaration.as_object_mut().and_then(|fields| fields.remove("world_size"));
+    }
     match first_difference("run", &stored, &came) {
         None => Ok(()),
         Some((field, stored, came)) => {

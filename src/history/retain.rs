@@ -41,7 +41,7 @@ impl History {
 
 impl Store {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
-        let stages: [(&str, fn(&mut super::Dropped) -> &mut u64); 3] = [
+        let stages: [(&str, Counter); 3] = [
             (
                 "DELETE FROM matrix WHERE rowid IN (SELECT m.rowid FROM matrix m \
                  WHERE m.point < (SELECT max(id) FROM point) ORDER BY m.point LIMIT ?1)",
@@ -70,6 +70,8 @@ impl Store {
         Ok(())
     }
 }
+
+type Counter = fn(&mut Dropped) -> &mut u64;
 
 /// Bytes of the pages in use.
 fn used(connection: &Connection) -> Result<u64, HistoryError> {

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 use super::rows::Rows;
-use crate::batch::Fault;
+use crate::fault::Fault;
 
 /// d, the width of an input.
 pub const INPUTS: usize = 7;
@@ -111,9 +111,9 @@ mod tests {
             let room = 4.0 / (ROWS as f64).sqrt();
             for i in 0..CONCEPTS {
                 assert!((sums[i] / ROWS as f64).abs() < room);
-                for j in 0..CONCEPTS {
+                for (j, moment) in moments[i].iter().enumerate() {
                     let expected = if i == j { 1.0 } else { delta };
-                    let found = moments[i][j] / ROWS as f64;
+                    let found = moment / ROWS as f64;
                     assert!((found - expected).abs() < room * 2.0_f64.sqrt(), "δ {delta}, ({i}, {j}): {found}");
                 }
             }
@@ -154,7 +154,7 @@ mod tests {
             assert!(rows.inputs().row(row).iter().zip(x).all(|(&found, x)| found == x as f32));
             let present = z.map(|z| z > 0.0);
             assert!(rows.concepts().row(row).iter().zip(present).all(|(&found, is)| (found == 1.0) == is));
-            let two = (present[0] && present[1]) || (present[0] && present[2]) || (present[1] && present[2]);
+            let two = present.iter().filter(|present| **present).count() >= 2;
             assert_eq!(rows.tasks()[[row, 0]], f32::from(u8::from(two)));
         }
     }

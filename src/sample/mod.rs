@@ -27,7 +27,9 @@ pub use window::{CommitError, Committed, Counts, EndedPass, Snapshot, SplitOptio
 
 use std::collections::BTreeMap;
 
-use crate::tensor::TensorName;
+use crate::batch::Batch;
+use crate::run::Run;
+use crate::tensor::{Tensor, TensorName};
 
 /// The rows of a split at one moment, in ascending row id. A `Sample` that exists does not change.
 #[derive(Clone, Debug)]
@@ -45,6 +47,16 @@ impl Sample {
             "a sample's columns have a value for each row"
         );
         Self { ids, columns }
+    }
+
+    /// All rows of a batch that hold finite values, with their row numbers as ids.
+    pub fn of_batch(batch: &Batch, run: &Run) -> Self {
+        let column = |tensor: &Tensor| {
+            let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()));
+            batch.kept_rows().for_each(|row| column.push(tensor, row));
+            (tensor.name(), column)
+        };
+        Self::new(batch.kept_rows().map(|row| row as u64).collect(), batch.columns().map(column).collect())
     }
 
     /// N.

@@ -10,7 +10,8 @@ use super::applied::{Applied, Source};
 use super::pass::{ClosedPass, ClosedSteps, OpenPass, later_epoch};
 use super::stage::{Continuous, Staged};
 use super::window::{CommitError, Committed, Counts, EndedPass, Snapshot, SplitOptions, WindowKind};
-use crate::batch::{Fault, Schema};
+use crate::batch::Schema;
+use crate::fault::Fault;
 use crate::run::Run;
 
 /// One split of a run.

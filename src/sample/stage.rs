@@ -3,7 +3,8 @@
 use super::applied::Source;
 use super::bottom_k::{Arrival, BottomK};
 use super::priority::Origin;
-use crate::batch::{Batch, Fault, Schema};
+use crate::batch::{Batch, Schema};
+use crate::fault::Fault;
 use crate::run::{LabelKind, Run};
 use crate::tensor::TensorName;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{ClosedPass, Sample, Sampling};
-use crate::batch::Fault;
+use crate::fault::Fault;
 
 /// Which rows a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

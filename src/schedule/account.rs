@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Fault;
+use crate::fault::Fault;
 
 /// CPU time that scoring may take.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,300 @@
 //! The shell: what knows async, protobuf, sockets and clocks, and wires the rest together.
+//!
+//! [`run`] serves on sockets and until a stop signal that the caller owns. It starts the scorer's thread, the gRPC
+//! port, the HTTP port and a clock that closes overdue passes; at the end it stops them within a grace period,
+//! whatever clients do.
 
+mod advice;
+mod budget;
+mod convert;
 pub mod http;
+mod ingest;
+mod listen;
 pub mod live;
 pub mod metrics;
+mod priority;
+pub mod proto;
+mod runs;
+mod service;
+mod status;
+mod worker;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, watch};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Server;
+use tonic::{Request, Status};
+
+use crate::alert::{Alerts, Rule};
+use crate::fault::Fault;
+use crate::history::{History, HistoryError, Limits as HistoryLimits};
+use crate::point::ScoreDescription;
+use crate::schedule::{Budget as CpuBudget, Ticks};
+use crate::score::catalogue::{self, CATALOGUE, CATALOGUE_VERSION, Score};
+
+pub use ingest::Limits as IngestLimits;
+pub use runs::SamplingOptions;
+pub use worker::WorkerOptions;
+
+use advice::Advice;
+use budget::Budget;
+use http::{Access, App, Bounds};
+use ingest::Ingest;
+use live::{Latest, Live, RunStatus};
+use metrics::{HistoryCollector, Metrics, ScoreCollector};
+use proto::concept_watch_server::ConceptWatchServer;
+use runs::Runs;
+use service::Service;
+use worker::{Queue, Worker, estimator_name};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Events kept for watchers that read slowly; beyond them they are told how many they lost.
+const EVENTS: usize = 1024;
+/// How often overdue passes and rolling samples are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// Answer to a peer that says nothing, and time for it to answer.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// HTTP/2 windows: room for a chunk to arrive without a pause.
+const WINDOWS: (u32, u32) = (4 << 20, 8 << 20);
+/// Time for calls under way when the server stops.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Everything that can be configured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub sampling: SamplingOptions,
+    pub worker: WorkerOptions,
+    pub ticks: Ticks,
+    pub cpu: CpuBudget,
+    pub ingest: IngestLimits,
+    /// Bytes of batches on their way, over all connections.
+    pub ingest_bytes: usize,
+    /// gRPC connections at a time.
+    pub connections: usize,
+    /// Where the history is kept; in memory without.
+    pub data_dir: Option<PathBuf>,
+    pub history_bytes: u64,
+    pub alerts: Vec<Rule>,
+    /// Asked of every call, on both ports, when given.
+    pub token: Option<String>,
+    /// Names under which the page may be asked for besides its address and localhost.
+    pub host_names: Vec<String>,
+}
+
+/// Sockets that are bound already, so that the caller knows their addresses.
+pub struct Listeners {
+    pub grpc: TcpListener,
+    pub http: TcpListener,
+}
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Configuration(#[from] Fault),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the gRPC port failed: {0}")]
+    Grpc(#[from] tonic::transport::Error),
+}
+
+/// Serves until `shutdown` completes.
+pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
+    options.sampling.split("val").check()?;
+    options.cpu.check()?;
+    let alerts = Alerts::new(options.alerts.clone(), |id| catalogue::find(id).is_some())?;
+    let limits = HistoryLimits { bytes: options.history_bytes };
+    let history = {
+        let directory = options.data_dir.clone();
+        let opening = tokio::task::spawn_blocking(move || History::open(directory.as_deref(), limits));
+        Arc::new(opening.await.map_err(std::io::Error::other)??)
+    };
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
+    HistoryCollector::register(&registry, Arc::clone(&history))?;
+
+    let queue = Arc::new(Queue::new(options.ticks, options.cpu, metrics.clone()));
+    let scorer: Arc<dyn runs::Scorer> = Arc::clone(&queue) as _;
+    let runs = Arc::new(Runs::new(options.sampling.clone(), metrics.clone(), scorer));
+    let (events, _) = broadcast::channel(EVENTS);
+    let advice = Arc::new(Advice::new(alerts));
+    let worker = Worker {
+        options: options.worker,
+        queue: Arc::clone(&queue),
+        runs: Arc::clone(&runs),
+        history: Arc::clone(&history),
+        advice: Arc::clone(&advice),
+        events: events.clone(),
+        metrics: metrics.clone(),
+    };
+    let worker = worker.start()?;
+
+    let live: Arc<dyn Live> = Arc::new(Sidecar {
+        runs: Arc::clone(&runs),
+        queue: Arc::clone(&queue),
+        metrics: metrics.clone(),
+        estimator: estimator_name(options.worker.settings.kind),
+        started: Instant::now(),
+    });
+    let scores: Arc<[ScoreDescription]> = CATALOGUE.iter().map(Score::describe).collect();
+    ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
+
+    let (stop, stopping) = watch::channel(false);
+    let budget = Budget::new(options.ingest_bytes, metrics.ingest_budget_used.clone());
+    metrics.ingest_budget_limit.set(budget.limit() as i64);
+    let ingest = Ingest { runs: Arc::clone(&runs), budget, metrics: metrics.clone(), limits: options.ingest };
+    let service =
+        Service { ingest, history: Arc::clone(&history), events: events.clone(), advice, stopping: stopping.clone() };
+    let app = App {
+        history,
+        registry,
+        metrics: metrics.clone(),
+        scores,
+        events,
+        live,
+        access: Arc::new(Access::new(listeners.http.local_addr()?, &options.host_names, options.token.as_deref())),
+    };
+    let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
+    let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics, stopping.clone()));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), stopping));
+
+    let mut grpc = grpc;
+    let ended = tokio::select! {
+        () = shutdown => None,
+        ended = &mut grpc => Some(ended),
+    };
+    tracing::info!("stopping");
+    queue.stop();
+    // Fails only when nothing listens any more.
+    let _ = stop.send(true);
+    let ended = match ended {
+        Some(ended) => ended,
+        None => match tokio::time::timeout(DRAIN, &mut grpc).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                grpc.abort();
+                Ok(Ok(()))
+            }
+        },
+    };
+    let _ = tokio::time::timeout(DRAIN, http).await;
+    clock.abort();
+    // The score being computed ends with the process if it takes longer than this.
+    let waited = tokio::task::spawn_blocking(move || {
+        let deadline = Instant::now() + Duration::from_millis(500);
+        while !worker.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let _ = waited.await;
+    ended.map_err(std::io::Error::other)?
+}
+
+async fn serve_grpc(
+    listener: TcpListener,
+    service: Service,
+    options: Options,
+    metrics: Metrics,
+    stopping: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    reporter.set_serving::<ConceptWatchServer<Service>>().await;
+    let open = metrics.connections.with_label_values(&["grpc"]);
+    let connections = listen::connections(listener, options.connections, open);
+    // A little more than a chunk, so that one just above the limit gets an answer that names it.
+    let message_bytes = options.ingest.chunk_bytes + (1 << 20);
+    let service = ConceptWatchServer::new(service).max_decoding_message_size(message_bytes);
+    let token = options.token.map(|token| format!("Bearer {token}"));
+    let service = InterceptedService::new(service, move |request| authorised(request, token.as_deref()));
+    let stop = stopped(stopping);
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1))
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .max_concurrent_streams(64)
+        .http2_max_header_list_size(16 << 10)
+        .add_service(health)
+        .add_service(service)
+        .serve_with_incoming_shutdown(connections, async {
+            stop.await;
+            reporter.set_not_serving::<ConceptWatchServer<Service>>().await;
+        })
+        .await?;
+    Ok(())
+}
+
+fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, Status> {
+    let Some(token) = token else { return Ok(request) };
+    let given = request.metadata().get("authorization").map(|value| value.as_encoded_bytes());
+    if given.is_some_and(|given| http::same_secret(given, token.as_bytes())) {
+        Ok(request)
+    } else {
+        Err(Status::unauthenticated("authorization: expected the metadata 'Bearer ' and the server's token"))
+    }
+}
+
+/// The clock of the shell: closes overdue passes, and tells the schedule which rolling samples changed.
+async fn tick(runs: Arc<Runs>, queue: Arc<Queue>, stopping: watch::Receiver<bool>) {
+    let mut looks = tokio::time::interval(LOOK);
+    while !*stopping.borrow() {
+        looks.tick().await;
+        for gone in runs.close_overdue() {
+            queue.forget(&gone);
+        }
+        queue.look(&runs);
+    }
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop too.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+/// What the exports see of this process.
+struct Sidecar {
+    runs: Arc<Runs>,
+    queue: Arc<Queue>,
+    metrics: Metrics,
+    estimator: &'static str,
+    started: Instant,
+}
+
+impl Live for Sidecar {
+    fn runs(&self) -> Vec<RunStatus> {
+        self.runs.statuses()
+    }
+
+    fn latest(&self) -> Vec<Latest> {
+        self.runs.latest()
+    }
+
+    fn status(&self) -> live::Status {
+        live::Status {
+            version: VERSION,
+            catalogue_version: CATALOGUE_VERSION,
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            lag_seconds: self.queue.lag().as_secs_f64(),
+            rows_dropped: self.runs.rows_dropped(),
+            points_skipped: self.metrics.points_skipped.get(),
+            memory_bytes: self.runs.memory() as u64,
+            estimator: self.estimator,
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        let used = self.runs.memory();
+        let limit = self.runs.options().memory;
+        if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, the limit is {limit}")) }
+    }
+}

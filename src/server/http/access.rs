@@ -26,8 +26,9 @@ impl Access {
     /// need `Authorization: Bearer <token>`, or Basic with user [`USER`] and the token as password.
     pub fn new(bound: SocketAddr, names: &[String], token: Option<&str>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
-        let credentials = token
-            .map(|token| [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]);
+        let credentials = token.map(|token| {
+            [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
+        });
         Self { bound: bound.ip(), names, credentials }
     }
 
@@ -92,7 +93,7 @@ fn host_of(authority: &str) -> Option<&str> {
 fn check_token(accepted: &[String; 2], came: Option<&str>) -> Result<(), Refusal> {
     let came = came.unwrap_or_default().as_bytes();
     // Both are compared in full, so that the time tells nothing about either.
-    let matches = accepted.each_ref().map(|expected| same(expected.as_bytes(), came));
+    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), came));
     match matches[0] | matches[1] {
         true => Ok(()),
         false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token")),
@@ -100,7 +101,7 @@ fn check_token(accepted: &[String; 2], came: Option<&str>) -> Result<(), Refusal
 }
 
 /// Takes the same time wherever the bytes differ; only the length shows.
-fn same(expected: &[u8], came: &[u8]) -> bool {
+pub fn same_secret(expected: &[u8], came: &[u8]) -> bool {
     let difference = expected.iter().zip(came).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     expected.len() == came.len() && difference == 0
 }
@@ -137,8 +138,20 @@ mod tests {
             assert!(loopback.knows(host), "{host}");
         }
         let unknown = [
-            "", ":7801", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]",
-            "localhost:", "localhost:port", "user@localhost", "[::1", "[::1]x", "::1", "localhost:7801:7801",
+            "",
+            ":7801",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "localhost:",
+            "localhost:port",
+            "user@localhost",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "localhost:7801:7801",
         ];
         for host in unknown {
             assert!(!loopback.knows(host), "{host}");

@@ -23,7 +23,7 @@ use axum::routing::get;
 use prometheus::Registry;
 use tokio::sync::{broadcast, watch};
 
-pub use access::{Access, USER};
+pub use access::{Access, USER, same_secret};
 pub use serve::{Bounds, serve};
 
 use super::live::{Event, Live};

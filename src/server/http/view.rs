@@ -74,6 +74,8 @@ struct Scores<'a> {
 enum ScoreView<'a> {
     Undefined {
         undefined: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_concept: Option<&'a [Option<f64>]>,
     },
     Value {
         value: f64,
@@ -86,13 +88,12 @@ enum ScoreView<'a> {
 impl Serialize for Scores<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
+            let per_concept = outcome.per_concept().filter(|_| self.per_concept);
             let view = match outcome {
-                Outcome::Undefined { undefined } => ScoreView::Undefined { undefined },
-                Outcome::Value(value) => ScoreView::Value {
-                    value: value.value,
-                    standard_error: value.standard_error,
-                    per_concept: value.per_concept.as_deref().filter(|_| self.per_concept),
-                },
+                Outcome::Undefined(undefined) => ScoreView::Undefined { undefined: &undefined.why, per_concept },
+                Outcome::Value(value) => {
+                    ScoreView::Value { value: value.value, standard_error: value.standard_error, per_concept }
+                }
             };
             (id, view)
         }))

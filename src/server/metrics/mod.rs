@@ -52,6 +52,7 @@ pub mod names {
     pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
     pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
     pub const HISTORY_ERRORS: &str = "conceptwatch_history_errors_total";
+    pub const SCORE_FAILURES: &str = "conceptwatch_score_failures_total";
     pub const HISTORY_USED: &str = "conceptwatch_history_used_bytes";
     pub const HISTORY_LIMIT: &str = "conceptwatch_history_limit_bytes";
     pub const HISTORY_DROPPED: &str = "conceptwatch_history_dropped_total";

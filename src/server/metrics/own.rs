@@ -32,6 +32,7 @@ pub struct Metrics {
     pub points_recorded: IntCounter,
     pub points_skipped: IntCounter,
     pub history_errors: IntCounter,
+    pub score_failures: IntCounter,
     /// Of one sample: `Point::seconds`.
     pub score_duration: Histogram,
     pub lag: Gauge,
@@ -101,6 +102,10 @@ impl Metrics {
             points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
             points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
             history_errors: counter(names::HISTORY_ERRORS, "Curve points that the history could not store.")?,
+            score_failures: counter(
+                names::SCORE_FAILURES,
+                "Samples whose scoring broke off by a fault of the program.",
+            )?,
             score_duration,
             lag: seconds(names::LAG, "How far scoring is behind what was received, in seconds.")?,
             staleness: seconds(

@@ -1,0 +1,46 @@
+//! The command line: one file per subcommand.
+
+mod logs;
+mod npz;
+mod score;
+mod serve;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Bad input or usage, as for most command line tools.
+const BAD_INPUT: u8 = 2;
+
+/// Measures concept leakage while a concept-based model trains.
+#[derive(Parser)]
+#[command(name = "conceptwatch", version, max_term_width = 100, subcommand_required = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(Box<serve::ServeOptions>),
+    Score(score::Options),
+}
+
+/// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let command = match CommandLine::try_parse_from(arguments) {
+        Ok(line) => line.command,
+        Err(error) => {
+            // clap knows which of its "errors" are answers, such as --help.
+            let status = if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
+            // Nothing is left to tell if standard output is gone.
+            let _ = error.print();
+            return status;
+        }
+    };
+    match command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Score(options) => score::run(options),
+    }
+}

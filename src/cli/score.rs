@@ -1,0 +1,132 @@
+//! `conceptwatch score`: all scores of one file, offline.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::estimate::{Kind, Settings};
+use crate::point::Outcome;
+use crate::prepare::Prepared;
+use crate::sample::Sample;
+use crate::score::catalogue::{CATALOGUE, Score, find};
+use crate::score::{Wanted, evaluate};
+
+use super::{BAD_INPUT, npz};
+
+/// Score a file of a model's outputs
+///
+/// The file is a NumPy archive whose arrays have the tensor names of the protocol, such as concept_activations
+/// [n, k], concept_labels [n, k] and task_labels [n]. Scores whose arrays are absent are left out.
+#[derive(Args)]
+pub struct Options {
+    /// Archive written by np.savez or np.savez_compressed.
+    file: PathBuf,
+    /// Only these scores, by id; one whose arrays are absent is then undefined, with the array named.
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
+    scores: Vec<String>,
+    /// tie_aware orders equal distances in expectation; published repeats the authors' noisy estimate.
+    #[arg(long, default_value = "tie_aware", value_parser = ["tie_aware", "published"])]
+    estimator: String,
+    /// Neighbours of the estimators.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    neighbours: u16,
+    /// Repeats of the published estimator, each with noise of its own.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: u16,
+    /// Seed of the noise.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Threads; all cores unless told otherwise. The result does not depend on it.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(options: Options) -> ExitCode {
+    let text = match score(&options) {
+        Ok(text) => text,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    // A reader that closed the pipe has seen what it wanted.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn score(options: &Options) -> Result<String, String> {
+    let started = Instant::now();
+    let named: Vec<&'static Score> = options.scores.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
+    let (run, batch) = npz::read(&options.file).map_err(|fault| fault.to_string())?;
+    let sample = Sample::of_batch(&batch, &run);
+    let settings = Settings {
+        kind: if options.estimator == "published" { Kind::Published } else { Kind::TieAware },
+        neighbours: usize::from(options.neighbours),
+        repeats: usize::from(options.repeats),
+        seed: options.seed,
+        ..Settings::default()
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.map_or(0, usize::from)).build();
+    let pool = pool.map_err(|e| format!("--threads: {e}"))?;
+    let prepared = Prepared::new(&sample, &run, settings);
+    let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
+    let progress = std::io::stderr().is_terminal();
+    let (scores, tie_fraction) = pool.install(|| {
+        let scores = evaluate(&prepared, wanted, |at, total, score| {
+            if progress {
+                eprint!("\r\x1b[K{}/{total} {}", at + 1, score.id);
+            }
+            ControlFlow::Continue(())
+        });
+        (scores.unwrap_or_default(), prepared.tie_fraction())
+    });
+    if progress {
+        eprint!("\r\x1b[K");
+    }
+    let warnings = prepared.warnings();
+    let seconds = started.elapsed().as_secs_f64();
+    if options.json {
+        let scores: Map<String, Value> =
+            scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
+        let object = json!({
+            "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator,
+            "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
+        });
+        return Ok(format!("{object}\n"));
+    }
+    let mut text = format!(
+        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s\n\n",
+        sample.rows(),
+        run.concept_count(),
+        options.estimator,
+        100.0 * tie_fraction
+    );
+    for (score, outcome) in &scores {
+        text += &match outcome {
+            Outcome::Value(value) => {
+                let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
+                format!("{:26} {:>8.4}{error}\n", score.id, value.value)
+            }
+            Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
+        };
+    }
+    for warning in warnings {
+        text += &format!("\nnote: {warning}\n");
+    }
+    Ok(text)
+}
+
+fn named(id: &str) -> Result<&'static Score, String> {
+    find(id).ok_or_else(|| {
+        let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
+        format!("--scores: '{id}' is no score; known are {}", known.join(", "))
+    })
+}

@@ -1,0 +1,210 @@
+//! What the scores of one sample share, built once per sample and only when a score asks.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rayon::prelude::*;
+
+use crate::estimate::{Key, Settings, Variable};
+use crate::run::{ActivationKind, LabelKind, Run};
+use crate::sample::{Column, Sample};
+use crate::tensor::TensorName;
+
+/// A sample with its run, and the variables made of its columns.
+pub struct Prepared<'a> {
+    sample: &'a Sample,
+    run: &'a Run,
+    settings: Settings,
+    ids: Arc<[u64]>,
+    activations: OnceLock<Option<Vec<Variable>>>,
+    concept_labels: OnceLock<Option<Vec<Variable>>>,
+    task_labels: OnceLock<Option<Variable>>,
+    shared: Mutex<HashMap<&'static str, Slot>>,
+}
+
+type Slot = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
+
+impl<'a> Prepared<'a> {
+    pub fn new(sample: &'a Sample, run: &'a Run, settings: Settings) -> Self {
+        Self {
+            sample,
+            run,
+            settings,
+            ids: sample.ids().into(),
+            activations: OnceLock::new(),
+            concept_labels: OnceLock::new(),
+            task_labels: OnceLock::new(),
+            shared: Mutex::default(),
+        }
+    }
+
+    pub fn run(&self) -> &Run {
+        self.run
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// N.
+    pub fn rows(&self) -> usize {
+        self.sample.rows()
+    }
+
+    /// k.
+    pub fn concepts(&self) -> usize {
+        self.run.concept_count()
+    }
+
+    /// `concept_weights`, or equal weights; they sum to 1.
+    pub fn concept_weights(&self) -> Vec<f64> {
+        let given = &self.run.constants.concept_weights;
+        if given.is_empty() {
+            return self.equal_weights();
+        }
+        let total: f64 = given.iter().sum();
+        given.iter().map(|weight| weight / total).collect()
+    }
+
+    /// 1/k for each concept.
+    pub fn equal_weights(&self) -> Vec<f64> {
+        vec![1.0 / self.concepts() as f64; self.concepts()]
+    }
+
+    pub fn column(&self, name: TensorName) -> Option<&'a Column> {
+        self.sample.column(name)
+    }
+
+    /// ĉ_i for each concept: discrete for hard activations, a scalar, or for categorical concepts a vector.
+    pub fn activations(&self) -> Option<&[Variable]> {
+        let build = || {
+            let column = self.column(TensorName::ConceptActivations)?;
+            let blocks = self.run.activation_blocks(column.width())?;
+            let variable = |(i, block): (usize, std::ops::Range<usize>)| match block.len() {
+                1 if self.run.activation_kind == ActivationKind::Hard => classes(column.floats(block.start)),
+                1 => self.scalar(TensorName::ConceptActivations, i, column.floats(block.start)),
+                width if self.run.activation_kind == ActivationKind::Hard => {
+                    classes(largest(&column.block(block), width))
+                }
+                width => {
+                    let key = key(TensorName::ConceptActivations, block.start);
+                    Variable::vector(&column.block(block), width, &self.ids, key)
+                }
+            };
+            Some(blocks.into_par_iter().enumerate().map(variable).collect())
+        };
+        self.activations.get_or_init(build).as_deref()
+    }
+
+    /// c_i for each concept: classes, or a scalar where the run declares its concepts continuous.
+    pub fn concept_labels(&self) -> Option<&[Variable]> {
+        let build = || {
+            let column = self.column(TensorName::ConceptLabels)?;
+            let continuous = self.run.concept_label_kind == LabelKind::Continuous;
+            let variable = |i| self.labels(column, TensorName::ConceptLabels, i, continuous);
+            Some((0..self.concepts()).into_par_iter().map(variable).collect())
+        };
+        self.concept_labels.get_or_init(build).as_deref()
+    }
+
+    /// y: classes, or a scalar for a regression task.
+    pub fn task_labels(&self) -> Option<&Variable> {
+        let build = || {
+            let column = self.column(TensorName::TaskLabels)?;
+            let continuous = self.run.task_label_kind == LabelKind::Continuous;
+            Some(self.labels(column, TensorName::TaskLabels, 0, continuous))
+        };
+        self.task_labels.get_or_init(build).as_ref()
+    }
+
+    /// The [n, d] embedding of concept `i`, of one of the `…_embeddings` tensors.
+    pub fn embedding(&self, name: TensorName, i: usize) -> Option<Variable> {
+        let column = self.column(name)?;
+        let width = column.dims()[1];
+        let block = column.block(i * width..(i + 1) * width);
+        Some(Variable::vector(&block, width, &self.ids, key(name, i * width)))
+    }
+
+    /// The rows `rows` of the [n, d] embedding of concept `i`.
+    pub fn embedding_rows(&self, name: TensorName, i: usize, rows: &[usize]) -> Option<Variable> {
+        let column = self.column(name)?;
+        let width = column.dims()[1];
+        let block = column.block(i * width..(i + 1) * width);
+        let chosen = rows.iter().flat_map(|&row| &block[row * width..(row + 1) * width]);
+        let values: Vec<f64> = chosen.copied().collect();
+        Some(Variable::vector(&values, width, &self.ids_of(rows), key(name, i * width)))
+    }
+
+    /// y restricted to `rows`.
+    pub fn task_label_rows(&self, rows: &[usize]) -> Option<Variable> {
+        let column = self.column(TensorName::TaskLabels)?;
+        if let Some(labels) = column.integers(0) {
+            let chosen: Vec<i32> = rows.iter().map(|&row| labels[row]).collect();
+            return Some(Variable::discrete(&chosen));
+        }
+        let labels = column.floats(0);
+        let chosen = rows.iter().map(|&row| labels[row]).collect();
+        Some(Variable::scalar(chosen, &self.ids_of(rows), key(TensorName::TaskLabels, 0)))
+    }
+
+    /// Mean over concepts of the share of activations that equal another of their concept, in [0, 1].
+    pub fn tie_fraction(&self) -> f64 {
+        let Some(activations) = self.activations() else { return 0.0 };
+        activations.iter().map(Variable::tie_fraction).sum::<f64>() / activations.len() as f64
+    }
+
+    /// Remarks a reader of the values should know.
+    pub fn warnings(&self) -> Vec<String> {
+        let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
+        let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
+                      icl and raises its value; send float32 to compare with other runs";
+        half.then(|| remark.to_owned()).into_iter().collect()
+    }
+
+    /// A value that several scores need: built by the first that asks, under a name of its own.
+    pub fn shared<T: Send + Sync + 'static>(&self, name: &'static str, build: impl FnOnce() -> T) -> Arc<T> {
+        let slot = {
+            // A poisoned lock means another score panicked; the map itself is still whole.
+            let mut slots = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            Arc::clone(slots.entry(name).or_default())
+        };
+        let value = slot.get_or_init(|| Arc::new(build()));
+        Arc::clone(value).downcast().unwrap_or_else(|_| panic!("'{name}' is shared under two types"))
+    }
+
+    fn labels(&self, column: &Column, name: TensorName, i: usize, continuous: bool) -> Variable {
+        match column.integers(i) {
+            Some(labels) if !continuous => Variable::discrete(&labels),
+            _ => self.scalar(name, i, column.floats(i)),
+        }
+    }
+
+    fn scalar(&self, name: TensorName, i: usize, values: Vec<f64>) -> Variable {
+        Variable::scalar(values, &self.ids, key(name, i))
+    }
+
+    fn ids_of(&self, rows: &[usize]) -> Arc<[u64]> {
+        rows.iter().map(|&row| self.ids[row]).collect()
+    }
+}
+
+/// Tells the columns of a sample apart in the seeded noise that orders ties.
+fn key(name: TensorName, column: usize) -> Key {
+    Key { tensor: name as u64, coordinate: column as u64 }
+}
+
+fn classes(values: Vec<f64>) -> Variable {
+    let classes: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
+    Variable::discrete(&classes)
+}
+
+/// Column of the largest value of each row, the first of equals.
+fn largest(values: &[f64], width: usize) -> Vec<f64> {
+    values.chunks(width).map(|row| first_largest(row) as f64).collect()
+}
+
+/// Index of the largest value, the first of equals.
+pub fn first_largest(values: &[f64]) -> usize {
+    (1..values.len()).fold(0, |best, at| if values[at] > values[best] { at } else { best })
+}

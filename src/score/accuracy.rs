@@ -1,0 +1,166 @@
+//! How well concepts and task are predicted. None of these shows leakage; they stand beside the scores that do.
+
+use rayon::prelude::*;
+
+use crate::point::Outcome;
+use crate::prepare::{Prepared, first_largest};
+use crate::run::{ActivationKind, LabelKind};
+use crate::tensor::TensorName;
+
+use super::term::{Term, mean_over_concepts};
+
+/// Share of rows whose predicted class is the true one; the class of the largest logit where no prediction came.
+pub fn task_accuracy(p: &Prepared) -> Outcome {
+    let Some(labels) = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0)) else {
+        return Outcome::undefined("the task labels are not classes");
+    };
+    let predictions = match (p.column(TensorName::TaskPredictions), p.column(TensorName::TaskLogits)) {
+        (Some(predictions), _) => predictions.integers(0),
+        (None, Some(logits)) if logits.width() == 1 => {
+            Some(logits.floats(0).iter().map(|&logit| i32::from(logit > 0.0)).collect())
+        }
+        (None, Some(logits)) => {
+            let width = logits.width();
+            Some(logits.block(0..width).chunks(width).map(|row| first_largest(row) as i32).collect())
+        }
+        (None, None) => None,
+    };
+    let Some(predictions) = predictions else { return Outcome::undefined("there are no task predictions") };
+    let hits: Vec<f64> = predictions.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect();
+    Term::mean_of_rows(&hits).outcome()
+}
+
+/// Share of rows whose predicted concept is the true one, mean over concepts.
+pub fn concept_accuracy(p: &Prepared) -> Outcome {
+    over_concepts(p, |concept| {
+        let hits: Vec<f64> = concept.predictions.iter().zip(&concept.labels).map(|(a, b)| f64::from(a == b)).collect();
+        Ok(Term::mean_of_rows(&hits))
+    })
+}
+
+/// F1 of a binary concept's presence, or the mean over a categorical concept's classes; mean over concepts.
+pub fn concept_f1(p: &Prepared) -> Outcome {
+    over_concepts(p, |concept| {
+        let classes: Vec<i32> = if concept.classes > 2 { (0..concept.classes).collect() } else { vec![1] };
+        let terms: Result<Vec<Term>, String> = classes.iter().map(|&class| f1(concept, class)).collect();
+        Ok(mean(&terms?))
+    })
+}
+
+/// Area under the receiver operating characteristic, mean over concepts. A binary concept: probability that a row
+/// with it has a higher activation than one without, ties counting one half. A categorical one: the mean over ordered
+/// pairs of classes that both occur (Hand & Till 2001, doi:10.1023/A:1010920819831).
+pub fn concept_auc(p: &Prepared) -> Outcome {
+    over_concepts(p, |concept| {
+        let width = concept.activations.len() / concept.labels.len();
+        if width == 1 {
+            let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
+            return auc(&concept.activations, &present);
+        }
+        let mut occurring = concept.labels.clone();
+        occurring.sort_unstable();
+        occurring.dedup();
+        let mut terms = Vec::new();
+        for &a in &occurring {
+            let column: Vec<f64> = concept.activations.iter().skip(a as usize).step_by(width).copied().collect();
+            for &b in occurring.iter().filter(|&&b| b != a) {
+                let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
+                terms.push(auc(&column, &concept.labels.iter().map(of_pair).collect::<Vec<_>>())?);
+            }
+        }
+        if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+    })
+}
+
+/// One concept's columns.
+struct ConceptRows {
+    /// [n, columns of the concept].
+    activations: Vec<f64>,
+    labels: Vec<i32>,
+    predictions: Vec<i32>,
+    classes: i32,
+}
+
+fn over_concepts(p: &Prepared, term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync) -> Outcome {
+    if p.run().activation_kind == ActivationKind::Continuous || p.run().concept_label_kind == LabelKind::Continuous {
+        return Outcome::undefined("the concepts are continuous, they predict no class");
+    }
+    let terms: Vec<Result<Term, String>> =
+        (0..p.concepts()).into_par_iter().map(|i| term(&concept_rows(p, i)?)).collect();
+    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+}
+
+fn concept_rows(p: &Prepared, i: usize) -> Result<ConceptRows, String> {
+    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
+    let labels = labels.ok_or("its labels are not classes")?;
+    let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
+    let width = blocks[i].len();
+    let activations = column.block(blocks[i].clone());
+    let kind = p.run().activation_kind;
+    let threshold = kind.threshold().ok_or("it predicts no class")?;
+    let predict = |row: &[f64]| match row {
+        [number] if kind == ActivationKind::Hard => *number as i32,
+        [activation] => i32::from(*activation > threshold),
+        several => first_largest(several) as i32,
+    };
+    let predictions = activations.chunks(width).map(predict).collect();
+    Ok(ConceptRows { predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
+}
+
+fn mean(terms: &[Term]) -> Term {
+    let n = terms.len() as f64;
+    let mut influence = vec![0.0; terms[0].influence.len()];
+    for term in terms {
+        influence.iter_mut().zip(&term.influence).for_each(|(sum, x)| *sum += x / n);
+    }
+    let value = terms.iter().map(|term| term.value).sum::<f64>() / n;
+    Term { value, excess: value, influence, draw_variance: 0.0 }
+}
+
+/// 2·TP / (2·TP + FP + FN), with the influence of each row by the delta method.
+fn f1(concept: &ConceptRows, class: i32) -> Result<Term, String> {
+    let n = concept.labels.len() as f64;
+    let rows = || concept.predictions.iter().zip(&concept.labels).map(|(&p, &l)| (p == class, l == class));
+    let hits = rows().filter(|(predicted, present)| *predicted && *present).count() as f64 / n;
+    let errors = rows().filter(|(predicted, present)| predicted != present).count() as f64 / n;
+    let denominator = 2.0 * hits + errors;
+    if denominator == 0.0 {
+        return Err("it is neither present nor predicted in any row".into());
+    }
+    let influence = |(predicted, present)| {
+        let (hit, error) = (f64::from(predicted && present), f64::from(predicted != present));
+        2.0 * (errors * (hit - hits) - hits * (error - errors)) / (denominator * denominator)
+    };
+    let value = 2.0 * hits / denominator;
+    Ok(Term { value, excess: value, influence: rows().map(influence).collect(), draw_variance: 0.0 })
+}
+
+/// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &
+/// Clarke-Pearson 1988, doi:10.2307/2531595).
+fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
+    let of = |class: bool| {
+        let mut values: Vec<f64> =
+            activations.iter().zip(present).filter(|(_, p)| **p == Some(class)).map(|(a, _)| *a).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let (positives, negatives) = (of(true), of(false));
+    if positives.is_empty() || negatives.is_empty() {
+        return Err("there is one class only".into());
+    }
+    // Share of `sorted` below `value`, equal ones counting one half.
+    let share_below = |sorted: &[f64], value: f64| {
+        let (below, not_above) = (sorted.partition_point(|x| *x < value), sorted.partition_point(|x| *x <= value));
+        (below + not_above) as f64 / (2 * sorted.len()) as f64
+    };
+    let value = positives.iter().map(|x| share_below(&negatives, *x)).sum::<f64>() / positives.len() as f64;
+    let n = activations.len() as f64;
+    let influence = |(activation, present): (&f64, &Option<bool>)| match present {
+        Some(true) => (share_below(&negatives, *activation) - value) * n / positives.len() as f64,
+        Some(false) => (1.0 - share_below(&positives, *activation) - value) * n / negatives.len() as f64,
+        None => 0.0,
+    };
+    let influence = activations.iter().zip(present).map(influence).collect();
+    Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
+}

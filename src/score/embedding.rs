@@ -1,0 +1,171 @@
+//! Leakage of concept embedding models, measured on the vectors the head reasons with.
+//!
+//! Source: Leakage and Interpretability in Concept-Based Models, eq. 10-13, doi:10.48550/arXiv.2504.14094.
+//! Estimates on vectors are biased by their dimension, so they are compared across models, not with the true
+//! concepts' information.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::estimate::{Estimate, Variable, mutual_information, mutual_information_with_each};
+use crate::point::Outcome;
+use crate::prepare::Prepared;
+use crate::tensor::TensorName;
+
+use super::pairs::{Pairs, Row, Symmetry, outcome};
+use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
+
+/// Ĩ(CT), eq. 10: mean over concepts of I(ĉ^w_i, y) / H(y).
+pub fn concepts_task(p: &Prepared) -> Outcome {
+    match weighted(p).as_ref() {
+        Ok(Weighted { task: Ok(terms), .. }) => mean_over_concepts(p, &p.equal_weights(), terms, |term| term.value),
+        Ok(Weighted { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
+    }
+}
+
+/// Ĩ(CT) of ĉ⁺.
+pub fn concepts_task_positive(p: &Prepared) -> Outcome {
+    concepts_task_of(p, TensorName::PositiveEmbeddings)
+}
+
+/// Ĩ(CT) of ĉ⁻.
+pub fn concepts_task_negative(p: &Prepared) -> Outcome {
+    concepts_task_of(p, TensorName::NegativeEmbeddings)
+}
+
+/// Ĩ(IC), eq. 11: mean over ordered pairs i ≠ j of I(ĉ^w_i, c_j) / H(c_j). The paper's sum runs over j < i; its
+/// authors' code averages all ordered pairs, as is done here.
+pub fn interconcept(p: &Prepared) -> Outcome {
+    match weighted(p).as_ref() {
+        Ok(weighted) => outcome(p, &weighted.pairs, |pairs| &pairs.clipped),
+        Err(why) => Outcome::undefined(why),
+    }
+}
+
+/// Ĩ(self), eq. 12: mean over concepts of I(ĉ^w_i, c_i) / H(c_i).
+pub fn own_concept(p: &Prepared) -> Outcome {
+    match weighted(p).as_ref() {
+        Ok(weighted) => mean_over_concepts(p, &p.equal_weights(), &weighted.own, |term| term.value),
+        Err(why) => Outcome::undefined(why),
+    }
+}
+
+/// Ĩ(align), eq. 13: for each concept, Ĩ(CT) of aligned less unaligned vectors, positive plus negative, each with
+/// its own group's H(y). Both groups are cut to the smaller one's size, in ascending row id, so that N is equal in
+/// the subtraction.
+pub fn alignment(p: &Prepared) -> Outcome {
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| alignment_of(p, i)).collect();
+    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+}
+
+/// What the weighted embeddings say, from one neighbour search per concept for all labels.
+struct Weighted {
+    task: Result<Vec<Result<Term, String>>, String>,
+    own: Vec<Result<Term, String>>,
+    pairs: Result<Pairs, String>,
+}
+
+/// The parts of one concept.
+struct Part {
+    task: Option<Result<Term, String>>,
+    own: Result<Term, String>,
+    row: Row,
+}
+
+fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
+    p.shared("weighted embeddings", || {
+        let task = p.task_labels().map(|y| (y, normaliser(y, p)));
+        let labels = p.concept_labels().unwrap_or_default();
+        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
+        let term = |information: Result<Estimate, crate::estimate::Undefined>, entropy: &Result<Normaliser, String>| {
+            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy.as_ref().map_err(Clone::clone)?))
+        };
+        let part = |i: usize| -> Result<Part, String> {
+            let embedding = p.embedding(TensorName::ConceptEmbeddings, i).ok_or("there are no concept embeddings")?;
+            let mut informations = mutual_information_with_each(&embedding, &every_label, p.settings());
+            let task = task.as_ref().and_then(|(_, entropy)| Some(term(informations.pop()?, entropy)));
+            let mut own = Err("there are no concept labels".to_owned());
+            let mut others = Vec::new();
+            for (j, information) in informations.into_iter().enumerate() {
+                let normalised = term(information, &entropies[j]);
+                if j == i {
+                    own = normalised;
+                } else {
+                    let name = &p.run().concepts[j].name;
+                    others.push((j, normalised.map_err(|why| format!("labels of concept '{name}': {why}"))));
+                }
+            }
+            Ok(Part { task, own, row: Row::collect(p.rows(), others.into_iter()) })
+        };
+        let parts: Result<Vec<Part>, String> = (0..p.concepts()).into_par_iter().map(part).collect();
+        let mut weighted =
+            Weighted { task: Err("there are no task labels".into()), own: Vec::new(), pairs: Err("".into()) };
+        let (mut tasks, mut rows) = (Vec::new(), Vec::new());
+        for part in parts? {
+            tasks.extend(part.task);
+            weighted.own.push(part.own);
+            rows.push(part.row);
+        }
+        if let Some((_, entropy)) = &task {
+            weighted.task = entropy.as_ref().map(|_| tasks).map_err(|why| format!("task_labels: {why}"));
+        }
+        weighted.pairs = Pairs::assemble(p, rows, Symmetry::Ordered);
+        Ok(weighted)
+    })
+}
+
+fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
+    let Some(task) = p.task_labels() else { return Outcome::undefined("there are no task labels") };
+    let entropy = match normaliser(task, p) {
+        Ok(entropy) => entropy,
+        Err(why) => return Outcome::undefined(format!("task_labels: {why}")),
+    };
+    let term = |i: usize| {
+        let embedding = p.embedding(name, i).ok_or_else(|| format!("there are no {name}"))?;
+        let information = mutual_information(&embedding, task, p.settings()).map_err(|e| e.to_string())?;
+        Ok(Term::normalised(&information, &entropy))
+    };
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+}
+
+fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {
+    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
+    let labels = labels.ok_or("its labels are not classes")?;
+    let rows_where = |present: bool| -> Vec<usize> {
+        let matching = labels.iter().enumerate().filter(|(_, label)| (**label > 0) == present);
+        matching.map(|(row, _)| row).collect()
+    };
+    let (mut present, mut absent) = (rows_where(true), rows_where(false));
+    let size = present.len().min(absent.len());
+    if size == 0 {
+        return Err("there is one class only".into());
+    }
+    present.truncate(size);
+    absent.truncate(size);
+    let groups = [
+        (TensorName::PositiveEmbeddings, &present, 1.0),
+        (TensorName::PositiveEmbeddings, &absent, -1.0),
+        (TensorName::NegativeEmbeddings, &absent, 1.0),
+        (TensorName::NegativeEmbeddings, &present, -1.0),
+    ];
+    let mut total = Term { value: 0.0, excess: 0.0, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
+    for (name, rows, sign) in groups {
+        let embedding = p.embedding_rows(name, i, rows).ok_or_else(|| format!("there are no {name}"))?;
+        let task = p.task_label_rows(rows).ok_or("there are no task labels")?;
+        let entropy = normaliser(&task, p).map_err(|why| format!("task labels of a group of {size} rows: {why}"))?;
+        let information = mutual_information(&embedding, &task, p.settings()).map_err(|e| e.to_string())?;
+        let term = Term::normalised(&information, &entropy);
+        total.value += sign * term.value;
+        total.excess += sign * term.excess;
+        total.draw_variance += term.draw_variance;
+        // A group's mean is over its own rows: in terms of all rows each of them weighs N / size.
+        let scale = sign * p.rows() as f64 / size as f64;
+        for (row, influence) in rows.iter().zip(&term.influence) {
+            total.influence[*row] += scale * influence;
+        }
+    }
+    Ok(total)
+}

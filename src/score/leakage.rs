@@ -1,0 +1,135 @@
+//! Leakage of scalar and categorical concepts: CTL and ICL, and this project's `icl_label`.
+//!
+//! Source: Leakage and Interpretability in Concept-Based Models, eq. 6-9, doi:10.48550/arXiv.2504.14094.
+//! Every score comes in two forms: as published, clipped at 0 per concept or pair, and as unclipped excess.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::estimate::{Estimate, Variable, mutual_information, mutual_information_with_each};
+use crate::point::Outcome;
+use crate::prepare::Prepared;
+
+use super::pairs::{Pairs, Row, Symmetry, outcome};
+use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
+
+type Part = fn(&Term) -> f64;
+const CLIPPED: Part = |term| term.value;
+const EXCESS: Part = |term| term.excess;
+
+/// CTL, eq. 6-7: max(0, (I(ĉ_i, y) − I(c_i, y)) / H(y)), mean over concepts or weighted by `concept_weights`.
+pub fn ctl(p: &Prepared) -> Outcome {
+    concepts_task(p, CLIPPED)
+}
+
+/// CTL before clipping.
+pub fn ctl_excess(p: &Prepared) -> Outcome {
+    concepts_task(p, EXCESS)
+}
+
+/// ICL, eq. 8-9: max(0, I(ĉ_i, ĉ_j)/√(H(ĉ_i)H(ĉ_j)) − I(c_i, c_j)/√(H(c_i)H(c_j))), mean over pairs i ≠ j.
+pub fn icl(p: &Prepared) -> Outcome {
+    outcome(p, &interconcept(p), |pairs| &pairs.clipped)
+}
+
+/// ICL before clipping.
+pub fn icl_excess(p: &Prepared) -> Outcome {
+    outcome(p, &interconcept(p), |pairs| &pairs.excess)
+}
+
+/// max(0, (I(ĉ_i, c_j) − I(c_i, c_j)) / H(c_j)), mean over ordered pairs i ≠ j.
+///
+/// ICL subtracts two differently scaled numbers: a learnt information over a self-information near ψ(N) − ψ(k), and a
+/// true information over a label entropy of at most ln 2. Where concepts are correlated the difference is negative
+/// whatever leaks. Here both terms have the same normaliser.
+pub fn icl_label(p: &Prepared) -> Outcome {
+    outcome(p, &against_labels(p), |pairs| &pairs.clipped)
+}
+
+/// `icl_label` before clipping.
+pub fn icl_label_excess(p: &Prepared) -> Outcome {
+    outcome(p, &against_labels(p), |pairs| &pairs.excess)
+}
+
+fn concepts_task(p: &Prepared, part: Part) -> Outcome {
+    let terms = p.shared("concepts-task leakage", || concepts_task_terms(p));
+    match &*terms {
+        Err(why) => Outcome::undefined(why),
+        Ok(terms) => mean_over_concepts(p, &p.concept_weights(), terms, part),
+    }
+}
+
+fn concepts_task_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
+    let (activations, labels, task) = inputs(p)?;
+    let task = task.ok_or("there are no task labels")?;
+    let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
+    let term = |(activation, label): (&Variable, &Variable)| {
+        let learnt = mutual_information(activation, task, p.settings()).map_err(|e| e.to_string())?;
+        let truth = mutual_information(label, task, p.settings()).map_err(|e| e.to_string())?;
+        Ok(Term::leakage((&learnt, &entropy), (&truth, &entropy)))
+    };
+    Ok(activations.par_iter().zip(labels).map(term).collect())
+}
+
+fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
+    p.shared("interconcept leakage", || {
+        let (activations, labels, _) = inputs(p)?;
+        let learnt_entropies: Vec<_> = activations.par_iter().map(|x| normaliser(x, p)).collect();
+        let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let cell = |i: usize, j: usize| -> Result<Term, String> {
+            let entropy = |entropies: &[Result<Normaliser, String>], what: &str, at: usize| {
+                entropies[at].clone().map_err(|why| format!("{what} of concept '{}': {why}", p.run().concepts[at].name))
+            };
+            let learnt_normaliser = Normaliser::geometric(
+                &entropy(&learnt_entropies, "activations", i)?,
+                &entropy(&learnt_entropies, "activations", j)?,
+            );
+            let true_normaliser =
+                Normaliser::geometric(&entropy(&true_entropies, "labels", i)?, &entropy(&true_entropies, "labels", j)?);
+            let learnt = mutual_information(&activations[i], &activations[j], p.settings());
+            let truth = mutual_information(&labels[i], &labels[j], p.settings());
+            let (learnt, truth) = (learnt.map_err(|e| e.to_string())?, truth.map_err(|e| e.to_string())?);
+            Ok(Term::leakage((&learnt, &learnt_normaliser), (&truth, &true_normaliser)))
+        };
+        let row = |i: usize| {
+            let cells = (i + 1..p.concepts()).map(|j| (j, cell(i, j)));
+            Row::collect(p.rows(), cells)
+        };
+        let rows: Vec<Row> = (0..p.concepts()).into_par_iter().map(row).collect();
+        Pairs::assemble(p, rows, Symmetry::Symmetric)
+    })
+}
+
+fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
+    p.shared("leakage against labels", || {
+        let (activations, labels, _) = inputs(p)?;
+        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let every_label: Vec<&Variable> = labels.iter().collect();
+        let row = |i: usize| {
+            let learnt = mutual_information_with_each(&activations[i], &every_label, p.settings());
+            let cell = |j: usize, learnt: Result<Estimate, _>| -> Result<Term, String> {
+                let entropy = entropies[j]
+                    .as_ref()
+                    .map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;
+                let learnt: Estimate = learnt.map_err(|e: crate::estimate::Undefined| {
+                    format!("activations of concept '{}': {e}", p.run().concepts[i].name)
+                })?;
+                let truth = mutual_information(&labels[i], &labels[j], p.settings()).map_err(|e| e.to_string())?;
+                Ok(Term::leakage((&learnt, entropy), (&truth, entropy)))
+            };
+            let others = learnt.into_iter().enumerate().filter(|(j, _)| *j != i);
+            Row::collect(p.rows(), others.map(|(j, learnt)| (j, cell(j, learnt))))
+        };
+        let rows: Vec<Row> = (0..p.concepts()).into_par_iter().map(row).collect();
+        Pairs::assemble(p, rows, Symmetry::Ordered)
+    })
+}
+
+type Inputs<'p> = (&'p [Variable], &'p [Variable], Option<&'p Variable>);
+
+fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
+    let activations = p.activations().ok_or("there are no concept activations")?;
+    let labels = p.concept_labels().ok_or("there are no concept labels")?;
+    Ok((activations, labels, p.task_labels()))
+}

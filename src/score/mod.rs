@@ -1,0 +1,71 @@
+//! The scores: one catalogue, one file per family, and the evaluation of a sample.
+
+pub mod catalogue;
+
+mod accuracy;
+mod embedding;
+mod intervention;
+mod leakage;
+mod pairs;
+mod term;
+
+use std::ops::ControlFlow;
+
+use crate::point::Outcome;
+use crate::prepare::Prepared;
+use catalogue::{CATALOGUE, Input, Score};
+
+/// Which scores of the catalogue to evaluate.
+pub enum Wanted<'a> {
+    /// All whose inputs the sample has.
+    Available,
+    /// These; one whose inputs are missing is undefined, with the missing input named.
+    Named(&'a [&'static Score]),
+}
+
+/// Evaluates scores in catalogue order. `before_each` is called ahead of every score that is computed, with its
+/// position and the number of scores; `None` when it asks to break off.
+pub fn evaluate(
+    prepared: &Prepared,
+    wanted: Wanted,
+    mut before_each: impl FnMut(usize, usize, &Score) -> ControlFlow<()>,
+) -> Option<Vec<(&'static Score, Outcome)>> {
+    let chosen: Vec<&'static Score> = match wanted {
+        Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
+        Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
+    };
+    let total = chosen.len();
+    let evaluate_one = |(at, score): (usize, &'static Score)| {
+        let missing = missing(prepared, score);
+        let outcome = if missing.is_empty() {
+            if before_each(at, total, score).is_break() {
+                return None;
+            }
+            (score.compute)(prepared)
+        } else {
+            Outcome::undefined(format!("needs {}, which was not given", missing.join(" and ")))
+        };
+        Some((score, finite(outcome)))
+    };
+    chosen.into_iter().enumerate().map(evaluate_one).collect()
+}
+
+/// Inputs of a score that the sample and its run do not have.
+fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
+    let has = |input: &Input| match input {
+        Input::Tensor(name) => prepared.column(*name).is_some(),
+        Input::EitherTensor(a, b) => prepared.column(*a).is_some() || prepared.column(*b).is_some(),
+        Input::ReferenceTaskAccuracy => prepared.run().constants.reference_task_accuracy.is_some(),
+    };
+    score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()
+}
+
+/// No score may give out NaN or an infinity: where arithmetic failed all the same, say so.
+fn finite(outcome: Outcome) -> Outcome {
+    match outcome.value() {
+        Some(value) if !value.value.is_finite() => {
+            Outcome::undefined(format!("the estimate is not a finite number ({})", value.value))
+        }
+        _ => outcome,
+    }
+}

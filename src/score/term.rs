@@ -1,0 +1,168 @@
+//! Sums of estimates with their errors: what turns many mutual informations into one score.
+
+use crate::estimate::{Estimate, Variable, self_information};
+use crate::point::{Outcome, ScoreValue, Undefined};
+use crate::prepare::Prepared;
+
+/// One concept's or one pair's part of a score.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// As published: clipped where the definition clips.
+    pub value: f64,
+    /// The same before clipping; equal to `value` where nothing is clipped.
+    pub excess: f64,
+    /// Centred contribution of each row, so that the variance of `excess` is Σ influence² / N².
+    pub influence: Vec<f64>,
+    /// Variance of `excess` over draws or repeats.
+    pub draw_variance: f64,
+}
+
+impl Term {
+    /// I / H: a normalised information.
+    pub fn normalised(information: &Estimate, normaliser: &Normaliser) -> Self {
+        let mean = normaliser.mean;
+        let longest = information.repeats.len().max(normaliser.repeats.len());
+        Self {
+            value: mean_over(longest, |r| at(&information.repeats, r) / at(&normaliser.repeats, r)),
+            excess: information.unclipped / mean,
+            influence: information.influence.iter().map(|x| x / mean).collect(),
+            draw_variance: information.draw_variance / (mean * mean),
+        }
+    }
+
+    /// The mean of a quantity given for each row.
+    pub fn mean_of_rows(rows: &[f64]) -> Self {
+        let mean = rows.iter().sum::<f64>() / rows.len() as f64;
+        Self { value: mean, excess: mean, influence: rows.iter().map(|x| x - mean).collect(), draw_variance: 0.0 }
+    }
+
+    /// This term as a score of its own.
+    pub fn outcome(&self) -> Outcome {
+        let mut sum = Sum::new(self.influence.len());
+        sum.add(1.0, self);
+        let standard_error = Some(sum.standard_error());
+        Outcome::Value(ScoreValue { value: self.value, standard_error, ..ScoreValue::default() })
+    }
+
+    /// max(0, I/H − I₀/H₀): the difference of a learnt and a true normalised information, clipped in each repeat.
+    pub fn leakage(learnt: (&Estimate, &Normaliser), truth: (&Estimate, &Normaliser)) -> Self {
+        let repeats = [&learnt.0.repeats, &learnt.1.repeats, &truth.0.repeats, &truth.1.repeats];
+        let longest = repeats.iter().map(|r| r.len()).max().unwrap_or(1);
+        let difference = |r| at(repeats[0], r) / at(repeats[1], r) - at(repeats[2], r) / at(repeats[3], r);
+        let (learnt_mean, truth_mean) = (learnt.1.mean, truth.1.mean);
+        let rows = learnt.0.influence.iter().zip(&truth.0.influence);
+        Self {
+            value: mean_over(longest, |r| difference(r).max(0.0)),
+            excess: learnt.0.unclipped / learnt_mean - truth.0.unclipped / truth_mean,
+            influence: rows.map(|(a, b)| a / learnt_mean - b / truth_mean).collect(),
+            draw_variance: learnt.0.draw_variance / (learnt_mean * learnt_mean)
+                + truth.0.draw_variance / (truth_mean * truth_mean),
+        }
+    }
+}
+
+/// What an information is divided by: an entropy or a self-information, with its repeats. Always positive.
+#[derive(Clone, Debug)]
+pub struct Normaliser {
+    repeats: Vec<f64>,
+    mean: f64,
+}
+
+impl Normaliser {
+    pub fn of(entropy: &Estimate) -> Result<Self, String> {
+        let mean = mean_over(entropy.repeats.len(), |r| entropy.repeats[r]);
+        if entropy.repeats.iter().all(|&h| h > 0.0) {
+            Ok(Self { repeats: entropy.repeats.clone(), mean })
+        } else {
+            Err(format!("its entropy is {mean}, so nothing can be divided by it"))
+        }
+    }
+
+    /// √(H_i H_j).
+    pub fn geometric(a: &Self, b: &Self) -> Self {
+        let longest = a.repeats.len().max(b.repeats.len());
+        let repeats: Vec<f64> = (0..longest).map(|r| (at(&a.repeats, r) * at(&b.repeats, r)).sqrt()).collect();
+        Self { mean: (a.mean * b.mean).sqrt(), repeats }
+    }
+}
+
+/// H of a variable as a divisor: its entropy, or its self-information when it is continuous.
+pub fn normaliser(x: &Variable, p: &Prepared) -> Result<Normaliser, String> {
+    let entropy = self_information(x, p.settings()).map_err(|e| e.to_string())?;
+    if has_one_class(x) { Err("there is one class only".into()) } else { Normaliser::of(&entropy) }
+}
+
+fn has_one_class(x: &Variable) -> bool {
+    matches!(x, Variable::Discrete(classes) if classes.sizes().len() < 2)
+}
+
+/// Value of repeat `r`; estimates without repeats have one value for all.
+fn at(repeats: &[f64], r: usize) -> f64 {
+    repeats[r.min(repeats.len() - 1)]
+}
+
+fn mean_over(n: usize, value: impl Fn(usize) -> f64) -> f64 {
+    (0..n).map(value).sum::<f64>() / n as f64
+}
+
+/// A weighted sum of terms in a fixed order, so that its last bit does not depend on threads.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    influence: Vec<f64>,
+    draw_variance: f64,
+}
+
+impl Sum {
+    pub fn new(rows: usize) -> Self {
+        Self { influence: vec![0.0; rows], draw_variance: 0.0 }
+    }
+
+    pub fn add(&mut self, weight: f64, term: &Term) {
+        self.add_parts(weight, &term.influence, term.draw_variance);
+    }
+
+    pub fn add_sum(&mut self, weight: f64, other: &Sum) {
+        self.add_parts(weight, &other.influence, other.draw_variance);
+    }
+
+    fn add_parts(&mut self, weight: f64, influence: &[f64], draw_variance: f64) {
+        for (total, row) in self.influence.iter_mut().zip(influence) {
+            *total += weight * row;
+        }
+        self.draw_variance += weight * weight * draw_variance;
+    }
+
+    /// √(Σ influence² / N² + variance over draws).
+    pub fn standard_error(&self) -> f64 {
+        let n = self.influence.len() as f64;
+        (self.influence.iter().map(|x| x * x).sum::<f64>() / (n * n) + self.draw_variance).sqrt()
+    }
+}
+
+/// A score that is the weighted mean over concepts of one term each; undefined as soon as one concept is, with the
+/// concepts that have a value beside the reason. `weights` sum to 1.
+pub fn mean_over_concepts(
+    p: &Prepared,
+    weights: &[f64],
+    terms: &[Result<Term, String>],
+    part: impl Fn(&Term) -> f64,
+) -> Outcome {
+    let per_concept: Vec<Option<f64>> = terms.iter().map(|term| term.as_ref().ok().map(&part)).collect();
+    let first_failure =
+        terms.iter().zip(&p.run().concepts).find_map(|(term, concept)| Some((concept, term.as_ref().err()?)));
+    if let Some((concept, why)) = first_failure {
+        let why = format!("concept '{}': {why}", concept.name);
+        return Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), matrix: None });
+    }
+    let (mut value, mut sum) = (0.0, Sum::new(p.rows()));
+    for (term, weight) in terms.iter().flatten().zip(weights) {
+        value += weight * part(term);
+        sum.add(*weight, term);
+    }
+    Outcome::Value(ScoreValue {
+        value,
+        standard_error: Some(sum.standard_error()),
+        per_concept: Some(per_concept),
+        matrix: None,
+    })
+}

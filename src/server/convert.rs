@@ -1,0 +1,195 @@
+//! Between the protocol's messages and the core's types. Faults name the protocol's fields.
+
+use std::time::Duration;
+
+use crate::fault::Fault;
+use crate::point::{Outcome, Point};
+use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use crate::sample::WindowKind;
+use crate::tensor::{DataType, Tensor, TensorName};
+
+use super::proto;
+
+/// Longest a call may wait for a result.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+pub fn run(message: proto::Run) -> Result<Run, Fault> {
+    let concepts = message.concepts.into_iter();
+    let fields = RunFields {
+        activation_kind: activation_kind(message.activation_kind)?,
+        concept_label_kind: label_kind("run.concept_label_kind", message.concept_label_kind)?,
+        task_label_kind: label_kind("run.task_label_kind", message.task_label_kind)?,
+        name: message.name,
+        concepts: concepts.map(|c| Concept { name: c.name, cardinality: c.cardinality }).collect(),
+        world_size: message.world_size,
+        constants: message.constants.map(constants).unwrap_or_default(),
+        labels: message.labels.into_iter().collect(),
+    };
+    Run::try_from(fields)
+}
+
+fn activation_kind(number: i32) -> Result<ActivationKind, Fault> {
+    use proto::ActivationKind as Message;
+    match Message::try_from(number) {
+        Ok(Message::Unspecified | Message::Probability) => Ok(ActivationKind::Probability),
+        Ok(Message::Hard) => Ok(ActivationKind::Hard),
+        Ok(Message::Logit) => Ok(ActivationKind::Logit),
+        Ok(Message::Continuous) => Ok(ActivationKind::Continuous),
+        Err(_) => Err(Fault::new("run.activation_kind", format!("{number} came, expected 0 to 4"))),
+    }
+}
+
+fn label_kind(field: &str, number: i32) -> Result<LabelKind, Fault> {
+    use proto::LabelKind as Message;
+    match Message::try_from(number) {
+        Ok(Message::Unspecified | Message::Class) => Ok(LabelKind::Class),
+        Ok(Message::Continuous) => Ok(LabelKind::Continuous),
+        Err(_) => Err(Fault::new(field, format!("{number} came, expected 0 to 2"))),
+    }
+}
+
+fn constants(message: proto::RunConstants) -> RunConstants {
+    let size = |height, width| (height > 0 || width > 0).then_some((height, width));
+    RunConstants {
+        reference_task_accuracy: message.reference_task_accuracy,
+        concept_weights: message.concept_weights,
+        head_weights: message.head_weights,
+        image_size: size(message.image_height, message.image_width),
+        box_size: size(message.box_height, message.box_width),
+        concept_parts: message.concept_parts.into_iter().map(|concept| concept.parts).collect(),
+        concept_score_weight: message.concept_score_weight,
+    }
+}
+
+pub fn run_message(run: &Run) -> proto::Run {
+    let constants = &run.constants;
+    let (image_height, image_width) = constants.image_size.unwrap_or_default();
+    let (box_height, box_width) = constants.box_size.unwrap_or_default();
+    let label_kind = |kind| match kind {
+        LabelKind::Class => proto::LabelKind::Class,
+        LabelKind::Continuous => proto::LabelKind::Continuous,
+    };
+    let activation_kind = match run.activation_kind {
+        ActivationKind::Hard => proto::ActivationKind::Hard,
+        ActivationKind::Probability => proto::ActivationKind::Probability,
+        ActivationKind::Logit => proto::ActivationKind::Logit,
+        ActivationKind::Continuous => proto::ActivationKind::Continuous,
+    };
+    let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
+    proto::Run {
+        name: run.name.clone(),
+        concepts: run.concepts.iter().map(concept).collect(),
+        activation_kind: activation_kind.into(),
+        concept_label_kind: label_kind(run.concept_label_kind).into(),
+        task_label_kind: label_kind(run.task_label_kind).into(),
+        world_size: run.world_size,
+        constants: Some(proto::RunConstants {
+            reference_task_accuracy: constants.reference_task_accuracy,
+            concept_weights: constants.concept_weights.clone(),
+            head_weights: constants.head_weights.clone(),
+            image_height,
+            image_width,
+            box_height,
+            box_width,
+            concept_parts: constants
+                .concept_parts
+                .iter()
+                .map(|parts| proto::ConceptParts { parts: parts.clone() })
+                .collect(),
+            concept_score_weight: constants.concept_score_weight,
+        }),
+        labels: run.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+    }
+}
+
+pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
+    let Some(name) = TensorName::parse(&message.name) else {
+        let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
+        let shown: String = message.name.chars().take(64).collect();
+        return Err(Fault::new(
+            "tensors.name",
+            format!("'{}' is no tensor; known are {}", shown.escape_debug(), known.join(", ")),
+        ));
+    };
+    use proto::DataType as Message;
+    let dtype = match Message::try_from(message.dtype) {
+        Ok(Message::Float16) => DataType::Float16,
+        Ok(Message::Bfloat16) => DataType::BFloat16,
+        Ok(Message::Float32) => DataType::Float32,
+        Ok(Message::Float64) => DataType::Float64,
+        Ok(Message::Int8) => DataType::Int8,
+        Ok(Message::Int16) => DataType::Int16,
+        Ok(Message::Int32) => DataType::Int32,
+        Ok(Message::Int64) => DataType::Int64,
+        Ok(Message::Uint8) => DataType::UInt8,
+        Ok(Message::Uint16) => DataType::UInt16,
+        Ok(Message::Uint32) => DataType::UInt32,
+        Ok(Message::Uint64) => DataType::UInt64,
+        Ok(Message::Bool) => DataType::Bool,
+        Ok(Message::String) => return Tensor::texts(name, &message.shape, message.texts),
+        Ok(Message::Unspecified) | Err(_) => {
+            return Err(Fault::new(
+                format!("tensors.{name}.dtype"),
+                format!("{} came, expected a data type from 1 to 14", message.dtype),
+            ));
+        }
+    };
+    Tensor::numbers(name, dtype, &message.shape, message.data)
+}
+
+pub fn window(kind: WindowKind) -> proto::WindowKind {
+    match kind {
+        WindowKind::Pass => proto::WindowKind::Pass,
+        WindowKind::Recent => proto::WindowKind::Recent,
+        WindowKind::All => proto::WindowKind::All,
+    }
+}
+
+/// A point as a message; the k × k matrices only when asked for.
+pub fn point(point: &Point, matrices: bool) -> proto::Point {
+    proto::Point {
+        run: point.run.to_string(),
+        split: point.split.to_string(),
+        step: point.step,
+        epoch: point.epoch,
+        time: point.time,
+        rows: point.rows,
+        rows_seen: point.rows_seen,
+        provisional: point.provisional,
+        incomplete: point.incomplete,
+        tie_fraction: point.tie_fraction,
+        warnings: point.warnings.clone(),
+        estimator: point.estimator.clone(),
+        neighbours: point.neighbours,
+        seed: point.seed,
+        catalogue_version: point.catalogue_version,
+        seconds: point.seconds,
+        scores: point.scores.iter().map(|(id, outcome)| score(id, outcome, matrices)).collect(),
+    }
+}
+
+fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
+    // The protocol says undefined parts by NaN: protobuf has no null in repeated numbers.
+    let number = |value: &Option<f64>| value.unwrap_or(f64::NAN);
+    let matrix = outcome.matrix().filter(|_| matrices).unwrap_or_default();
+    let undefined = match outcome {
+        Outcome::Undefined(undefined) => undefined.why.clone(),
+        Outcome::Value(_) => String::new(),
+    };
+    proto::Score {
+        id: id.to_owned(),
+        value: outcome.value().map(|value| value.value),
+        undefined,
+        standard_error: outcome.value().and_then(|value| value.standard_error),
+        per_concept: outcome.per_concept().unwrap_or_default().iter().map(number).collect(),
+        matrix: matrix.iter().flatten().map(number).collect(),
+    }
+}
+
+/// A waiting time in seconds, 0 to an hour.
+pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(wait) if wait <= MAX_WAIT => Ok(wait),
+        _ => Err(Fault::new(field, format!("{seconds} came, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
+    }
+}

@@ -1,0 +1,352 @@
+//! The ingest stream: batches arrive in chunks, are checked and thinned as they come, and apply as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use prost::Message;
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
+
+use crate::batch::{Batch, NonFinite};
+use crate::fault::Fault;
+use crate::run::check_name;
+use crate::sample::{RowNumbers, Source, Staged, client_hash};
+use crate::tensor::{Tensor, TensorName};
+
+use super::budget::{Budget, Reservation};
+use super::convert;
+use super::metrics::Metrics;
+use super::proto::ingest_response::Outcome;
+use super::proto::{BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
+use super::runs::{Running, Runs};
+use super::status::Refusal;
+
+/// What one message and one batch may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest ingest message.
+    pub chunk_bytes: usize,
+    /// Largest batch, all chunks together.
+    pub batch_bytes: usize,
+    pub non_finite: NonFinite,
+}
+
+/// Time between two chunks of a batch after which the batch is given up and its room given back.
+const BETWEEN_CHUNKS: Duration = Duration::from_secs(60);
+
+/// What every ingest stream works with.
+#[derive(Clone)]
+pub struct Ingest {
+    pub runs: Arc<Runs>,
+    pub budget: Budget,
+    pub metrics: Metrics,
+    pub limits: Limits,
+}
+
+/// A batch of which some chunks have come.
+struct Partial {
+    client: String,
+    sequence: u64,
+    next_chunk: u32,
+    bytes: usize,
+    rows: u64,
+    rows_left_out: u64,
+    progress: Progress,
+}
+
+enum Progress {
+    Staged {
+        running: Arc<Running>,
+        staged: Box<Staged>,
+        _room: Reservation,
+    },
+    /// The rest of the batch is read and passed over, so that the stream can go on.
+    Refused(Refusal),
+}
+
+impl Ingest {
+    /// Serves one stream until the client ends it, the sidecar is over a budget or it stops. Runs in a task of its
+    /// own, so that a call that is cancelled leaves no batch half applied.
+    pub async fn serve(
+        self,
+        mut requests: impl Stream<Item = Result<IngestRequest, Status>> + Unpin,
+        answers: mpsc::Sender<Result<IngestResponse, Status>>,
+        mut stopping: watch::Receiver<bool>,
+    ) {
+        let mut partial = None;
+        loop {
+            let request = tokio::select! {
+                request = requests.next() => request,
+                () = tokio::time::sleep(BETWEEN_CHUNKS), if partial.is_some() => {
+                    let lost = self.give_up(&mut partial, "no further chunk came for a minute");
+                    if let Some(answer) = lost && answers.send(Ok(answer)).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                () = stopped(&mut stopping) => {
+                    // The client sends what was not acknowledged again when the sidecar is back.
+                    let _ = answers.send(Err(Refusal::Stopping.into())).await;
+                    return;
+                }
+            };
+            let answer = match request {
+                Some(Ok(request)) => self.take(request, &mut partial),
+                // The peer is gone, or its message was broken: there is nobody to answer.
+                Some(Err(_)) | None => {
+                    self.give_up(&mut partial, "the stream ended");
+                    return;
+                }
+            };
+            let sent = match answer {
+                Ok(Some(answer)) => answers.send(Ok(answer)).await,
+                Ok(None) => Ok(()),
+                Err(refusal) => {
+                    let _ = answers.send(Err(refusal.into())).await;
+                    return;
+                }
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes one message. `Err` ends the stream: the sidecar has no room.
+    fn take(&self, request: IngestRequest, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
+        match request.message {
+            Some(ingest_request::Message::Chunk(chunk)) => self.take_chunk(chunk, partial),
+            Some(ingest_request::Message::EndPass(end)) => self.end_pass(end).map(Some),
+            None => {
+                let fault = Fault::new("message", "nothing came, expected a chunk or an end of pass");
+                Ok(Some(self.refuse(0, 0, &fault.into())))
+            }
+        }
+    }
+
+    fn take_chunk(&self, chunk: BatchChunk, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
+        let size = chunk.encoded_len();
+        self.metrics.received_bytes.inc_by(size as u64);
+        let sequence = chunk.sequence;
+        let (header, tensors) = split_header(chunk);
+        let continues = partial.as_ref().is_some_and(|p| p.sequence == sequence && p.client == header.client);
+        if partial.is_some() && !continues {
+            // Its rows are counted; the client did not finish it and so waits for no answer.
+            self.give_up(partial, "another batch began before its last chunk came");
+        }
+        // Room for the message itself, while it is looked at.
+        let Some(_reading) = self.budget.reserve(size) else { return Err(self.over_budget()) };
+        let current = match partial {
+            Some(current) => current,
+            None => partial.insert(self.begin(&header)?),
+        };
+        current.bytes += size;
+        let first_tensor_rows = tensors.first().and_then(|t| t.shape.first()).copied().unwrap_or(0);
+        // A declared row count is only believed as far as bytes came with it.
+        let rows = first_tensor_rows.min(size as u64);
+        current.rows += rows;
+        current.rows_left_out += header.rows_left_out;
+        let expected = current.next_chunk;
+        current.next_chunk += 1;
+        if let Progress::Staged { staged, _room, .. } = &mut current.progress {
+            let offered = if header.chunk == expected {
+                self.offer(&header, tensors, size, current.bytes, staged)
+            } else {
+                Err(Fault::new("chunk", format!("{} came, expected {expected}", header.chunk)))
+            };
+            match offered {
+                Err(fault) => current.progress = Progress::Refused(fault.into()),
+                Ok(()) => {
+                    let bytes = staged.bytes();
+                    if !_room.resize(bytes) {
+                        *partial = None;
+                        return Err(self.over_budget());
+                    }
+                }
+            }
+        }
+        if !header.last {
+            return Ok(None);
+        }
+        let Some(whole) = partial.take() else { return Ok(None) };
+        match whole.progress {
+            Progress::Refused(refusal) => Ok(Some(self.refuse(sequence, whole.rows, &refusal))),
+            Progress::Staged { running, staged, _room } => {
+                self.commit(&header, &running, *staged, whole.rows, whole.rows_left_out).map(Some)
+            }
+        }
+    }
+
+    /// Starts a batch: finds its run and stages a sampler. Only lack of room is an error; any other refusal waits for
+    /// the batch's end.
+    fn begin(&self, header: &BatchChunk) -> Result<Partial, Refusal> {
+        let stage = || -> Result<(Arc<Running>, Staged), Refusal> {
+            check_header(header)?;
+            let running = self.runs.find(&header.run)?;
+            let source = Source { client: client_hash(&header.client), sequence: header.sequence };
+            let staged = self.runs.stage(&running, &header.split, header.step, source)?;
+            Ok((running, staged))
+        };
+        let progress = match stage() {
+            Ok((running, staged)) => {
+                let Some(room) = self.budget.reserve(staged.bytes()) else { return Err(self.over_budget()) };
+                Progress::Staged { running, staged: Box::new(staged), _room: room }
+            }
+            Err(refusal) if refusal.is_passing() => return Err(refusal),
+            Err(refusal) => Progress::Refused(refusal),
+        };
+        Ok(Partial {
+            client: header.client.clone(),
+            sequence: header.sequence,
+            next_chunk: 0,
+            bytes: 0,
+            rows: 0,
+            rows_left_out: 0,
+            progress,
+        })
+    }
+
+    /// Checks a chunk and offers its rows to the staged sample.
+    fn offer(
+        &self,
+        header: &BatchChunk,
+        tensors: Vec<super::proto::Tensor>,
+        size: usize,
+        batch_bytes: usize,
+        staged: &mut Staged,
+    ) -> Result<(), Fault> {
+        if size > self.limits.chunk_bytes {
+            return Err(Fault::new(
+                "chunk",
+                format!("{size} bytes came, a chunk has at most {}: send fewer rows in each", self.limits.chunk_bytes),
+            ));
+        }
+        if batch_bytes > self.limits.batch_bytes {
+            return Err(Fault::new(
+                "batch",
+                format!("more than {} bytes came, send the rows as several batches", self.limits.batch_bytes),
+            ));
+        }
+        if tensors.len() > TensorName::ALL.len() {
+            return Err(Fault::new(
+                "tensors",
+                format!("{} came, there are {} names", tensors.len(), TensorName::ALL.len()),
+            ));
+        }
+        let tensors: Vec<Tensor> = tensors.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
+        let run = self.runs.find(&header.run).map_err(|refusal| Fault::new("run", refusal.to_string()))?;
+        let batch = Batch::new(tensors, &run.run, self.limits.non_finite)?;
+        staged.offer(&batch, RowNumbers { first: header.first_row, listed: &header.row_numbers })
+    }
+
+    fn commit(
+        &self,
+        header: &BatchChunk,
+        running: &Arc<Running>,
+        staged: Staged,
+        rows: u64,
+        rows_left_out: u64,
+    ) -> Result<IngestResponse, Refusal> {
+        let committed = match self.runs.commit(running, &header.split, staged, header.epoch, header.rank, rows_left_out)
+        {
+            Ok(committed) => committed,
+            Err(refusal) if refusal.is_passing() => return Err(refusal),
+            Err(refusal) => return Ok(self.refuse(header.sequence, rows, &refusal)),
+        };
+        self.metrics.batches_accepted.inc();
+        self.metrics.rows_received.inc_by(committed.rows);
+        self.metrics.rows_duplicate.inc_by(committed.duplicates);
+        self.metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(committed.dropped);
+        let known = committed.rows > 0 && committed.duplicates == committed.rows;
+        Ok(IngestResponse {
+            sequence: header.sequence,
+            outcome: if known { Outcome::Duplicate } else { Outcome::Accepted }.into(),
+            rows: committed.rows,
+            rows_duplicate: committed.duplicates,
+            rows_dropped: committed.dropped,
+            ..IngestResponse::default()
+        })
+    }
+
+    fn end_pass(&self, end: EndPass) -> Result<IngestResponse, Refusal> {
+        let ended = || -> Result<bool, Refusal> {
+            check_names(&end.run, &end.split, &end.client)?;
+            check_epoch(end.epoch)?;
+            let running = self.runs.find(&end.run)?;
+            self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank)
+        };
+        match ended() {
+            Ok(duplicate) => Ok(IngestResponse {
+                sequence: end.sequence,
+                outcome: if duplicate { Outcome::Duplicate } else { Outcome::Accepted }.into(),
+                ..IngestResponse::default()
+            }),
+            Err(refusal) if refusal.is_passing() => Err(refusal),
+            Err(refusal) => Ok(self.refuse(end.sequence, 0, &refusal)),
+        }
+    }
+
+    fn refuse(&self, sequence: u64, rows: u64, refusal: &Refusal) -> IngestResponse {
+        let code = refusal.code();
+        self.metrics.batches_refused.with_label_values(&[format!("{code:?}").as_str()]).inc();
+        self.metrics.rows_dropped.with_label_values(&["refused"]).inc_by(rows);
+        tracing::warn!(sequence, rows, %refusal, "a batch was refused");
+        IngestResponse {
+            sequence,
+            outcome: Outcome::Refused.into(),
+            code: code.into(),
+            field: refusal.field().to_owned(),
+            message: refusal.to_string(),
+            rows_dropped: rows,
+            ..IngestResponse::default()
+        }
+    }
+
+    /// Drops a batch whose end did not come, counting its rows. Nothing of it was applied.
+    fn give_up(&self, partial: &mut Option<Partial>, why: &str) -> Option<IngestResponse> {
+        let lost = partial.take()?;
+        let fault = Fault::new("chunk", format!("the batch was given up after {} chunks: {why}", lost.next_chunk));
+        Some(self.refuse(lost.sequence, lost.rows, &fault.into()))
+    }
+
+    fn over_budget(&self) -> Refusal {
+        self.metrics.batches_refused.with_label_values(&["Unavailable"]).inc();
+        Refusal::OverBudget { what: "ingest memory", limit: self.budget.limit() }
+    }
+}
+
+/// The chunk without its tensors, and the tensors.
+fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<super::proto::Tensor>) {
+    let tensors = std::mem::take(&mut chunk.tensors);
+    (chunk, tensors)
+}
+
+fn check_header(chunk: &BatchChunk) -> Result<(), Fault> {
+    check_names(&chunk.run, &chunk.split, &chunk.client)?;
+    check_epoch(chunk.epoch)?;
+    if chunk.sequence == 0 {
+        return Err(Fault::new("sequence", "0 came, sequences count from 1"));
+    }
+    Ok(())
+}
+
+fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
+    check_name("run", run)?;
+    check_name("split", split)?;
+    check_name("client", client)
+}
+
+fn check_epoch(epoch: Option<f64>) -> Result<(), Fault> {
+    match epoch {
+        Some(epoch) if !(epoch.is_finite() && epoch >= 0.0) => {
+            Err(Fault::new("epoch", format!("{epoch} came, expected a finite number of at least 0")))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a stop too.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}

@@ -1,0 +1,325 @@
+//! The gRPC service: runs, ingest, scores, series, watch and advice. Only this folder names tonic's types.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::time::Instant;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::fault::Fault;
+use crate::history::{History, SeriesPoint};
+use crate::point::Point;
+use crate::run::check_name;
+
+use super::advice::Advice;
+use super::convert;
+use super::ingest::Ingest;
+use super::live::{AlertChange, Event};
+use super::proto::{self, concept_watch_server::ConceptWatch};
+use super::runs::unix_time;
+use super::status::Refusal;
+
+/// Answers waiting for a client that reads slowly; beyond them its stream waits, and so does the client.
+const ANSWERS: usize = 64;
+/// How often a waiting call looks again, should it have missed the event.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+#[derive(Clone)]
+pub struct Service {
+    pub ingest: Ingest,
+    pub history: Arc<History>,
+    pub events: broadcast::Sender<Event>,
+    pub advice: Arc<Advice>,
+    pub stopping: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl ConceptWatch for Service {
+    async fn start_run(
+        &self,
+        request: Request<proto::StartRunRequest>,
+    ) -> Result<Response<proto::StartRunResponse>, Status> {
+        let request = request.into_inner();
+        check_name("client", &request.client).map_err(refused)?;
+        let message = request.run.ok_or_else(|| refused(Fault::new("run", "is missing")))?;
+        let run = convert::run(message).map_err(refused)?;
+        let record = {
+            let run = run.clone();
+            self.blocking(move |history| history.record_run(&run, unix_time())).await?
+        };
+        let running = self.ingest.runs.start(run, &request.client).map_err(Status::from)?;
+        tracing::info!(
+            run = %running.name, resumed = record.resumed, client = %request.client,
+            client_version = %request.client_version.escape_debug(), "a run started"
+        );
+        self.announce(Event::Run(Arc::clone(&running.name)));
+        let options = self.ingest.runs.options();
+        let windows = options.windows.iter();
+        Ok(Response::new(proto::StartRunResponse {
+            resumed: record.resumed,
+            server_version: env!("CARGO_PKG_VERSION").into(),
+            sample_rows: options.sampling.rows as u64,
+            sample_seed: options.sampling.seed,
+            max_chunk_bytes: self.ingest.limits.chunk_bytes as u64,
+            max_batch_bytes: self.ingest.limits.batch_bytes as u64,
+            windows: windows.map(|(split, kind)| (split.clone(), convert::window(*kind).into())).collect(),
+            default_window: proto::WindowKind::Pass.into(),
+        }))
+    }
+
+    type IngestStream = ReceiverStream<Result<proto::IngestResponse, Status>>;
+
+    async fn ingest(
+        &self,
+        request: Request<Streaming<proto::IngestRequest>>,
+    ) -> Result<Response<Self::IngestStream>, Status> {
+        let (sender, receiver) = mpsc::channel(ANSWERS);
+        let ingest = self.ingest.clone();
+        tokio::spawn(ingest.serve(request.into_inner(), sender, self.stopping.clone()));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn finish_run(
+        &self,
+        request: Request<proto::FinishRunRequest>,
+    ) -> Result<Response<proto::FinishRunResponse>, Status> {
+        let name = request.into_inner().run;
+        check_name("run", &name).map_err(refused)?;
+        let stored = name.clone();
+        self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
+        // A run of an earlier process, known to the history alone, has nothing left to close.
+        match self.ingest.runs.finish(&name) {
+            Ok(()) | Err(Refusal::Unknown { .. }) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+        tracing::info!(run = %name, "a run finished");
+        self.announce(Event::Run(name.into()));
+        Ok(Response::new(proto::FinishRunResponse {}))
+    }
+
+    async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {
+        let stored = self
+            .blocking(|history| {
+                let runs = history.runs()?;
+                runs.into_iter().map(|run| Ok((history.splits(&run.run.name)?, run))).collect::<Result<Vec<_>, _>>()
+            })
+            .await?;
+        let live = self.ingest.runs.statuses();
+        let status = |(splits, stored): (Vec<crate::history::StoredSplit>, crate::history::StoredRun)| {
+            let live = live.iter().find(|live| live.name == stored.run.name);
+            let mut statuses: Vec<proto::SplitStatus> = splits
+                .into_iter()
+                .map(|split| proto::SplitStatus {
+                    points: split.points,
+                    last_step: split.last_step,
+                    window: convert::window(self.ingest.runs.options().window(&split.split)).into(),
+                    split: split.split,
+                    ..Default::default()
+                })
+                .collect();
+            for split in live.iter().flat_map(|live| &live.splits) {
+                let known = statuses.iter().position(|status| status.split == split.split);
+                let at = known.unwrap_or_else(|| {
+                    let window = convert::window(self.ingest.runs.options().window(&split.split)).into();
+                    statuses.push(proto::SplitStatus { split: split.split.clone(), window, ..Default::default() });
+                    statuses.len() - 1
+                });
+                statuses[at].rows_received = split.rows_received;
+                statuses[at].rows_duplicate = split.rows_duplicate;
+                statuses[at].rows_dropped = split.rows_dropped;
+            }
+            proto::RunStatus {
+                run: Some(convert::run_message(&stored.run)),
+                finished: stored.finished.is_some(),
+                started: stored.started,
+                splits: statuses,
+            }
+        };
+        Ok(Response::new(proto::ListRunsResponse { runs: stored.into_iter().map(status).collect() }))
+    }
+
+    async fn get_scores(
+        &self,
+        request: Request<proto::GetScoresRequest>,
+    ) -> Result<Response<proto::GetScoresResponse>, Status> {
+        let request = request.into_inner();
+        check_name("run", &request.run).map_err(refused)?;
+        check_name("split", &request.split).map_err(refused)?;
+        let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
+        let point = self.wait_for_point(&request.run, &request.split, request.step, request.matrices, wait).await?;
+        let point = point.map(|point| convert::point(&point, request.matrices));
+        Ok(Response::new(proto::GetScoresResponse { point }))
+    }
+
+    async fn get_series(
+        &self,
+        request: Request<proto::GetSeriesRequest>,
+    ) -> Result<Response<proto::GetSeriesResponse>, Status> {
+        let request = request.into_inner();
+        if crate::score::catalogue::find(&request.score).is_none() {
+            return Err(refused(Fault::new("score", format!("'{}' is no score", request.score.escape_debug()))));
+        }
+        let points = self
+            .blocking(move |history| {
+                let concept = Some(request.concept.as_str()).filter(|concept| !concept.is_empty());
+                let last = request.last_step;
+                history.series(&request.run, &request.split, &request.score, concept, request.first_step, last)
+            })
+            .await?;
+        let message = |point: SeriesPoint| proto::SeriesPoint {
+            step: point.step,
+            epoch: point.epoch,
+            time: point.time,
+            value: point.value,
+            standard_error: point.standard_error,
+            undefined: point.undefined.unwrap_or_default(),
+            rows: point.rows,
+            tie_fraction: point.tie_fraction,
+            provisional: point.provisional,
+            incomplete: point.incomplete,
+        };
+        Ok(Response::new(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() }))
+    }
+
+    type WatchStream = BoxStream<'static, Result<proto::WatchResponse, Status>>;
+
+    async fn watch(&self, request: Request<proto::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let runs = request.into_inner().runs;
+        let lost = self.ingest.metrics.watch_events_lost.clone();
+        let mut stopping = self.stopping.clone();
+        let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
+        let events = BroadcastStream::new(self.events.subscribe()).filter_map(move |event| {
+            let event = match event {
+                Ok(Event::Point(point)) if wanted(&point.run) => {
+                    Some(proto::watch_response::Event::Point(convert::point(&point, false)))
+                }
+                Ok(Event::Alert(change)) if wanted(&change.run) => {
+                    Some(proto::watch_response::Event::Alert(alert(&change)))
+                }
+                Ok(_) => None,
+                Err(BroadcastStreamRecvError::Lagged(count)) => {
+                    lost.inc_by(count);
+                    Some(proto::watch_response::Event::Lost(count))
+                }
+            };
+            futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
+        });
+        let stopped = async move {
+            // An error means that the server is gone already.
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        Ok(Response::new(events.take_until(Box::pin(stopped)).boxed()))
+    }
+
+    async fn get_advice(
+        &self,
+        request: Request<proto::GetAdviceRequest>,
+    ) -> Result<Response<proto::GetAdviceResponse>, Status> {
+        let request = request.into_inner();
+        check_name("run", &request.run).map_err(refused)?;
+        let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
+        let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
+        for split in self.advice.splits() {
+            self.wait_until_settled(&running.name, split, request.step, wait).await;
+        }
+        let decision = self.advice.decide(&running.name, request.step);
+        Ok(Response::new(proto::GetAdviceResponse {
+            stop: decision.stop,
+            reason: decision.reason,
+            decided_by_step: decision.decided_by_step,
+        }))
+    }
+}
+
+impl Service {
+    /// Runs a call to the history where it may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&History) -> Result<T, crate::history::HistoryError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let history = Arc::clone(&self.history);
+        match tokio::task::spawn_blocking(move || call(&history)).await {
+            Ok(result) => result.map_err(|error| Refusal::from(error).into()),
+            Err(_) => Err(Status::internal("the history call failed")),
+        }
+    }
+
+    async fn wait_for_point(
+        &self,
+        run: &str,
+        split: &str,
+        step: Option<u64>,
+        matrices: bool,
+        wait: Duration,
+    ) -> Result<Option<Point>, Status> {
+        let deadline = Instant::now() + wait;
+        let mut events = self.events.subscribe();
+        loop {
+            // Looked up first: what is settled before the history is read cannot be missing from it.
+            let settled = step.is_some_and(|step| self.ingest.runs.is_settled(run, split, step));
+            let point = {
+                let (run, split) = (run.to_owned(), split.to_owned());
+                self.blocking(move |history| history.point(&run, &split, step, matrices)).await
+            };
+            match point {
+                Ok(Some(point)) => return Ok(Some(point)),
+                Ok(None) => {}
+                // A split without points is unknown to the history until its first.
+                Err(status) if status.code() == tonic::Code::NotFound && wait > Duration::ZERO => {}
+                Err(status) => return Err(status),
+            }
+            if settled || Instant::now() >= deadline {
+                return Ok(None);
+            }
+            self.next_look(&mut events, deadline).await;
+        }
+    }
+
+    async fn wait_until_settled(&self, run: &str, split: &str, step: u64, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        let mut events = self.events.subscribe();
+        while !self.ingest.runs.is_settled(run, split, step) && Instant::now() < deadline {
+            self.next_look(&mut events, deadline).await;
+        }
+    }
+
+    async fn next_look(&self, events: &mut broadcast::Receiver<Event>, deadline: Instant) {
+        let again = deadline.min(Instant::now() + LOOK_AGAIN);
+        tokio::select! {
+            _ = events.recv() => {}
+            () = tokio::time::sleep_until(again) => {}
+        }
+    }
+
+    fn announce(&self, event: Event) {
+        // Fails when nobody listens.
+        let _ = self.events.send(event);
+    }
+}
+
+fn refused(fault: Fault) -> Status {
+    Refusal::from(fault).into()
+}
+
+fn alert(change: &AlertChange) -> proto::AlertChange {
+    let state = match change.state {
+        "firing" => proto::AlertState::Firing,
+        "pending" => proto::AlertState::Pending,
+        _ => proto::AlertState::Inactive,
+    };
+    proto::AlertChange {
+        rule: change.rule.clone(),
+        run: change.run.clone(),
+        split: change.split.clone(),
+        score: change.score.clone(),
+        state: state.into(),
+        since: change.since,
+        evidence: change.evidence.clone(),
+        step: change.step,
+    }
+}

@@ -1,0 +1,225 @@
+//! The scorer: one thread that takes what the schedule says is due, and computes it in a pool of its own.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::broadcast;
+
+use crate::estimate::{Kind, Settings};
+use crate::history::History;
+use crate::point::Point;
+use crate::prepare::Prepared;
+use crate::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
+use crate::score::catalogue::CATALOGUE_VERSION;
+use crate::score::{Wanted, evaluate};
+
+use super::advice::Advice;
+use super::live::Event;
+use super::metrics::Metrics;
+use super::priority;
+use super::runs::{Ready, Runs, Scorer, lock};
+
+/// Samples waiting to be scored.
+pub struct Queue {
+    schedule: Mutex<Schedule<Ready>>,
+    changed: Condvar,
+    stopping: AtomicBool,
+    started: Instant,
+    metrics: Metrics,
+}
+
+impl Queue {
+    pub fn new(ticks: Ticks, budget: Budget, metrics: Metrics) -> Self {
+        let schedule = Mutex::new(Schedule::new(ticks, budget, Duration::ZERO));
+        Self { schedule, changed: Condvar::new(), stopping: AtomicBool::new(false), started: Instant::now(), metrics }
+    }
+
+    /// Tells the schedule about rolling samples, and the metrics how far scoring is behind.
+    pub fn look(&self, runs: &Runs) {
+        let rolling = runs.rolling();
+        let now = self.started.elapsed();
+        let mut schedule = lock(&self.schedule);
+        for (running, split, changed, rows) in rolling {
+            schedule.rows_changed(&SplitKey::new(Arc::clone(&running.name), split), changed, rows, now);
+        }
+        self.metrics.lag.set(schedule.lag(now).as_secs_f64());
+        drop(schedule);
+        self.changed.notify_one();
+    }
+
+    pub fn lag(&self) -> Duration {
+        lock(&self.schedule).lag(self.started.elapsed())
+    }
+
+    pub fn forget(&self, run: &str) {
+        lock(&self.schedule).remove_run(run);
+    }
+
+    /// Lets the job in flight end at its next score, and no other start.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the next job; `None` when stopping.
+    fn next(&self) -> Option<Job<Ready>> {
+        let mut schedule = lock(&self.schedule);
+        while !self.is_stopping() {
+            let now = self.started.elapsed();
+            if let Some(job) = schedule.start(now) {
+                return Some(job);
+            }
+            let wait = schedule.next_start().map_or(Duration::from_secs(1), |at| at.saturating_sub(now));
+            let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(1));
+            schedule = self.changed.wait_timeout(schedule, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    }
+
+    fn finished(&self, cpu: Duration) {
+        lock(&self.schedule).finished(cpu, self.started.elapsed());
+    }
+}
+
+impl Scorer for Queue {
+    fn offer(&self, ready: Ready) {
+        let key = SplitKey::new(Arc::clone(&ready.running.name), Arc::clone(&ready.split));
+        let now = self.started.elapsed();
+        let replaced = lock(&self.schedule).pass_closed(key, ready, now);
+        if let Some(replaced) = replaced {
+            self.metrics.points_skipped.inc();
+            tracing::debug!(
+                run = %replaced.running.name, split = %replaced.split, step = replaced.step,
+                "an evaluation was passed over: a newer one came before it could be scored"
+            );
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// How scores are computed.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    pub settings: Settings,
+    pub threads: usize,
+    /// Added to the threads' niceness, 0 to 19: training goes first.
+    pub niceness: i32,
+}
+
+/// Everything the scorer works with.
+pub struct Worker {
+    pub options: WorkerOptions,
+    pub queue: Arc<Queue>,
+    pub runs: Arc<Runs>,
+    pub history: Arc<History>,
+    pub advice: Arc<Advice>,
+    pub events: broadcast::Sender<Event>,
+    pub metrics: Metrics,
+}
+
+impl Worker {
+    /// Starts the scorer's thread and its pool. Errors when threads cannot be made.
+    pub fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
+        let niceness = self.options.niceness;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.options.threads)
+            .thread_name(|at| format!("score-{at}"))
+            .start_handler(move |_| priority::lower(niceness))
+            .build()
+            .map_err(std::io::Error::other)?;
+        std::thread::Builder::new().name("scorer".into()).spawn(move || self.work(&pool))
+    }
+
+    fn work(&self, pool: &rayon::ThreadPool) {
+        let cpu = || pool.broadcast(|_| priority::thread_cpu_time()).into_iter().sum::<Duration>();
+        while let Some(job) = self.queue.next() {
+            let before = cpu();
+            let ready = match job {
+                Job::Pass(_, ready) => Some(ready),
+                Job::Tick(key) => self.runs.snapshot(&key.run, &key.split),
+            };
+            if let Some(ready) = ready {
+                self.score(pool, &ready);
+            }
+            let spent = cpu().saturating_sub(before);
+            self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
+            self.queue.finished(spent);
+        }
+    }
+
+    fn score(&self, pool: &rayon::ThreadPool, ready: &Ready) {
+        // A panic in a score must not end the monitor; the point is lost and counted.
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(ready))));
+        let point = match scored {
+            Ok(Some(point)) => Arc::new(point),
+            Ok(None) => return,
+            Err(_) => {
+                self.metrics.score_failures.inc();
+                tracing::error!(
+                    run = %ready.running.name, split = %ready.split, step = ready.step, "scoring panicked"
+                );
+                self.runs.settle(&ready.running, &ready.split, ready.step, None);
+                return;
+            }
+        };
+        self.metrics.score_duration.observe(point.seconds);
+        match self.history.record_point(&point) {
+            Ok(()) => self.metrics.points_recorded.inc(),
+            Err(error) => {
+                self.metrics.history_errors.inc();
+                tracing::error!(run = %point.run, step = point.step, %error, "a curve point could not be stored");
+            }
+        }
+        let changes = self.advice.observe(&point);
+        self.runs.settle(&ready.running, &ready.split, ready.step, Some(Arc::clone(&point)));
+        // Fails when nobody listens.
+        let _ = self.events.send(Event::Point(point));
+        for change in changes {
+            tracing::info!(rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert");
+            let _ = self.events.send(Event::Alert(Arc::new(change)));
+        }
+    }
+
+    /// All scores of a sample; `None` when stopping.
+    fn point(&self, ready: &Ready) -> Option<Point> {
+        let started = Instant::now();
+        let settings = self.options.settings;
+        let prepared = Prepared::new(&ready.sample, &ready.running.run, settings);
+        let scores = evaluate(&prepared, Wanted::Available, |_, _, _| {
+            if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Some(Point {
+            run: Arc::clone(&ready.running.name),
+            split: Arc::clone(&ready.split),
+            step: ready.step,
+            epoch: ready.epoch,
+            time: ready.time,
+            rows: ready.sample.rows() as u64,
+            rows_seen: ready.rows_seen,
+            provisional: ready.provisional,
+            incomplete: ready.incomplete,
+            tie_fraction: prepared.tie_fraction(),
+            warnings: prepared.warnings(),
+            estimator: estimator_name(settings.kind).to_owned(),
+            neighbours: settings.neighbours as u32,
+            seed: settings.seed,
+            catalogue_version: CATALOGUE_VERSION,
+            seconds: started.elapsed().as_secs_f64(),
+            scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+        })
+    }
+}
+
+pub fn estimator_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Published => "published",
+        Kind::TieAware => "tie_aware",
+    }
+}
