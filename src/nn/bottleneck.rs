@@ -230,9 +230,9 @@ mod tests {
                     let gap = (analytic - numeric).abs() / (1.0 + analytic.abs());
                     assert!(gap < 1e-3, "{kind:?}, λ {lambda}, {name}: {analytic} and {numeric}");
                 };
-                for (layer, gradients) in encoder.iter().enumerate() {
+                for (layer, gradient) in encoder.iter().enumerate() {
                     for at in 0..3 {
-                        compare(&format!("encoder {layer}, bias {at}"), gradients.bias[at], &|model, by| {
+                        compare(&format!("encoder {layer}, bias {at}"), gradient.bias[at], &|model, by| {
                             model.encoder.parameters_mut().nth(layer).unwrap().bias[at] += by;
                         });
                     }
