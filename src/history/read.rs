@@ -73,16 +73,12 @@ impl History {
     pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
         let store = self.store();
         let (run, _) = find_run(&store.connection, run)?;
-        let mut statement = store
-            .connection
-            .prepare_cached("SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split")?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split",
+        )?;
         let rows = statement.query_map([run], |row| {
             let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
-            Ok(StoredSplit {
-                split: row.get(0)?,
-                points: points.cast_unsigned(),
-                last_step: last_step.cast_unsigned(),
-            })
+            Ok(StoredSplit { split: row.get(0)?, points: points.cast_unsigned(), last_step: last_step.cast_unsigned() })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }

@@ -81,9 +81,11 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     finite("point.seconds", point.seconds)?;
     let step = integer("point.step", point.step)?;
 
-    transaction
-        .prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?
-        .execute(params![run, &*point.split, step])?;
+    transaction.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(params![
+        run,
+        &*point.split,
+        step
+    ])?;
     transaction
         .prepare_cached(
             "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
@@ -172,7 +174,8 @@ fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
 
 /// SQLite's integers are signed.
 fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
-    i64::try_from(value).map_err(|_| HistoryError::invalid(field, format!("{value} came, expected at most {}", i64::MAX)))
+    i64::try_from(value)
+        .map_err(|_| HistoryError::invalid(field, format!("{value} came, expected at most {}", i64::MAX)))
 }
 
 /// Both texts are read back by one parser, so that equal numbers stay equal.

@@ -210,7 +210,9 @@ fn numbers_that_are_not_finite_are_absent() {
     assert_eq!(cells.matrix, Some(vec![vec![None, Some(0.5)], vec![None, None]]));
 
     strange.time = f64::NAN;
-    assert!(matches!(history.record_point(&strange), Err(HistoryError::Invalid { field, .. }) if field == "point.time"));
+    assert!(
+        matches!(history.record_point(&strange), Err(HistoryError::Invalid { field, .. }) if field == "point.time")
+    );
 }
 
 #[test]

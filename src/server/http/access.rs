@@ -26,8 +26,9 @@ impl Access {
     /// need `Authorization: Bearer <token>`, or Basic with user [`USER`] and the token as password.
     pub fn new(bound: SocketAddr, names: &[String], token: Option<&str>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
-        let credentials = token
-            .map(|token| [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]);
+        let credentials = token.map(|token| {
+            [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
+        });
         Self { bound: bound.ip(), names, credentials }
     }
 
@@ -137,8 +138,20 @@ mod tests {
             assert!(loopback.knows(host), "{host}");
         }
         let unknown = [
-            "", ":7801", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]",
-            "localhost:", "localhost:port", "user@localhost", "[::1", "[::1]x", "::1", "localhost:7801:7801",
+            "",
+            ":7801",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "localhost:",
+            "localhost:port",
+            "user@localhost",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "localhost:7801:7801",
         ];
         for host in unknown {
             assert!(!loopback.knows(host), "{host}");

@@ -49,7 +49,8 @@ impl Page {
         // The library changes with the program; the rest may change whenever the program does, too, but is small.
         let cache = if library { "private, max-age=604800" } else { "no-cache" };
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
-        let unchanged = known.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == file.tag));
+        let unchanged =
+            known.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == file.tag));
         let mut response = match unchanged {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => ([(header::CONTENT_TYPE, content_type(name))], Body::from(file.bytes)).into_response(),

@@ -52,7 +52,8 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nc
 pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, shutdown: impl Future<Output = ()>) {
     let (stop, stopping) = watch::channel(false);
     let open = app.metrics.connections.with_label_values(&["http"]);
-    let router = router(Shared { app, page: Arc::new(Page::new()), stopping: stopping.clone(), patience: bounds.answer });
+    let router =
+        router(Shared { app, page: Arc::new(Page::new()), stopping: stopping.clone(), patience: bounds.answer });
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     loop {
@@ -117,7 +118,11 @@ impl WriteDeadline {
 }
 
 impl AsyncRead for WriteDeadline {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
