@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -23,6 +24,7 @@ pub const LONG: Duration = Duration::from_secs(20);
 
 struct Scripted {
     ready: Result<(), String>,
+    busy: Arc<AtomicBool>,
 }
 
 impl Live for Scripted {
@@ -44,6 +46,9 @@ impl Live for Scripted {
     }
 
     fn status(&self) -> Status {
+        while self.busy.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Status {
             version: "1.2.3",
             catalogue_version: 7,
@@ -113,6 +118,8 @@ fn run(name: &str) -> Run {
 pub struct Port {
     pub address: SocketAddr,
     pub app: App,
+    /// While true, the sidecar does not tell its status.
+    pub busy: Arc<AtomicBool>,
     pub stop: oneshot::Sender<()>,
     pub served: JoinHandle<()>,
 }
@@ -129,7 +136,8 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     for step in [1, 2] {
         history.record_point(&point(step)).unwrap();
     }
-    let (registry, live) = (Registry::new(), Arc::new(Scripted { ready }));
+    let busy = Arc::new(AtomicBool::new(false));
+    let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
     let scores: Arc<[_]> = [score("icl", true), score("ctl", false)].into();
     ScoreCollector::register(&registry, live.clone(), &scores).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -147,7 +155,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
         let _ = stopped.await;
     }));
-    Port { address, app, stop, served }
+    Port { address, app, busy, stop, served }
 }
 
 pub struct Reply {
@@ -204,6 +212,17 @@ impl Port {
         }
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/event-stream"), "{head}");
         stream
+    }
+
+    /// Returns once no connection is open.
+    pub async fn deserted(&self) {
+        let open = self.app.metrics.connections.with_label_values(&["http"]);
+        let wait = async {
+            while open.get() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, wait).await.expect("all connections are let go");
     }
 
     pub async fn stopped(self) {
