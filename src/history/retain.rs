@@ -41,37 +41,35 @@ impl History {
 
 impl Store {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
-        let stages: [(&str, Counter); 3] = [
+        let Self { connection, dropped } = self;
+        let stages = [
             (
                 "DELETE FROM matrix WHERE rowid IN (SELECT m.rowid FROM matrix m \
                  WHERE m.point < (SELECT max(id) FROM point) ORDER BY m.point LIMIT ?1)",
-                |dropped| &mut dropped.matrices,
+                &mut dropped.matrices,
             ),
             (
                 "DELETE FROM point WHERE id IN (SELECT id FROM point \
                  WHERE id < (SELECT max(id) FROM point) ORDER BY id LIMIT ?1)",
-                |dropped| &mut dropped.points,
+                &mut dropped.points,
             ),
             (
                 "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE finished IS NOT NULL \
                  AND NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) ORDER BY finished LIMIT ?1)",
-                |dropped| &mut dropped.runs,
+                &mut dropped.runs,
             ),
         ];
-        for (statement, counter) in stages {
-            while used(&self.connection)? > limits.bytes {
-                let gone = self.connection.prepare_cached(statement)?.execute([AT_ONCE])?;
-                *counter(&mut self.dropped) += gone as u64;
-                if gone == 0 {
-                    break;
+        for (statement, gone) in stages {
+            while used(connection)? > limits.bytes {
+                match connection.prepare_cached(statement)?.execute([AT_ONCE])? {
+                    0 => break,
+                    rows => *gone += rows as u64,
                 }
             }
         }
         Ok(())
     }
 }
-
-type Counter = fn(&mut Dropped) -> &mut u64;
 
 /// Bytes of the pages in use.
 fn used(connection: &Connection) -> Result<u64, HistoryError> {

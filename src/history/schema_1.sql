@@ -39,7 +39,7 @@ CREATE TABLE value (
     standard_error REAL,
     undefined      TEXT,
     per_concept    BLOB,                -- k f64
-    PRIMARY KEY (point, position)
+    PRIMARY KEY (point, score)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE matrix (

@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use prometheus::TextEncoder;
-use serde::Serialize;
 use serde_json::json;
 
 use super::query::Parameters;
@@ -16,17 +15,14 @@ use super::{App, Shared};
 type Answer = Result<Response, Refusal>;
 
 /// Runs `answer` where it may block.
-async fn blocking<T: Serialize + 'static>(
-    shared: Shared,
-    answer: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
-) -> Answer {
-    let task = tokio::task::spawn_blocking(move || answer(&shared.app).map(|content| Json(content).into_response()));
+async fn blocking(shared: Shared, answer: impl FnOnce(&App) -> Answer + Send + 'static) -> Answer {
+    let task = tokio::task::spawn_blocking(move || answer(&shared.app));
     task.await.unwrap_or_else(|_| Err(Refusal::unavailable("server", "the answer could not be computed")))
 }
 
 pub(super) async fn status(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
-    blocking(shared, |app| Ok(app.live.status())).await
+    blocking(shared, |app| Ok(Json(app.live.status()).into_response())).await
 }
 
 pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer {
@@ -43,7 +39,7 @@ pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
             let splits = app.history.splits(&stored.run.name)?;
             Ok(RunView::new(stored, splits, status.map_or(&[], |status| &status.splits)))
         });
-        Ok(json!({"runs": views.collect::<Result<Vec<_>, Refusal>>()?}))
+        Ok(Json(json!({"runs": views.collect::<Result<Vec<_>, Refusal>>()?})).into_response())
     })
     .await
 }
@@ -61,7 +57,7 @@ pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
         if points.is_empty() {
             check_split(app, &run, &split)?;
         }
-        Ok(json!({"points": points}))
+        Ok(Json(json!({"points": points})).into_response())
     })
     .await
 }
@@ -72,7 +68,7 @@ pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
     blocking(shared, move |app| {
         let found = app.history.point(&run, &split, step, false)?;
         let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
-        serde_json::to_value(PointView::full(&point)).map_err(|error| Refusal::unavailable("point", error.to_string()))
+        Ok(Json(PointView::full(&point)).into_response())
     })
     .await
 }
@@ -84,7 +80,8 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     blocking(shared, move |app| {
         check_score(app, &score)?;
         let found = app.history.matrix(&run, &split, &score, step)?;
-        found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)
+        let matrix = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
+        Ok(Json(matrix).into_response())
     })
     .await
 }

@@ -1,0 +1,317 @@
+//! Over a real port: every route, and who is refused.
+
+mod port;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::*;
+use crate::server::live::AlertChange;
+use port::{LONG, NAME, next_event, point, port, port_with};
+
+/// `NAME` as a browser's encodeURIComponent writes it.
+const ENCODED: &str = "toy%2F0.25%3A%20a_b-c";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers() {
+    let port = port().await;
+    let status = port.get("/api/v1/status").await.json();
+    assert_eq!(
+        (&status["version"], &status["estimator"], &status["lag_seconds"]),
+        (&json!("1.2.3"), &json!("tie_aware"), &json!(0.5))
+    );
+    let catalogue = port.get("/api/v1/catalogue").await.json();
+    assert_eq!(catalogue["scores"][0]["id"], "icl");
+    assert_eq!(catalogue["scores"][0]["range"], json!([0.0, 1.0]));
+    assert_eq!(catalogue["scores"][1]["matrix"], false);
+
+    let runs = port.get("/api/v1/runs").await.json();
+    let train = json!({"split": "train", "window": "recent", "rows_received": 10, "rows_duplicate": 2,
+        "rows_dropped": 1, "points": 0, "last_step": null});
+    let val = json!({"split": "val", "window": "pass", "rows_received": 10, "rows_duplicate": 2,
+        "rows_dropped": 1, "points": 2, "last_step": 2});
+    let mut expected = json!({"name": NAME, "finished": false, "started": 20.0, "activation_kind": "probability",
+        "concepts": ["x", "y"], "labels": {"lambda": "5"}, "world_size": 1, "splits": [train, val]});
+    assert_eq!(runs["runs"][0], expected);
+    for (key, value) in
+        [("name", json!("earlier")), ("finished", json!(true)), ("started", json!(10.0)), ("splits", json!([]))]
+    {
+        expected[key] = value;
+    }
+    assert_eq!(runs["runs"][1], expected);
+
+    let series = port.get(&format!("/api/v1/series?run={ENCODED}&split=val&score=icl&first_step=2")).await.json();
+    let expected = json!({"step": 2, "epoch": null, "time": 100.0, "value": 0.25, "standard_error": 0.01,
+        "undefined": null, "rows": 64, "tie_fraction": 0.0, "provisional": false, "incomplete": false});
+    assert_eq!(series, json!({"points": [expected]}));
+    let concept =
+        port.get(&format!("/api/v1/series?run={ENCODED}&split=val&score=icl&concept=x&last_step=1")).await.json();
+    assert_eq!((&concept["points"][0]["value"], &concept["points"][1]), (&json!(0.5), &Value::Null));
+    let waiting = port.get(&format!("/api/v1/series?run={ENCODED}&split=train&score=icl")).await;
+    assert_eq!((waiting.status, waiting.json()), (200, json!({"points": []})));
+
+    let point = port.get(&format!("/api/v1/point?run={ENCODED}&split=val")).await.json();
+    assert_eq!((&point["run"], &point["step"], &point["epoch"]), (&json!(NAME), &json!(2), &Value::Null));
+    let icl = json!({"value": 0.25, "standard_error": 0.01, "per_concept": [0.5, null]});
+    assert_eq!(point["scores"], json!({"icl": icl, "ctl": {"undefined": "one class"}}));
+    let first = port.get(&format!("/api/v1/point?run={ENCODED}&split=val&step=1")).await.json();
+    assert_eq!(first["step"], 1);
+    let matrix = port.get(&format!("/api/v1/matrix?run={ENCODED}&split=val&score=icl&step=1")).await.json();
+    assert_eq!(matrix, json!({"step": 1, "concepts": ["x", "y"], "matrix": [[null, 0.25], [0.75, null]]}));
+
+    let metrics = port.get("/metrics").await;
+    assert!(metrics.headers["content-type"].starts_with("text/plain; version=0.0.4"));
+    assert!(metrics.text().contains(&format!("conceptwatch_icl{{run=\"{NAME}\",split=\"val\"}} 0.25\n")));
+    assert!(metrics.text().contains("conceptwatch_http_requests_total{code=\"200\",path=\"/api/v1/runs\"} 1\n"));
+    assert_eq!(port.get("/live").await.status, 200);
+    assert_eq!(port.get("/ready").await.status, 200);
+    let page = port.get("/").await;
+    assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_field() {
+    let port = port_with(None, Err("the history is full".into()), Bounds::default()).await;
+    let ok = format!("run={ENCODED}&split=val");
+    let cases = [
+        ("/api/v1/nothing".to_owned(), 404, "path"),
+        ("/assets/nothing.js".into(), 404, "path"),
+        ("/assets/index.html".into(), 404, "path"),
+        ("/assets/..%2fCargo.toml".into(), 404, "path"),
+        ("/ready".into(), 503, "ready"),
+        ("/metrics?x=1".into(), 400, "x"),
+        ("/api/v1/status?verbose=1".into(), 400, "verbose"),
+        ("/api/v1/events?run=a".into(), 400, "run"),
+        ("/api/v1/series".into(), 400, "run"),
+        (format!("/api/v1/series?run={ENCODED}"), 400, "split"),
+        (format!("/api/v1/series?{ok}"), 400, "score"),
+        (format!("/api/v1/series?{ok}&score=icl&from=1"), 400, "from"),
+        (format!("/api/v1/series?{ok}&score=icl&score=ctl"), 400, "score"),
+        (format!("/api/v1/series?{ok}&score=icl&first_step=-1"), 400, "first_step"),
+        (format!("/api/v1/series?{ok}&score=icl&last_step=x"), 400, "last_step"),
+        (format!("/api/v1/series?{ok}&score=nothing"), 404, "score"),
+        (format!("/api/v1/series?{ok}&score=icl&concept=z"), 404, "concept"),
+        (format!("/api/v1/series?run={ENCODED}&split=test&score=icl"), 404, "split"),
+        ("/api/v1/point?split=val".into(), 400, "run"),
+        ("/api/v1/point?run=other&split=val".into(), 404, "run"),
+        ("/api/v1/point?run=%27%3B%20DROP%20TABLE%20run%3B--&split=%00".into(), 404, "run"),
+        ("/api/v1/point?run=%ff%fe&split=val".into(), 404, "run"),
+        (format!("/api/v1/point?run={ENCODED}&split=train"), 404, "split"),
+        (format!("/api/v1/point?run={ENCODED}&split=test"), 404, "split"),
+        (format!("/api/v1/point?{ok}&step=3"), 404, "step"),
+        (format!("/api/v1/point?{ok}&step=18446744073709551615"), 404, "step"),
+        (format!("/api/v1/point?{ok}&step=18446744073709551616"), 400, "step"),
+        (format!("/api/v1/matrix?{ok}&score=icl&step=9"), 404, "step"),
+        (format!("/api/v1/matrix?{ok}&score=%3Cscript%3E"), 404, "score"),
+    ];
+    for (path, status, field) in cases {
+        let reply = port.get(&path).await;
+        assert_eq!((reply.status, reply.field().as_str()), (status, field), "{path}");
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff", "{path}");
+    }
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_hosts_origins_and_methods_are_refused() {
+    let port = port().await;
+    let own = format!("Host: {}\r\nOrigin: http://{}\r\n", port.address, port.address);
+    let cases = [
+        ("GET", own.as_str(), 200, ""),
+        ("HEAD", "Host: [::1]:7801\r\n", 200, ""),
+        ("GET", "Host: BOX.example\r\nOrigin: https://box.example\r\n", 200, ""),
+        ("GET", "", 403, "Host"),
+        ("GET", "Host: evil.example\r\n", 403, "Host"),
+        ("GET", "Host: localhost\r\nHost: evil.example\r\n", 403, "host"),
+        ("GET", "Host: localhost\r\nOrigin: http://evil.example\r\n", 403, "Origin"),
+        ("GET", "Host: localhost\r\nOrigin: http://localhost:3000\r\n", 403, "Origin"),
+        ("GET", "Host: localhost\r\nOrigin: null\r\n", 403, "Origin"),
+        ("POST", "Host: localhost\r\n", 405, "method"),
+        ("DELETE", "Host: localhost\r\n", 405, "method"),
+        ("OPTIONS", "Host: localhost\r\n", 405, "method"),
+        ("POST", "Host: evil.example\r\n", 403, "Host"),
+    ];
+    for path in ["/", "/metrics", "/live", "/ready", "/api/v1/status", "/api/v1/runs", "/assets/plotly.min.js"] {
+        for (method, headers, status, field) in cases {
+            let reply = port.ask(method, path, &format!("{headers}Accept-Encoding: gzip\r\n")).await;
+            assert_eq!(reply.status, status, "{method} {path} {headers}");
+            if status >= 400 {
+                assert_eq!(reply.field(), field, "{method} {path} {headers}");
+            }
+            assert!(reply.headers["content-security-policy"].starts_with("default-src 'none'; script-src 'self';"));
+            assert_eq!(reply.headers["referrer-policy"], "no-referrer");
+            assert!(!reply.headers.contains_key("access-control-allow-origin"));
+            assert!(status != 405 || reply.headers["allow"] == "GET, HEAD");
+            assert_eq!(reply.body.is_empty(), method == "HEAD");
+        }
+    }
+    // The request line can name a host, too.
+    let absolute = port.ask("GET", "http://evil.example/live", "Host: localhost\r\n").await;
+    assert_eq!((absolute.status, absolute.field().as_str()), (403, "Host"));
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_needed_where_one_is_set() {
+    let port = port_with(Some("s3cret"), Ok(()), Bounds::default()).await;
+    let ask = async |path: &str, authorization: &str| {
+        let headers = format!("Host: localhost\r\n{authorization}");
+        port.ask("GET", path, &headers).await
+    };
+    for path in ["/", "/metrics", "/api/v1/runs", "/assets/plotly.min.js", "/nothing"] {
+        for wrong in ["", "s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer S3cret", "Basic s3cret"] {
+            let header = if wrong.is_empty() { String::new() } else { format!("Authorization: {wrong}\r\n") };
+            let reply = ask(path, &header).await;
+            assert_eq!((reply.status, reply.field().as_str()), (401, "Authorization"), "{path} {wrong}");
+            assert!(reply.headers["www-authenticate"].starts_with("Basic"));
+        }
+    }
+    assert_eq!(ask("/metrics", "Authorization: Bearer s3cret\r\n").await.status, 200);
+    // conceptwatch:s3cret
+    assert_eq!(ask("/", "Authorization: Basic Y29uY2VwdHdhdGNoOnMzY3JldA==\r\n").await.status, 200);
+    assert_eq!(ask("/live", "").await.status, 200);
+    assert_eq!(ask("/ready", "").await.status, 200);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chart_library_is_compressed_and_cached() {
+    let port = port().await;
+    let ask =
+        async |headers: &str| port.ask("GET", "/assets/plotly.min.js", &format!("Host: localhost\r\n{headers}")).await;
+    let reply = ask("Accept-Encoding: br, gzip\r\n").await;
+    assert_eq!((reply.status, reply.headers["content-encoding"].as_str()), (200, "gzip"));
+    assert_eq!(reply.headers["content-type"], "text/javascript; charset=utf-8");
+    assert!(reply.headers["cache-control"].contains("max-age"));
+    assert!(reply.body.starts_with(&[0x1f, 0x8b]) && reply.body.len() > 100_000, "gzip of plotly.js");
+    let tag = &reply.headers["etag"];
+    let again = ask(&format!("Accept-Encoding: gzip\r\nIf-None-Match: \"other\", {tag}\r\n")).await;
+    assert_eq!((again.status, again.body.len(), &again.headers["etag"]), (304, 0, tag));
+    for refused in ["", "Accept-Encoding: br\r\n", "Accept-Encoding: gzip;q=0, *\r\n", "Accept-Encoding: identity\r\n"]
+    {
+        assert_eq!(ask(refused).await.status, 406, "{refused}");
+    }
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_arrive_in_order_and_losses_are_told() {
+    let port = port().await;
+    let mut stream = port.events().await;
+    let send = |event| port.app.events.send(event).unwrap();
+    send(Event::Point(Arc::new(point(2))));
+    let (kind, content) = next_event(&mut stream).await;
+    assert_eq!((kind.as_str(), &content["step"], &content["run"]), ("point", &json!(2), &json!(NAME)));
+    assert_eq!(content["scores"]["icl"], json!({"value": 0.25, "standard_error": 0.01}));
+    send(Event::Run("a".into()));
+    assert_eq!(next_event(&mut stream).await, ("run".to_owned(), json!({"run": "a"})));
+    let alert = AlertChange {
+        rule: "rise".into(),
+        run: "a".into(),
+        split: "val".into(),
+        score: "icl".into(),
+        state: "firing",
+        since: 1.0,
+        evidence: "0.3 > 0.2".into(),
+        step: 5,
+    };
+    send(Event::Alert(Arc::new(alert)));
+    let (kind, content) = next_event(&mut stream).await;
+    assert_eq!((kind.as_str(), &content["state"], &content["step"]), ("alert", &json!("firing"), &json!(5)));
+
+    // A burst far over what sockets and the channel hold, which nobody reads meanwhile.
+    let large = Event::Run("x".repeat(1 << 20).into());
+    for _ in 0..64 {
+        send(large.clone());
+        tokio::task::yield_now().await;
+    }
+    let lost = timeout(LONG, async {
+        loop {
+            let (kind, content) = next_event(&mut stream).await;
+            if kind == "lost" {
+                return content["count"].as_u64().unwrap();
+            }
+        }
+    });
+    assert!(lost.await.expect("the loss is told") > 0);
+    assert!(port.app.metrics.watch_events_lost.get() > 0);
+    drop(stream);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_stops_whatever_its_clients_do() {
+    let bounds = Bounds { drain: Duration::from_secs(10), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let mut silent = TcpStream::connect(port.address).await.unwrap();
+    let mut waiting = port.events().await;
+    assert_eq!(port.get("/live").await.status, 200);
+    let open = port.app.metrics.connections.with_label_values(&["http"]);
+    port.stopped().await;
+    assert_eq!(open.get(), 0);
+    let mut rest = Vec::new();
+    // Both were closed; a reset is a close, too.
+    let _ = timeout(LONG, silent.read_to_end(&mut rest)).await.expect("the silent socket is closed");
+    let _ = timeout(LONG, waiting.read_to_end(&mut rest)).await.expect("the event stream ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_are_let_go() {
+    let bounds = Bounds { head: Duration::from_millis(200), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let mut silent = TcpStream::connect(port.address).await.unwrap();
+    let mut slow = TcpStream::connect(port.address).await.unwrap();
+    slow.write_all(b"GET /live HTTP/1.1\r\nHost: loc").await.unwrap();
+    for stream in [&mut silent, &mut slow] {
+        let _ = timeout(LONG, stream.read_to_end(&mut Vec::new())).await.expect("closed at the deadline");
+    }
+    port.deserted().await;
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn surplus_connections_are_refused() {
+    let bounds = Bounds { connections: 2, ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let held = [TcpStream::connect(port.address).await.unwrap(), TcpStream::connect(port.address).await.unwrap()];
+    let mut surplus = TcpStream::connect(port.address).await.unwrap();
+    let mut answer = String::new();
+    timeout(LONG, surplus.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    drop(held);
+    port.deserted().await;
+    assert_eq!(port.get("/live").await.status, 200);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_is_let_go() {
+    let bounds = Bounds { write: Duration::from_millis(200), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let stream = port.events().await;
+    let large = Event::Run("x".repeat(1 << 20).into());
+    // Fails once the only reader's connection is gone.
+    let send = async {
+        while port.app.events.send(large.clone()).is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LONG, send).await.expect("the reader is given up");
+    port.deserted().await;
+    drop(stream);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_takes_too_long_is_given_up() {
+    let bounds = Bounds { answer: Duration::from_millis(100), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    port.busy.store(true, std::sync::atomic::Ordering::Relaxed);
+    let reply = port.get("/api/v1/status").await;
+    assert_eq!((reply.status, reply.field().as_str()), (503, "server"));
+    port.busy.store(false, std::sync::atomic::Ordering::Relaxed);
+    port.stopped().await;
+}

@@ -1,0 +1,245 @@
+//! A real port over a scripted sidecar, and a client that writes and reads the bytes of HTTP/1.1.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::super::*;
+use crate::history::Limits;
+use crate::point::{Outcome, Point, ScoreValue};
+use crate::run::{Concept, Run, RunFields};
+use crate::server::live::{Latest, RunStatus, SplitStatus, Status};
+use crate::server::metrics::ScoreCollector;
+
+/// A run name with every character that names may have.
+pub const NAME: &str = "toy/0.25: a_b-c";
+pub const LONG: Duration = Duration::from_secs(20);
+
+struct Scripted {
+    ready: Result<(), String>,
+    busy: Arc<AtomicBool>,
+}
+
+impl Live for Scripted {
+    fn runs(&self) -> Vec<RunStatus> {
+        let split = |split: &str, window| SplitStatus {
+            split: split.into(),
+            window,
+            rows_received: 10,
+            rows_duplicate: 2,
+            rows_dropped: 1,
+        };
+        vec![RunStatus { name: NAME.into(), splits: vec![split("train", "recent"), split("val", "pass")] }]
+    }
+
+    fn latest(&self) -> Vec<Latest> {
+        let point = Some(Arc::new(point(2)));
+        let concepts = ["x".to_owned(), "y".to_owned()].into();
+        vec![Latest { run: NAME.into(), split: "val".into(), concepts, point, filling: false }]
+    }
+
+    fn status(&self) -> Status {
+        while self.busy.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Status {
+            version: "1.2.3",
+            catalogue_version: 7,
+            uptime_seconds: 5.0,
+            lag_seconds: 0.5,
+            rows_dropped: 1,
+            points_skipped: 2,
+            memory_bytes: 3,
+            estimator: "tie_aware",
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.ready.clone()
+    }
+}
+
+fn score(id: &'static str, matrix: bool) -> ScoreDescription {
+    ScoreDescription {
+        id,
+        title: "Title",
+        family: "leakage",
+        paper: "paper",
+        equation: "eq. 1",
+        unit: "share",
+        range: (0.0, 1.0),
+        per_concept: true,
+        matrix,
+        help: "Help.",
+    }
+}
+
+pub fn point(step: u64) -> Point {
+    let icl = ScoreValue {
+        value: 0.125 * step as f64,
+        standard_error: Some(0.01),
+        per_concept: Some(vec![Some(0.5), None]),
+        matrix: Some(vec![vec![None, Some(0.25)], vec![Some(0.75), None]]),
+    };
+    Point {
+        run: NAME.into(),
+        split: "val".into(),
+        step,
+        epoch: None,
+        time: 100.0,
+        rows: 64,
+        rows_seen: 64,
+        provisional: false,
+        incomplete: false,
+        tie_fraction: 0.0,
+        warnings: Vec::new(),
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        seed: 0,
+        catalogue_version: 7,
+        seconds: 0.1,
+        scores: vec![("icl".into(), Outcome::Value(icl)), ("ctl".into(), Outcome::undefined("one class"))],
+    }
+}
+
+fn run(name: &str) -> Run {
+    let concepts = ["x", "y"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    let labels = [("lambda".to_owned(), "5".to_owned())].into();
+    Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
+}
+
+pub struct Port {
+    pub address: SocketAddr,
+    pub app: App,
+    /// While true, the sidecar does not tell its status.
+    pub busy: Arc<AtomicBool>,
+    pub stop: oneshot::Sender<()>,
+    pub served: JoinHandle<()>,
+}
+
+pub async fn port() -> Port {
+    port_with(None, Ok(()), Bounds::default()).await
+}
+
+pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: Bounds) -> Port {
+    let history = History::open(None, Limits { bytes: 1 << 24 }).unwrap();
+    history.record_run(&run("earlier"), 10.0).unwrap();
+    history.record_run(&run(NAME), 20.0).unwrap();
+    history.finish_run("earlier", 15.0).unwrap();
+    for step in [1, 2] {
+        history.record_point(&point(step)).unwrap();
+    }
+    let busy = Arc::new(AtomicBool::new(false));
+    let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
+    let scores: Arc<[_]> = [score("icl", true), score("ctl", false)].into();
+    ScoreCollector::register(&registry, live.clone(), &scores).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = App {
+        history: Arc::new(history),
+        metrics: Metrics::register(&registry, "1.2.3", 7).unwrap(),
+        registry,
+        scores,
+        events: broadcast::Sender::new(4),
+        live,
+        access: Arc::new(Access::new(address, &["box.example".to_owned()], token)),
+    };
+    let (stop, stopped) = oneshot::channel();
+    let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
+        let _ = stopped.await;
+    }));
+    Port { address, app, busy, stop, served }
+}
+
+pub struct Reply {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        assert_eq!(self.headers["content-type"], "application/json");
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The field of an error, whose shape it checks.
+    pub fn field(&self) -> String {
+        let body = self.json();
+        assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()));
+        body["error"]["field"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Port {
+    pub async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, "Host: localhost\r\n").await
+    }
+
+    pub async fn ask(&self, method: &str, path: &str, headers: &str) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        timeout(LONG, stream.read_to_end(&mut bytes)).await.expect("an answer").unwrap();
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+        let head = std::str::from_utf8(&bytes[..end]).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines.map(|line| line.split_once(": ").unwrap());
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+        Reply { status, headers, body: bytes[end + 4..].to_vec() }
+    }
+
+    /// The event stream after its head.
+    pub async fn events(&self) -> BufReader<TcpStream> {
+        let mut stream = BufReader::new(TcpStream::connect(self.address).await.unwrap());
+        stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(timeout(LONG, stream.read_line(&mut head)).await.unwrap().unwrap(), 0);
+        }
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/event-stream"), "{head}");
+        stream
+    }
+
+    /// Returns once no connection is open.
+    pub async fn deserted(&self) {
+        let open = self.app.metrics.connections.with_label_values(&["http"]);
+        let wait = async {
+            while open.get() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, wait).await.expect("all connections are let go");
+    }
+
+    pub async fn stopped(self) {
+        self.stop.send(()).unwrap();
+        timeout(LONG, self.served).await.expect("the port stops").unwrap();
+    }
+}
+
+pub async fn next_event(stream: &mut BufReader<TcpStream>) -> (String, Value) {
+    let mut kind = String::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(timeout(LONG, stream.read_line(&mut line)).await.expect("an event").unwrap(), 0);
+        if let Some(event) = line.strip_prefix("event: ") {
+            kind = event.trim().to_owned();
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            return (kind, serde_json::from_str(data).unwrap());
+        }
+    }
+}
