@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
-use conceptwatch::estimate::neighbours::sorted::{Sorted, kth_joint_distance};
+use conceptwatch::estimate::neighbours::sorted::{Line, Sorted, kth_joint_distance};
 use conceptwatch::estimate::neighbours::{Moved, Place};
 use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
@@ -240,17 +240,22 @@ fn kiddo_finds_the_same_radii_of_vectors() {
 #[test]
 fn kiddo_finds_the_same_joint_radii() {
     let (x, y) = correlated(0.7, 600, 77);
-    let x: Vec<f64> = x.iter().map(|v| (v * 16.0).round() / 16.0).collect();
+    // Few distinct x, so that walking along x alone would not do.
+    let x: Vec<f64> = x.iter().map(|v| (v * 2.0).round() / 2.0).collect();
     let points: Vec<[f64; 2]> = x.iter().zip(&y).map(|(&x, &y)| [x, y]).collect();
     let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).unwrap();
-    let sorted = Sorted::new(&x);
-    let ys: Vec<f64> = sorted.rows().iter().map(|&row| y[row as usize]).collect();
+    let (by_x, by_y) = (Sorted::new(&x), Sorted::new(&y));
+    let in_order = |column: &[f64], sorted: &Sorted<f64>| -> Vec<f64> {
+        sorted.rows().iter().map(|&row| column[row as usize]).collect()
+    };
+    let (ys, xs) = (in_order(&y, &by_x), in_order(&x, &by_y));
+    let lines = (Line { along: by_x.places(), across: &ys }, Line { along: by_y.places(), across: &xs });
     let mut scratch = Vec::new();
     for k in [1, 3, 10] {
-        for (at, &row) in sorted.rows().iter().enumerate() {
-            let found =
-                tree.query(&points[row as usize]).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap()).execute();
-            assert_eq!(kth_joint_distance(sorted.places(), &ys, at, k, &mut scratch), found[k].distance);
+        for (row, point) in points.iter().enumerate() {
+            let found = tree.query(point).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap()).execute();
+            let at = (by_x.rank(row), by_y.rank(row));
+            assert_eq!(kth_joint_distance(lines.0, lines.1, at, k, &mut scratch), found[k].distance);
         }
     }
 }
