@@ -21,7 +21,7 @@ use std::borrow::Cow;
 
 use super::digamma::Digamma;
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{self, Sorted};
+use super::neighbours::sorted::{self, Line, Sorted};
 use super::neighbours::{Counts, Place};
 use super::sum::Sum;
 use super::variable::Continuous;
@@ -148,14 +148,17 @@ fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Contin
 
 /// Two columns in row order, each with its sorted form.
 fn count_scalars<P: Place>(x: (&[P], &Sorted<P>), y: (&[P], &Sorted<P>), k: usize) -> Vec<RowCounts> {
-    let xs = x.1.places();
-    let ys: Vec<P> = x.1.rows().iter().map(|&row| y.0[row as usize]).collect();
-    let mut counts = vec![RowCounts::default(); xs.len()];
-    let mut nearest = Vec::with_capacity(k + 1);
-    for (at, &row) in x.1.rows().iter().enumerate() {
-        let radius = sorted::kth_joint_distance(xs, &ys, at, k, &mut nearest);
-        let in_y = sorted::counts(y.1.places(), y.1.rank(row as usize), radius);
-        counts[row as usize] = (sorted::counts(xs, at, radius), in_y);
+    let in_order = |column: &[P], order: &[u32]| order.iter().map(|&row| column[row as usize]).collect::<Vec<P>>();
+    let (ys, xs) = (in_order(y.0, x.1.rows()), in_order(x.0, y.1.rows()));
+    let x_line = Line { along: x.1.places(), across: &ys };
+    let y_line = Line { along: y.1.places(), across: &xs };
+    let mut counts = vec![RowCounts::default(); ys.len()];
+    let mut nearest = Vec::with_capacity(k);
+    // In the order of x, so that one row's neighbours are still in the cache for the next.
+    for (in_x, &row) in x.1.rows().iter().enumerate() {
+        let in_y = y.1.rank(row as usize);
+        let radius = sorted::kth_joint_distance(x_line, y_line, (in_x, in_y), k, &mut nearest);
+        counts[row as usize] = (sorted::counts(x_line.along, in_x, radius), sorted::counts(y_line.along, in_y, radius));
     }
     counts
 }

@@ -1,6 +1,11 @@
 //! Vectors: neighbours from rows of distances. For one point all N distances are computed, coordinate after coordinate
 //! so that the loop vectorises, and the closest are selected and sorted as far as they are asked for. Exact in any
 //! width. A list once made serves every label column.
+//!
+//! A k-d tree was measured for 2 to 8 coordinates: kiddo 6.3, `ImmutableKdTree`, the nearest 28 of N = 2,000 Gaussian
+//! points, which is what a few labels need, for every point. It gives the same bits, also with 900 identical points,
+//! but takes 14 ms for 2 coordinates, 23 ms for 4 and 68 ms for 8; rows take 17, 19 and 23 ms with the estimates of four
+//! labels included, whatever the classes' sizes. So trees serve as an oracle of the tests only.
 
 use super::{Counts, Place};
 

@@ -1,6 +1,8 @@
 //! Scalars: neighbours in a sorted column. Distances grow on either side of a point, so the k-th neighbour is found by
 //! walking outward and a count by galloping outward with the same predicate.
 
+use std::ops::Range;
+
 use super::{Counts, Place};
 
 /// A column in ascending order.
@@ -51,42 +53,80 @@ pub fn kth_distance<P: Place>(places: &[P], at: usize, k: usize) -> f64 {
     distance
 }
 
-/// Distance from the point at position `at` to its `k`-th nearest other point, where a point is (x, y) and distance is
-/// the larger of the two marginal ones. `xs` ascend, `ys` are in the order of `xs`; `nearest` is scratch space.
-pub fn kth_joint_distance<P: Place>(xs: &[P], ys: &[P], at: usize, k: usize, nearest: &mut Vec<f64>) -> f64 {
+/// Points of a plane in the order of one coordinate: its places, ascending, and beside each the other coordinate's.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a, P> {
+    pub along: &'a [P],
+    pub across: &'a [P],
+}
+
+/// Distance from a point to its `k`-th nearest other point, where distance is the larger of those in x and in y. The
+/// same points twice, in the order of x and of y; `at` is the point's position in either. There are more than `k`.
+/// `nearest` is scratch space.
+///
+/// The walk along x ends early where the k-th neighbour is close. Where many points crowd at one x it would not: then
+/// the bound found so far tells how many points each coordinate leaves to look at, and the shorter list is taken.
+pub fn kth_joint_distance<P: Place>(
+    x: Line<P>,
+    y: Line<P>,
+    at: (usize, usize),
+    k: usize,
+    nearest: &mut Vec<f64>,
+) -> f64 {
     nearest.clear();
-    for (other, dx) in Outward::new(xs, at) {
-        let full = nearest.len() == k;
+    nearest.resize(k, f64::INFINITY);
+    let steps = SHORT_WALK.max(4 * k);
+    for (other, dx) in Outward::new(x.along, at.0).take(steps) {
         // No point further along x can come closer than this.
-        if full && dx >= nearest[k - 1] {
-            break;
+        if dx >= nearest[k - 1] {
+            return nearest[k - 1];
         }
-        let joint = dx.max(ys[other].distance(ys[at]));
-        if full {
-            if joint >= nearest[k - 1] {
-                continue;
-            }
-            nearest.pop();
-        }
-        let position = nearest.iter().rposition(|&d| d <= joint).map_or(0, |before| before + 1);
-        nearest.insert(position, joint);
+        insert(nearest, dx.max(x.across[other].distance(x.across[at.0])));
     }
-    nearest[nearest.len() - 1]
+    let bound = nearest[k - 1];
+    let (in_x, in_y) = (within(x.along, at.0, bound), within(y.along, at.1, bound));
+    let (line, at, range) = if in_x.len() <= in_y.len() { (x, at.0, in_x) } else { (y, at.1, in_y) };
+    // Whatever is closer than the bound is in the list; the bound stands for what is not.
+    nearest.fill(bound);
+    for other in range.filter(|&other| other != at) {
+        let across = line.across[other].distance(line.across[at]);
+        if across < nearest[k - 1] {
+            insert(nearest, across.max(line.along[other].distance(line.along[at])));
+        }
+    }
+    nearest[k - 1]
+}
+
+/// Steps of the walk before the two coordinates are compared.
+const SHORT_WALK: usize = 48;
+
+/// Puts `distance` in its place among the ascending `nearest` and drops the last.
+fn insert(nearest: &mut [f64], distance: f64) {
+    let mut at = nearest.len() - 1;
+    if distance >= nearest[at] {
+        return;
+    }
+    while at > 0 && nearest[at - 1] > distance {
+        nearest[at] = nearest[at - 1];
+        at -= 1;
+    }
+    nearest[at] = distance;
+}
+
+/// The positions of all places closer to `places[at]` than `radius`, itself included even for a radius of 0.
+fn within<P: Place>(places: &[P], at: usize, radius: f64) -> Range<usize> {
+    let left = gallop(at, 0, |i| places[at - 1 - i].distance(places[at]) < radius);
+    let right = gallop(places.len() - at - 1, 0, |i| places[at + 1 + i].distance(places[at]) < radius);
+    at - left..at + right + 1
 }
 
 /// Counts the other places closer to `places[at]` than `radius`, and those at exactly that distance.
 pub fn counts<P: Place>(places: &[P], at: usize, radius: f64) -> Counts {
     let centre = places[at];
-    let right = &places[at + 1..];
-    let left = &places[..at];
-    let mut counts = Counts::default();
-    let closer = gallop(right.len(), 0, |i| right[i].distance(centre) < radius);
-    counts.closer += closer;
-    counts.border += gallop(right.len(), closer, |i| right[i].distance(centre) <= radius) - closer;
-    let closer = gallop(left.len(), 0, |i| left[left.len() - 1 - i].distance(centre) < radius);
-    counts.closer += closer;
-    counts.border += gallop(left.len(), closer, |i| left[left.len() - 1 - i].distance(centre) <= radius) - closer;
-    counts
+    let closer = within(places, at, radius);
+    let left = gallop(at, at - closer.start, |i| places[at - 1 - i].distance(centre) <= radius);
+    let right = gallop(places.len() - at - 1, closer.end - at - 1, |i| places[at + 1 + i].distance(centre) <= radius);
+    Counts { closer: closer.len() - 1, border: left + right + 1 - closer.len() }
 }
 
 /// The first i in `from..length` at which `within` is false, or `length`; `within` is true up to some i and false from

@@ -1,0 +1,261 @@
+//! Against brute force over all pairs of rows, written from the formulas, and against kiddo's neighbours.
+
+use std::num::NonZero;
+
+use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
+use conceptwatch::estimate::neighbours::sorted::{Line, Sorted, kth_joint_distance};
+use conceptwatch::estimate::neighbours::{Moved, Place};
+use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
+use proptest::prelude::*;
+
+use super::*;
+
+/// ψ(n).
+pub fn psi(n: usize) -> f64 {
+    (1..n).map(|m| 1.0 / m as f64).sum::<f64>() - 0.577_215_664_901_532_9
+}
+
+/// How r_i's border enters the estimate.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Border {
+    /// Equal distances in random order, in expectation.
+    Random,
+    /// Counted strictly, as it stands.
+    Strict,
+}
+
+/// Ross's estimator from a matrix of distances.
+pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, border: Border) -> f64 {
+    let n = labels.len();
+    let size = |label: i32| labels.iter().filter(|&&other| other == label).count();
+    let kept: Vec<usize> = (0..n).filter(|&row| size(labels[row]) > 1).collect();
+    let term = |&row: &usize| {
+        let others = || kept.iter().copied().filter(|&other| other != row);
+        let own = || others().filter(|&other| labels[other] == labels[row]);
+        let k = k.min(size(labels[row]) - 1);
+        let mut near: Vec<f64> = own().map(|other| distances[row][other]).collect();
+        near.sort_by(f64::total_cmp);
+        let r = near[k - 1];
+        let closer = others().filter(|&other| distances[row][other] < r).count();
+        let level = others().filter(|&other| distances[row][other] == r).count();
+        let same = own().filter(|&other| distances[row][other] == r).count();
+        let missing = k - near.iter().filter(|&&d| d < r).count();
+        let inside = match border {
+            Border::Strict => psi(closer + 1),
+            Border::Random => expectation_by_drawing(closer, level, same, missing),
+        };
+        psi(k) - psi(size(labels[row])) - inside
+    };
+    psi(kept.len()) + kept.iter().map(term).sum::<f64>() / kept.len() as f64
+}
+
+/// Draws the `level` points one by one without replacement, following the probability of every number of own ones so
+/// far, up to the draw that brings own number `missing`.
+fn expectation_by_drawing(closer: usize, level: usize, same: usize, missing: usize) -> f64 {
+    let mut chance = vec![0.0; missing];
+    chance[0] = 1.0;
+    let mut expectation = 0.0;
+    for drawn in 0..level {
+        let left = (level - drawn) as f64;
+        expectation += chance[missing - 1] * (same + 1 - missing) as f64 / left * psi(closer + drawn + 1);
+        for own in (0..missing).rev() {
+            let another = (same - own) as f64 / left;
+            let from_below = if own > 0 { chance[own - 1] * (same + 1 - own) as f64 / left } else { 0.0 };
+            chance[own] = chance[own] * (1.0 - another) + from_below;
+        }
+    }
+    expectation
+}
+
+/// The counts of KSG for one row: (n_x, n_y, points at exactly r in x and in y).
+fn ksg_counts(dx: &[Vec<f64>], dy: &[Vec<f64>], row: usize, k: usize) -> (usize, usize, usize) {
+    let others = || (0..dx.len()).filter(|&other| other != row);
+    let mut joint: Vec<f64> = others().map(|other| dx[row][other].max(dy[row][other])).collect();
+    joint.sort_by(f64::total_cmp);
+    let r = joint[k - 1];
+    let count = |holds: &dyn Fn(f64) -> bool, d: &[Vec<f64>]| others().filter(|&other| holds(d[row][other])).count();
+    let border = count(&|d| d == r, dx) + count(&|d| d == r, dy);
+    (count(&|d| d < r, dx), count(&|d| d < r, dy), border)
+}
+
+fn matrix<P: Place>(columns: &[Vec<P>], join: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
+    let n = columns[0].len();
+    let distance = |i: usize, j: usize| columns.iter().map(|c| c[i].distance(c[j])).fold(0.0, &join);
+    (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect()
+}
+
+pub fn scalar_distances(values: &[f64]) -> Vec<Vec<f64>> {
+    matrix(&[values.to_vec()], f64::max)
+}
+
+/// Distances of plain columns and of each draw: x and y in the order of their keys.
+fn ksg(x: &Variable, y: &Variable, k: usize, draws: usize) -> f64 {
+    let plain = |variable: &Variable| match variable {
+        Variable::Scalar(v) => scalar_distances(v.values()),
+        Variable::Vector(v) => {
+            matrix(&(0..v.block().width()).map(|at| v.block().coordinate(at).to_vec()).collect::<Vec<_>>(), f64::max)
+        }
+        Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
+    };
+    let drawn = |variable: &Variable, side: usize, draw: usize| -> Vec<Vec<f64>> {
+        let columns: Vec<Vec<Moved>> = match variable {
+            Variable::Scalar(v) => vec![v.draws(side, 0, draws)[draw].0.clone()],
+            Variable::Vector(v) => {
+                let block = &v.draws(side, 0, draws)[draw];
+                (0..block.width()).map(|at| block.coordinate(at).to_vec()).collect()
+            }
+            Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
+        };
+        matrix(&columns, f64::max)
+    };
+    let n = x.rows();
+    let undisturbed = (plain(x), plain(y));
+    let disturbed: Vec<_> = (0..draws).map(|draw| (drawn(x, 0, draw), drawn(y, 1, draw))).collect();
+    let term = |row: usize| {
+        let psis = |(nx, ny, _): (usize, usize, usize)| psi(nx + 1) + psi(ny + 1);
+        let counts = ksg_counts(&undisturbed.0, &undisturbed.1, row, k);
+        if counts.2 == 1 {
+            return psis(counts);
+        }
+        disturbed.iter().map(|(dx, dy)| psis(ksg_counts(dx, dy, row, k))).sum::<f64>() / draws as f64
+    };
+    psi(n) + psi(k) - (0..n).map(term).sum::<f64>() / n as f64
+}
+
+/// Values with ties, both zeros, the smallest and nearly the largest of float32, and plain ones.
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => (-6..6_i32).prop_map(|v| f64::from(v) / 4.0),
+        4 => -3.0..3.0_f64,
+        2 => (0_u16..u16::MAX).prop_map(|bits| half::f16::from_bits(bits).to_f64()).prop_filter("finite", |v| v.is_finite()),
+        1 => Just(-0.0),
+        1 => Just(0.0),
+        1 => (1..5_u32).prop_map(|bits| f64::from(f32::from_bits(bits))),
+        1 => Just(1e38),
+        1 => Just(-1e38),
+    ]
+}
+
+fn varies(values: &[f64]) -> bool {
+    values.iter().any(|v| *v != values[0])
+}
+
+/// Rows of (x, y, class), of which there may be many or few, and k.
+fn sample() -> impl Strategy<Value = (Vec<(f64, f64, i32)>, usize)> {
+    (1..6_i32, 1..10_usize, prop_oneof![5..40_usize, 5..300_usize]).prop_flat_map(|(classes, k, rows)| {
+        let row = (value(), value(), prop_oneof![9 => 0..classes, 1 => 100..130_i32]);
+        (prop::collection::vec(row, rows.max(k + 2)), Just(k))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn ross_on_scalars((rows, k) in sample()) {
+        let x: Vec<f64> = rows.iter().map(|row| row.0).collect();
+        let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
+        if let Ok(estimate) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
+            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            prop_assert!((estimate.value - expected).abs() < 1e-11, "{} {}", estimate.value, expected);
+        }
+    }
+
+    #[test]
+    fn ross_on_vectors((rows, k) in sample(), width in 2..5_usize) {
+        let flat: Vec<f64> = rows.iter().flat_map(|row| [row.0, row.1, row.0 + row.1, 1.0]).collect();
+        let x: Vec<f64> = flat.chunks(4).flat_map(|row| &row[..width]).copied().collect();
+        let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
+        if let Ok(estimate) = mutual_information(&vector(&x, width, X), &Variable::discrete(&labels), &tie_aware(k)) {
+            let columns: Vec<Vec<f64>> = (0..width).map(|at| x.iter().skip(at).step_by(width).copied().collect()).collect();
+            let expected = ross(&matrix(&columns, |sum, along| sum + along * along), &labels, k, Border::Random);
+            prop_assert!((estimate.value - expected).abs() < 1e-11, "{} {}", estimate.value, expected);
+        }
+    }
+
+    #[test]
+    fn ksg_on_scalars((rows, k) in sample()) {
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|row| (row.0, row.1)).unzip();
+        prop_assume!(varies(&x) && varies(&y));
+        let (x, y) = (scalar(&x, X), scalar(&y, Y));
+        let settings = Settings { draws: 2, ..tie_aware(k) };
+        let (got, expected) = (estimate(&x, &y, &settings).value, ksg(&x, &y, k, 2));
+        prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
+    }
+
+    #[test]
+    fn ksg_on_vectors((rows, k) in sample()) {
+        let x: Vec<f64> = rows.iter().flat_map(|row| [row.0, row.1]).collect();
+        let y: Vec<f64> = rows.iter().map(|row| row.1 - row.0).collect();
+        prop_assume!(varies(&y));
+        let (x, y) = (vector(&x, 2, X), scalar(&y, Y));
+        let settings = Settings { draws: 2, ..tie_aware(k) };
+        let (got, expected) = (estimate(&x, &y, &settings).value, ksg(&x, &y, k, 2));
+        prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
+    }
+
+    #[test]
+    fn published_without_a_mean_adds_no_noise((rows, k) in sample()) {
+        // Mirrored values have mean 0, so the noise has scale 0 and the borders are counted strictly.
+        let x: Vec<f64> = rows.iter().map(|row| row.0.clamp(-8.0, 8.0)).flat_map(|v| [v, -v]).collect();
+        let labels: Vec<i32> = rows.iter().flat_map(|row| [row.2, row.2 % 2]).collect();
+        let mean = { let mut sorted = x.clone(); sorted.sort_by(f64::total_cmp); sorted.iter().map(|v| v + 0.0).sum::<f64>() };
+        prop_assume!(mean == 0.0);
+        if let Ok(estimate) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &published(k)) {
+            let expected = ross(&scalar_distances(&x), &labels, k, Border::Strict);
+            prop_assert!((estimate.unclipped - expected).abs() < 1e-11, "{} {}", estimate.unclipped, expected);
+        }
+    }
+}
+
+fn kiddo_finds_the_same_radii<const K: usize>() {
+    let rows = 400;
+    let mut points: Vec<[f64; K]> =
+        gaussians(rows * K, &mut random(K as u64)).chunks(K).map(|p| p.try_into().unwrap()).collect();
+    // A crowd at one place, as a saturated layer gives, and a few near it.
+    (0..60).for_each(|row| points[row] = [1.0; K]);
+    (60..80).for_each(|row| points[row][0] = 1.0);
+    let tree: ImmutableKdTree<f64, K> = ImmutableKdTree::new_from_slice(&points).unwrap();
+    let block = Block::new((0..K).flat_map(|at| points.iter().map(move |p| p[at])).collect(), rows);
+    let (mut distances, mut nearest) = (vec![0.0; rows], Nearest::default());
+    for (row, point) in points.iter().enumerate() {
+        block.squared_euclidean(row, &mut distances);
+        nearest.reset(row, &distances, 4);
+        // The point finds itself first.
+        let found = tree.query(point).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(71).unwrap()).execute();
+        for (k, neighbour) in found.iter().skip(1).enumerate() {
+            let (distance, _) = nearest.get(k).unwrap();
+            assert!((neighbour.distance - distance).abs() <= 1e-14 * distance, "row {row}, neighbour {k}");
+        }
+    }
+}
+
+#[test]
+fn kiddo_finds_the_same_radii_of_vectors() {
+    kiddo_finds_the_same_radii::<2>();
+    kiddo_finds_the_same_radii::<3>();
+    kiddo_finds_the_same_radii::<8>();
+}
+
+#[test]
+fn kiddo_finds_the_same_joint_radii() {
+    let (x, y) = correlated(0.7, 600, 77);
+    // Few distinct x, so that walking along x alone would not do.
+    let x: Vec<f64> = x.iter().map(|v| (v * 2.0).round() / 2.0).collect();
+    let points: Vec<[f64; 2]> = x.iter().zip(&y).map(|(&x, &y)| [x, y]).collect();
+    let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).unwrap();
+    let (by_x, by_y) = (Sorted::new(&x), Sorted::new(&y));
+    let in_order = |column: &[f64], sorted: &Sorted<f64>| -> Vec<f64> {
+        sorted.rows().iter().map(|&row| column[row as usize]).collect()
+    };
+    let (ys, xs) = (in_order(&y, &by_x), in_order(&x, &by_y));
+    let lines = (Line { along: by_x.places(), across: &ys }, Line { along: by_y.places(), across: &xs });
+    let mut scratch = Vec::new();
+    for k in [1, 3, 10] {
+        for (row, point) in points.iter().enumerate() {
+            let found = tree.query(point).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap()).execute();
+            let at = (by_x.rank(row), by_y.rank(row));
+            assert_eq!(kth_joint_distance(lines.0, lines.1, at, k, &mut scratch), found[k].distance);
+        }
+    }
+}
