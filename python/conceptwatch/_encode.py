@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,32 +34,29 @@ class Batch:
     bytes: int
     panel: Panel | None = None  # of the pass it belongs to
     numbers: NDArray[np.int64] | None = None  # None: all of them
-    sent: UInt64s | None = field(default=None, repr=False)  # priorities of the rows last sent
-    sent_rows: int = 0
+    sent_rows: int = 0  # of the last time it was sent
+    sent_ids: Callable[[], UInt64s | None] | None = None
 
-    def priorities(self, client: str, sequence: int, seed: int) -> UInt64s | None:
-        """Priorities of the rows still here; None when their ids are no row ids."""
+    def row_ids(self, client: str, sequence: int, of: NDArray[np.int64] | None) -> UInt64s | None:
+        """Ids of the rows still here, or of these among them; None when `sample_ids` holds none."""
         given = next((tensor.array for tensor in self.tensors if tensor.name == "sample_ids"), None)
-        if given is None:
-            numbers = np.arange(self.rows) if self.numbers is None else self.numbers
-            return priorities(seed, identities(client_hash(client), sequence, numbers))
-        ids = as_row_ids(given)
-        return None if ids is None else priorities(seed, ids)
+        if given is not None:
+            return as_row_ids(given if of is None else given[of])
+        numbers = np.arange(self.rows) if self.numbers is None else self.numbers
+        return identities(client_hash(client), sequence, numbers if of is None else numbers[of])
 
 
 def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any) -> Iterator[Any]:
     """The messages of a batch. Its rows that the sample cannot use by now are left out."""
     for tensor in batch.tensors:
         tensor.wait()
-    numbers, columns, batch.sent = batch.numbers, batch.tensors, None
+    numbers, columns, batch.sent_ids = batch.numbers, batch.tensors, None
     if batch.panel is not None and limits.is_pass(batch.split):
-        batch.sent = batch.priorities(client, sequence, limits.sample_seed)
-        bound = batch.panel.bound(limits.sample_rows)
-        if bound is not None and batch.sent is not None:
-            wanted = wanted_rows(batch.sent, bound)
-            if wanted.size < batch.sent.size:
-                numbers = wanted if numbers is None else numbers[wanted]
-                columns, batch.sent = [_take(column, wanted) for column in columns], batch.sent[wanted]
+        wanted = _wanted(batch, client, sequence, limits)
+        if wanted is not None:
+            numbers = wanted if numbers is None else numbers[wanted]
+            columns = [_take(column, wanted) for column in columns]
+        batch.sent_ids = partial(batch.row_ids, client, sequence, wanted)
     batch.sent_rows = columns[0].shape[0]
     ends = chunk_ends(columns, limits.max_chunk_bytes - HEADROOM)
     start = 0
@@ -106,6 +104,16 @@ def wanted_rows(priorities: UInt64s, bound: np.uint64) -> NDArray[np.int64]:
     """Rows that may still be sampled, ascending. One row always stays, to carry the number of those left out."""
     wanted = np.flatnonzero(priorities <= bound)
     return wanted if wanted.size else np.array([priorities.argmin()], np.int64)
+
+
+def _wanted(batch: Batch, client: str, sequence: int, limits: Any) -> NDArray[np.int64] | None:
+    """Which of a batch's rows may still be sampled; None for all of them."""
+    bound = batch.panel.bound(limits.sample_rows) if batch.panel is not None else None
+    ids = None if bound is None else batch.row_ids(client, sequence, None)
+    if bound is None or ids is None:
+        return None
+    wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
+    return wanted if wanted.size < ids.size else None
 
 
 def _take(column: Copy, rows: NDArray[np.int64]) -> Copy:

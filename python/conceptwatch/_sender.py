@@ -360,8 +360,9 @@ class Sender:
                 stats.rows_acknowledged += answer.rows
                 stats.rows_duplicate += answer.rows_duplicate
                 stats.rows_left_out += content.rows - content.sent_rows
-                if content.panel is not None and content.sent is not None and answer.rows_dropped == 0:
-                    content.panel.add(content.sent, item.link.limits.sample_rows)
+                if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
+                    limits = item.link.limits
+                    content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
         if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             item.link.warn(f"the sidecar refused {what}: {answer.field}: {answer.message}")

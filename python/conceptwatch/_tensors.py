@@ -6,6 +6,7 @@ torch is never imported here: a tensor can only come from a process that has imp
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,8 +102,7 @@ class Logged:
     def row_bytes(self) -> int:
         if self.dtype == "string":
             return sum(map(len, self.source)) // len(self.source) + 4
-        row: int = np.prod(self.shape[1:], dtype=np.int64).item()
-        return row * _SIZES[self.dtype]
+        return math.prod(self.shape[1:]) * _SIZES[self.dtype]
 
     def on_host(self) -> bool:
         return not _is_torch(self.source) or self.source.device.type == "cpu"
