@@ -46,8 +46,8 @@ class Batch:
         return identities(client_hash(client), sequence, numbers if of is None else numbers[of])
 
 
-def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any) -> Iterator[Any]:
-    """The messages of a batch. Its rows that the sample cannot use by now are left out."""
+def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any) -> Iterator[bytes]:
+    """The serialised messages of a batch. Its rows that the sample cannot use by now are left out."""
     for tensor in batch.tensors:
         tensor.wait()
     numbers, columns, batch.sent_ids = batch.numbers, batch.tensors, None
@@ -61,23 +61,21 @@ def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limi
     ends = chunk_ends(columns, limits.max_chunk_bytes - HEADROOM)
     start = 0
     for chunk, end in enumerate(ends):
-        yield messages.IngestRequest(
-            chunk=messages.BatchChunk(
-                run=run,
-                split=batch.split,
-                step=batch.step,
-                epoch=batch.epoch,
-                rank=rank,
-                client=client,
-                sequence=sequence,
-                chunk=chunk,
-                last=end == ends[-1],
-                first_row=start if numbers is None else int(numbers[start]),
-                tensors=[_rows(column, start, end) for column in columns],
-                row_numbers=None if numbers is None else numbers[start:end].tolist(),
-                rows_left_out=batch.rows - batch.sent_rows,
-            )
+        head = messages.BatchChunk(
+            run=run,
+            split=batch.split,
+            step=batch.step,
+            epoch=batch.epoch,
+            rank=rank,
+            client=client,
+            sequence=sequence,
+            chunk=chunk,
+            last=end == ends[-1],
+            first_row=start if numbers is None else int(numbers[start]),
+            row_numbers=None if numbers is None else numbers[start:end].tolist(),
+            rows_left_out=batch.rows - batch.sent_rows,
         )
+        yield _serialised(head, columns, start, end)
         start = end
 
 
@@ -123,11 +121,36 @@ def _take(column: Copy, rows: NDArray[np.int64]) -> Copy:
     return Copy(column.name, column.dtype, shape, np.take(column.array, rows, axis=0))
 
 
-def _rows(column: Copy, start: int, end: int) -> Any:
-    return messages.Tensor(
-        name=column.name,
-        dtype=column.dtype,
-        shape=[end - start, *column.shape[1:]],
-        data=b"" if column.array is None else column.array[start:end].tobytes(),
-        texts=column.texts[start:end],
-    )
+def _serialised(head: Any, columns: list[Copy], start: int, end: int) -> bytes:
+    """An IngestRequest with these rows: written out here so that their bytes are copied once and not three times."""
+    parts: list[Any] = [head.SerializeToString()]
+    size = len(parts[0])
+    for column in columns:
+        shape = [end - start, *column.shape[1:]]
+        tensor = messages.Tensor(name=column.name, dtype=column.dtype, shape=shape, texts=column.texts[start:end])
+        values = None if column.array is None else column.array[start:end]
+        data = b"" if values is None else _DATA + _varint(values.nbytes)
+        rest = tensor.SerializeToString() + data
+        length = len(rest) + (0 if values is None else values.nbytes)
+        before = _TENSORS + _varint(length) + rest
+        parts += [before] if values is None else [before, values]
+        size += len(before) - len(rest) + length
+    return b"".join([_CHUNK + _varint(size), *parts])
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _tag(message: Any, field: str) -> bytes:
+    """What stands before the length of a field that is bytes or a message."""
+    return _varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
+
+
+_CHUNK = _tag(messages.IngestRequest, "chunk")
+_TENSORS = _tag(messages.BatchChunk, "tensors")
+_DATA = _tag(messages.Tensor, "data")

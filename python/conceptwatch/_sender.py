@@ -304,7 +304,7 @@ class Sender:
         if not asked:
             raise Disconnected("it ended the stream")
 
-    def _requests(self, ended: threading.Event) -> Iterator[Any]:
+    def _requests(self, ended: threading.Event) -> Iterator[bytes]:
         """What the Ingest call sends. Runs on a thread of gRPC, which waits here for the next message."""
         while True:
             with self._wake:
@@ -319,7 +319,7 @@ class Sender:
                     if ended.is_set():
                         return
                     yield request
-                    item.link.stats.bytes_sent += request.ByteSize()
+                    item.link.stats.bytes_sent += len(request)
             except Exception as error:  # a batch that cannot be encoded must not stop those behind it
                 with self._wake:
                     self._in_flight.pop(item.sequence, None)
@@ -327,7 +327,7 @@ class Sender:
                     item.link.stats.drop("invalid", 1, item.content.rows)
                 item.link.warn(f"a batch cannot be sent: {error}")
 
-    def _encoded(self, item: Item) -> Iterator[Any]:
+    def _encoded(self, item: Item) -> Iterator[bytes]:
         link, content = item.link, item.content
         if isinstance(content, _encode.Batch):
             link.stats.batches_sent += 1
@@ -341,7 +341,7 @@ class Sender:
             client=self.client,
             sequence=item.sequence,
         )
-        return iter([messages.IngestRequest(end_pass=end)])
+        return iter([messages.IngestRequest(end_pass=end).SerializeToString()])
 
     def _acknowledge(self, answer: Any) -> None:
         with self._wake:
