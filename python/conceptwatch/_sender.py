@@ -147,7 +147,7 @@ class Sender:
                 self._hurry = True
                 self._wake.notify_all()
             self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
-            return link.outstanding == 0 and not self.down
+            return link.outstanding == 0
 
     def detach(self, link: Link) -> None:
         """Drops what is left of a run; the connection closes with the last run."""

@@ -227,10 +227,8 @@ def _copy_from_device(tensor: Any, rows: NDArray[np.int64] | None) -> tuple[NDAr
     torch = sys.modules["torch"]
     tensor = tensor.detach()
     if rows is not None:
-        index = torch.from_numpy(rows)
-        if tensor.device.type == "cuda":
-            index = index.pin_memory()
-        tensor = tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+        # From memory that is not pinned the few bytes are staged before this returns, so they may be freed after it.
+        tensor = tensor.index_select(0, torch.from_numpy(rows).to(tensor.device, non_blocking=True))
     if tensor.device.type != "cuda":
         return _host_array(tensor.cpu()).copy(), None
     own = tensor.clone(memory_format=torch.contiguous_format) if rows is None else tensor
