@@ -73,7 +73,8 @@ def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limi
             last=end == ends[-1],
             first_row=start if numbers is None else int(numbers[start]),
             row_numbers=None if numbers is None else numbers[start:end].tolist(),
-            rows_left_out=batch.rows - batch.sent_rows,
+            # Those of the whole batch, said once.
+            rows_left_out=batch.rows - batch.sent_rows if end == ends[-1] else 0,
         )
         yield _serialised(head, columns, start, end)
         start = end

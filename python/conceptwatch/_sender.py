@@ -229,11 +229,10 @@ class Sender:
             self.down = not unavailable
             for link in self._links:
                 link.stats.retries += 1
-                if not unavailable:
-                    link.declared = False
-                    # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
-                    for panel in list(link.panels):
-                        panel.clear()
+                link.declared = False
+                # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
+                for panel in list(link.panels):
+                    panel.clear()
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE:
                 self._failures = itertools.count(1)
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
