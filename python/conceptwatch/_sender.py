@@ -147,7 +147,7 @@ class Sender:
                 self._hurry = True
                 self._wake.notify_all()
             self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
-            return link.outstanding == 0 and not self.down
+            return link.outstanding == 0
 
     def detach(self, link: Link) -> None:
         """Drops what is left of a run; the connection closes with the last run."""
@@ -229,11 +229,10 @@ class Sender:
             self.down = not unavailable
             for link in self._links:
                 link.stats.retries += 1
-                if not unavailable:
-                    link.declared = False
-                    # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
-                    for panel in list(link.panels):
-                        panel.clear()
+                link.declared = False
+                # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
+                for panel in list(link.panels):
+                    panel.clear()
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE:
                 self._failures = itertools.count(1)
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
@@ -304,7 +303,7 @@ class Sender:
         if not asked:
             raise Disconnected("it ended the stream")
 
-    def _requests(self, ended: threading.Event) -> Iterator[Any]:
+    def _requests(self, ended: threading.Event) -> Iterator[bytes]:
         """What the Ingest call sends. Runs on a thread of gRPC, which waits here for the next message."""
         while True:
             with self._wake:
@@ -319,7 +318,7 @@ class Sender:
                     if ended.is_set():
                         return
                     yield request
-                    item.link.stats.bytes_sent += request.ByteSize()
+                    item.link.stats.bytes_sent += len(request)
             except Exception as error:  # a batch that cannot be encoded must not stop those behind it
                 with self._wake:
                     self._in_flight.pop(item.sequence, None)
@@ -327,7 +326,7 @@ class Sender:
                     item.link.stats.drop("invalid", 1, item.content.rows)
                 item.link.warn(f"a batch cannot be sent: {error}")
 
-    def _encoded(self, item: Item) -> Iterator[Any]:
+    def _encoded(self, item: Item) -> Iterator[bytes]:
         link, content = item.link, item.content
         if isinstance(content, _encode.Batch):
             link.stats.batches_sent += 1
@@ -341,7 +340,7 @@ class Sender:
             client=self.client,
             sequence=item.sequence,
         )
-        return iter([messages.IngestRequest(end_pass=end)])
+        return iter([messages.IngestRequest(end_pass=end).SerializeToString()])
 
     def _acknowledge(self, answer: Any) -> None:
         with self._wake:
@@ -360,8 +359,9 @@ class Sender:
                 stats.rows_acknowledged += answer.rows
                 stats.rows_duplicate += answer.rows_duplicate
                 stats.rows_left_out += content.rows - content.sent_rows
-                if content.panel is not None and content.sent is not None and answer.rows_dropped == 0:
-                    content.panel.add(content.sent, item.link.limits.sample_rows)
+                if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
+                    limits = item.link.limits
+                    content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
         if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             item.link.warn(f"the sidecar refused {what}: {answer.field}: {answer.message}")

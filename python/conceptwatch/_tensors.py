@@ -6,6 +6,7 @@ torch is never imported here: a tensor can only come from a process that has imp
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,8 +102,7 @@ class Logged:
     def row_bytes(self) -> int:
         if self.dtype == "string":
             return sum(map(len, self.source)) // len(self.source) + 4
-        row: int = np.prod(self.shape[1:], dtype=np.int64).item()
-        return row * _SIZES[self.dtype]
+        return math.prod(self.shape[1:]) * _SIZES[self.dtype]
 
     def on_host(self) -> bool:
         return not _is_torch(self.source) or self.source.device.type == "cpu"
@@ -227,10 +227,8 @@ def _copy_from_device(tensor: Any, rows: NDArray[np.int64] | None) -> tuple[NDAr
     torch = sys.modules["torch"]
     tensor = tensor.detach()
     if rows is not None:
-        index = torch.from_numpy(rows)
-        if tensor.device.type == "cuda":
-            index = index.pin_memory()
-        tensor = tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+        # From memory that is not pinned the few bytes are staged before this returns, so they may be freed after it.
+        tensor = tensor.index_select(0, torch.from_numpy(rows).to(tensor.device, non_blocking=True))
     if tensor.device.type != "cuda":
         return _host_array(tensor.cpu()).copy(), None
     own = tensor.clone(memory_format=torch.contiguous_format) if rows is None else tensor

@@ -6,6 +6,8 @@ above the N-th smallest of the rows the sidecar has already accepted can never b
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,21 +87,31 @@ class Panel:
     """
 
     def __init__(self) -> None:
-        self._smallest: UInt64s = np.empty(0, np.uint64)
+        self.clear()
 
-    def add(self, accepted: UInt64s, rows: int) -> None:
-        """Counts accepted rows; `rows` is how many a sample keeps."""
+    def clear(self) -> None:
+        self._smallest: UInt64s = np.empty(0, np.uint64)
+        self._unhashed: list[Callable[[], UInt64s | None]] = []
+        self._accepted = 0
+
+    def add(self, accepted: int, row_ids: Callable[[], UInt64s | None], rows: int, seed: int) -> None:
+        """Counts a batch of accepted rows; a sample keeps `rows`. Nothing is hashed before so many are accepted."""
+        self._accepted += accepted
+        self._unhashed.append(row_ids)
+        if self._accepted < rows:
+            return
+        found = [ids for ids in (row_ids() for row_ids in self._unhashed) if ids is not None]
+        self._unhashed.clear()
+        if not found:
+            return
+        hashed = priorities(seed, np.concatenate(found))
         bound = self.bound(rows)
         if bound is not None:
-            accepted = accepted[accepted < bound]
-        if accepted.size:
-            # Rows seen twice count once, as they do in the sample.
-            self._smallest = np.union1d(self._smallest, accepted)[:rows]
+            hashed = hashed[hashed < bound]
+        # Rows seen twice count once, as they do in the sample.
+        self._smallest = np.union1d(self._smallest, hashed)[:rows]
 
     def bound(self, rows: int) -> np.uint64 | None:
         """The `rows`-th smallest priority, or None while fewer rows are known: a row above it cannot be sampled."""
         smallest = self._smallest
         return smallest[rows - 1] if 0 < rows <= smallest.size else None
-
-    def clear(self) -> None:
-        self._smallest = np.empty(0, np.uint64)

@@ -24,7 +24,7 @@ import conceptwatch
 
 K = 3
 BATCH = 512
-EVALUATION_BATCH = 1000
+EVALUATION_BATCH = 2000
 EMBEDDING = 16
 
 
@@ -247,8 +247,8 @@ def main() -> None:
         model.note_training_logits(train.x)
         with run.evaluation("val", step=step, epoch=epoch) if run is not None else contextlib.nullcontext() as p:
             concepts, task, with_truth = evaluate(model, val, logit, p)
-        found = leakage(run)
         times.append(time.perf_counter() - start)
+        found = leakage(run)  # for the line below; training does not need it
         print(
             f"epoch {epoch:3d}  {times[-1] * 1e3:5.1f} ms  accuracy: concepts {concepts:.3f}, task {task:.3f}, "
             f"task with true concepts {with_truth:.3f}{found}"

@@ -32,6 +32,6 @@ class Calls:
         self.get_advice = unary("GetAdvice", messages.GetAdviceRequest, messages.GetAdviceResponse)
         self.ingest: Callable[..., Any] = channel.stream_stream(
             f"/{SERVICE}/Ingest",
-            request_serializer=messages.IngestRequest.SerializeToString,
+            request_serializer=None,  # IngestRequests come serialised
             response_deserializer=messages.IngestResponse.FromString,
         )
