@@ -1,5 +1,7 @@
 //! Logs to standard error: lines for people, or JSON objects.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::fault::Fault;
@@ -8,7 +10,9 @@ use crate::fault::Fault;
 pub fn start(level: &str, json: bool) -> Result<(), Fault> {
     let filter = EnvFilter::try_new(level)
         .map_err(|error| Fault::new("log", format!("'{level}' came, expected a level such as info: {error}")))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = lines.with_target(false).with_ansi(colours);
     // Fails when a logger was started before, as in tests that run two servers: then that one stays.
     let _ = if json { lines.json().try_init() } else { lines.try_init() };
     Ok(())
