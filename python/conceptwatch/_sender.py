@@ -226,6 +226,8 @@ class Sender:
     def _note_failure(self, error: Exception, *, unavailable: bool) -> None:
         code = error.code() if isinstance(error, grpc.RpcError) and hasattr(error, "code") else None
         with self._wake:
+            if self._stopping:
+                return  # the connection was closed from this side
             self.down = not unavailable
             for link in self._links:
                 link.stats.retries += 1
@@ -241,7 +243,7 @@ class Sender:
                 self._settle(item)
                 item.link.stats.drop("failed", 1, item.content.rows)
                 item.link.warn(f"gave up on a message that breaks the connection: {_described(error)}")
-            first = not self._warned and not unavailable and not self._stopping
+            first = not self._warned and not unavailable
             self._warned = self._warned or first
         if first:
             log.warning(

@@ -324,6 +324,19 @@ def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Calla
     assert sorted(sidecar.finished) == ["a", "b"]
 
 
+def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    sidecar.point = messages.Point(run="run", split="val", step=1, rows=10)
+    address = sidecar.serve()
+    for name in ("a", "b", "c"):
+        run = start(name=name, address=address)
+        with run.evaluation("val", step=1) as p:
+            p.log(**batch())
+        assert p.scores(timeout=10.0) is not None
+        assert run.finish()
+        assert run.stats.retries == 0
+    assert sidecar.finished == ["a", "b", "c"]
+
+
 def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     run = start()
 
