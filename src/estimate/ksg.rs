@@ -27,10 +27,16 @@ use super::sum::Sum;
 use super::variable::Continuous;
 use super::{Estimate, Settings, variance_of_mean};
 
-/// The neighbour counts of one row in x and in y.
-type RowCounts = (Counts, Counts);
+/// The ball that reaches the k-th neighbour of a row.
+#[derive(Clone, Copy, Default)]
+struct Ball {
+    radius: f64,
+    x: Counts,
+    y: Counts,
+}
 
-/// Noise makes equal distances a rarity, and those left are counted as they stand, as the authors' code does.
+/// Noise makes equal distances a rarity. Those left, where the mean is 0 or the noise is rounded away, are counted as
+/// the authors' code does: strictly, but for a radius of 0 all identical values.
 pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
     let (x, y) = in_order(x, y);
     let (n, k, seed) = (x.rows(), settings.neighbours, settings.seed);
@@ -44,7 +50,11 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
             }
             _ => count_blocks(&noisy(x, y, seed, 0, repeat), &noisy(y, x, seed, 1, repeat), k),
         };
-        let terms = counts.iter().map(|row| Some(term(&digamma, row))).collect();
+        let identical = |counts: Counts, radius| if radius == 0.0 { counts.border } else { 0 };
+        let inside = |ball: &Ball| -> f64 {
+            [ball.x, ball.y].map(|counts| digamma.at(counts.closer + identical(counts, ball.radius) + 1)).iter().sum()
+        };
+        let terms = counts.iter().map(|ball| Some(-inside(ball))).collect();
         Estimate::from_terms(digamma.at(n) + digamma.at(k), terms)
     });
     Estimate::over_repeats(&repeats.collect::<Vec<_>>())
@@ -100,7 +110,7 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
 }
 
 /// The neighbour counts in each draw.
-fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<Vec<RowCounts>> {
+fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<Vec<Ball>> {
     match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => {
             let (xs, ys) = (a.draws(0, seed, draws), b.draws(1, seed, draws));
@@ -126,14 +136,14 @@ pub fn self_information_without_ties(rows: usize, neighbours: usize) -> Estimate
     Estimate { value, repeats: vec![value], unclipped: value, influence: vec![0.0; rows], draw_variance: 0.0 }
 }
 
-fn term(digamma: &Digamma, (x, y): &RowCounts) -> f64 {
-    -(digamma.at(x.closer + 1) + digamma.at(y.closer + 1))
+fn term(digamma: &Digamma, ball: &Ball) -> f64 {
+    -(digamma.at(ball.x.closer + 1) + digamma.at(ball.y.closer + 1))
 }
 
 /// Whether equal distances leave the row's counts open: more lies on the border than the one point that defines it, or
 /// that point lies there in both variables.
-fn is_open((x, y): &RowCounts) -> bool {
-    x.border + y.border > 1
+fn is_open(ball: &Ball) -> bool {
+    ball.x.border + ball.y.border > 1
 }
 
 /// The pair in an order of its own, so that I(X;Y) and I(Y;X) draw the same noise: by key, then by values.
@@ -147,23 +157,27 @@ fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Contin
 }
 
 /// Two columns in row order, each with its sorted form.
-fn count_scalars<P: Place>(x: (&[P], &Sorted<P>), y: (&[P], &Sorted<P>), k: usize) -> Vec<RowCounts> {
+fn count_scalars<P: Place>(x: (&[P], &Sorted<P>), y: (&[P], &Sorted<P>), k: usize) -> Vec<Ball> {
     let in_order = |column: &[P], order: &[u32]| order.iter().map(|&row| column[row as usize]).collect::<Vec<P>>();
     let (ys, xs) = (in_order(y.0, x.1.rows()), in_order(x.0, y.1.rows()));
     let x_line = Line { along: x.1.places(), across: &ys };
     let y_line = Line { along: y.1.places(), across: &xs };
-    let mut counts = vec![RowCounts::default(); ys.len()];
+    let mut counts = vec![Ball::default(); ys.len()];
     let mut nearest = Vec::with_capacity(k);
     // In the order of x, so that one row's neighbours are still in the cache for the next.
     for (in_x, &row) in x.1.rows().iter().enumerate() {
         let in_y = y.1.rank(row as usize);
         let radius = sorted::kth_joint_distance(x_line, y_line, (in_x, in_y), k, &mut nearest);
-        counts[row as usize] = (sorted::counts(x_line.along, in_x, radius), sorted::counts(y_line.along, in_y, radius));
+        counts[row as usize] = Ball {
+            radius,
+            x: sorted::counts(x_line.along, in_x, radius),
+            y: sorted::counts(y_line.along, in_y, radius),
+        };
     }
     counts
 }
 
-fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<RowCounts> {
+fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<Ball> {
     let n = x.rows();
     let mut scratch = Vec::with_capacity(n);
     let (mut dx, mut dy, mut joint) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
@@ -176,7 +190,7 @@ fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<RowCounts
             *joint = if x > y { x } else { y };
         }
         let radius = rows::kth_distance(&joint, row, k, &mut scratch);
-        (rows::counts(&dx, radius), rows::counts(&dy, radius))
+        Ball { radius, x: rows::counts(&dx, radius), y: rows::counts(&dy, radius) }
     };
     (0..n).map(&mut of_row).collect()
 }

@@ -18,7 +18,7 @@
 //! The published estimator of vectors wider than 15 coordinates repeats what the authors' code computes there, which is
 //! not the formula: see [`dot_products`].
 //!
-//! Ties: see [`expected_digamma`], which makes the tie-aware estimate an exact expectation over random orders of equal
+//! Ties: see `expected_digamma`, which makes the tie-aware estimate an exact expectation over random orders of equal
 //! distances, without draws.
 
 use super::digamma::Digamma;
@@ -115,12 +115,16 @@ struct Border {
     same: usize,
     /// How many of the k_i neighbours are among them: k' ≥ 1.
     missing: usize,
+    /// r_i is 0: the k_i neighbours are identical with the row.
+    point: bool,
 }
 
 fn estimate(digamma: &Digamma, classes: &Classes, borders: &[Border], kind: Kind) -> Estimate {
     let term = |(row, border): (usize, &Border)| {
         let k = classes.neighbours_of(row)?;
         let inside = match kind {
+            // Strictly, but for a radius of 0 all identical points, as the authors' code counts.
+            Kind::Published if border.point => digamma.at(border.level + 1),
             Kind::Published => digamma.at(border.closer + 1),
             Kind::TieAware => expected_digamma(digamma, *border),
         };
@@ -135,7 +139,7 @@ fn estimate(digamma: &Digamma, classes: &Classes, borders: &[Border], kind: Kind
 /// closes: E ψ(M') = ψ(k') + ψ(b + 1) − ψ(B + 1).
 ///
 /// Without ties b = B = k' = 1 and this is ψ(m_0 + 1), the estimator itself, the point counting for itself.
-fn expected_digamma(digamma: &Digamma, Border { closer, level, same, missing }: Border) -> f64 {
+fn expected_digamma(digamma: &Digamma, Border { closer, level, same, missing, .. }: Border) -> f64 {
     if level == same {
         return digamma.at(closer + missing);
     }
@@ -202,7 +206,13 @@ fn borders_in_column(x: &Sorted<f64>, classes: &Classes) -> Vec<Border> {
         let k = classes.neighbours[classes.of(row)];
         let radius = sorted::kth_distance(own, within, k);
         let (all, same) = (sorted::counts(&places, at, radius), sorted::counts(own, within, radius));
-        borders[row] = Border { closer: all.closer, level: all.border, same: same.border, missing: k - same.closer };
+        borders[row] = Border {
+            closer: all.closer,
+            level: all.border,
+            same: same.border,
+            missing: k - same.closer,
+            point: radius == 0.0,
+        };
     }
     borders
 }
@@ -276,5 +286,6 @@ fn border_in_list(nearest: &mut Nearest, classes: &Classes, row: usize, k: usize
             border.same += usize::from(class == classes.of(row));
         }
     }
+    border.point = radius == 0.0;
     border
 }

@@ -20,7 +20,7 @@ pub fn psi(n: usize) -> f64 {
 pub enum Border {
     /// Equal distances in random order, in expectation.
     Random,
-    /// Counted strictly, as it stands.
+    /// Counted strictly; for a radius of 0, all identical points.
     Strict,
 }
 
@@ -41,6 +41,7 @@ pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, border: Border) ->
         let same = own().filter(|&other| distances[row][other] == r).count();
         let missing = k - near.iter().filter(|&&d| d < r).count();
         let inside = match border {
+            Border::Strict if r == 0.0 => psi(level + 1),
             Border::Strict => psi(closer + 1),
             Border::Random => expectation_by_drawing(closer, level, same, missing),
         };

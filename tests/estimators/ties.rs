@@ -67,10 +67,11 @@ fn ties_on_the_border_do_not_bias_ross() {
     for (name, x) in &columns[1..3] {
         let value = estimate(&scalar(x, X), &classes, &tie_aware(3)).value;
         assert!((value - full).abs() < 0.015, "{name}: {value}, in float32 {full}");
-        let strict = ross(&scalar_distances(&x[..600]), &labels[..600], 3, Border::Strict);
-        let random = ross(&scalar_distances(&x[..600]), &labels[..600], 3, Border::Random);
-        assert!(strict - random > 0.05, "{name}: strict {strict}, random {random}");
     }
+    // In bfloat16 most balls shrink to a point, where nothing is on their border.
+    let (x, labels) = (&columns[1].1[..600], &labels[..600]);
+    let [strict, random] = [Border::Strict, Border::Random].map(|border| ross(&scalar_distances(x), labels, 3, border));
+    assert!(strict - random > 0.05, "strict {strict}, random {random}");
 }
 
 #[test]
