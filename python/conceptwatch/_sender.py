@@ -366,7 +366,8 @@ class Sender:
                     content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
         if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
-            item.link.warn(f"the sidecar refused {what}: {answer.field}: {answer.message}")
+            why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
+            item.link.warn(f"the sidecar refused {what}: {why}")
 
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
