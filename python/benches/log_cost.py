@@ -35,10 +35,10 @@ def batches(count: int, as_torch: bool) -> list[dict[str, Any]]:
     return made
 
 
-def measure(run: conceptwatch.Run, logged: list[dict[str, Any]], passes: int, pause: float) -> list[float]:
+def measure(run: conceptwatch.Run, logged: list[dict[str, Any]], passes: range, pause: float) -> list[float]:
     """Seconds of each call, with a pause between calls as a training step would make."""
     seconds = []
-    for step in range(passes):
+    for step in passes:
         with run.evaluation("val", step=step) as p:
             for tensors in logged:
                 start = time.perf_counter()
@@ -60,8 +60,8 @@ def main() -> None:
     with stand_in.sidecar_at(arguments.address) as address:
         run = conceptwatch.init("log-cost", concepts=CONCEPTS, address=address, spawn=False)
         logged = batches(arguments.batches, arguments.torch)
-        measure(run, logged, 1, arguments.pause)  # warms up
-        seconds = measure(run, logged, arguments.passes, arguments.pause)
+        measure(run, logged, range(1), arguments.pause)  # warms up
+        seconds = measure(run, logged, range(1, arguments.passes + 1), arguments.pause)
         run.finish()
     median, p99 = np.quantile(seconds, [0.5, 0.99]) * 1e3
     print(f"p.log() of {ROWS} x {CONCEPTS} float32 and int64 labels: median {median:.3f} ms, p99 {p99:.3f} ms")

@@ -67,3 +67,9 @@ def retry_delay(error: Exception) -> float | None:
         except Exception:  # details that are no Status say nothing about waiting
             return None
     return None
+
+
+def described(error: Exception) -> str:
+    if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
+        return f"{error.code().name.lower()}: {error.details()}"
+    return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""A run as the sending thread knows it."""
+"""A run and its messages as the sending thread knows them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._encode import Batch
 from ._protocol import messages
 from ._stats import Stats
 from ._thinning import Panel
@@ -62,3 +63,12 @@ class EndOfPass:
     epoch: float | None
     rows = 0
     bytes = 0
+
+
+@dataclass(eq=False)
+class Item:
+    """A message that is not acknowledged yet."""
+
+    link: Link
+    content: Batch | EndOfPass
+    sequence: int

@@ -14,15 +14,15 @@ import threading
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import grpc
 
 from . import _encode
-from ._connection import channel_to, retry_delay
+from ._connection import channel_to, described, retry_delay
 from ._fork import usable
-from ._link import EndOfPass, Limits, Link
+from ._link import EndOfPass, Item, Limits, Link
 from ._protocol import Calls, messages
 from ._stats import Stats
 from ._version import __version__
@@ -45,13 +45,6 @@ _REFUSALS = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
 )
-
-
-@dataclass(eq=False)
-class Item:
-    link: Link
-    content: _encode.Batch | EndOfPass
-    sequence: int
 
 
 class Disconnected(Exception):
@@ -242,7 +235,7 @@ class Sender:
                 item = self._waiting.popleft()
                 self._settle(item)
                 item.link.stats.drop("failed", 1, item.content.rows)
-                item.link.warn(f"gave up on a message that breaks the connection: {_described(error)}")
+                item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
             first = not self._warned and not unavailable
             self._warned = self._warned or first
         if first:
@@ -250,7 +243,7 @@ class Sender:
                 "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a "
                 "bounded queue and are sent when it answers. This is said once.",
                 self.address,
-                _described(error),
+                described(error),
             )
 
     def _declare_runs(self) -> None:
@@ -267,7 +260,7 @@ class Sender:
                 with self._wake:
                     link.refused = True
                     self._drop_waiting(link, "run_refused")
-                link.warn(f"the sidecar refuses it, nothing will be measured: {_described(error)}")
+                link.warn(f"the sidecar refuses it, nothing will be measured: {described(error)}")
                 continue
             with self._wake:
                 link.declared = True
@@ -366,7 +359,8 @@ class Sender:
                     content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
         if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
-            item.link.warn(f"the sidecar refused {what}: {answer.field}: {answer.message}")
+            why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
+            item.link.warn(f"the sidecar refused {what}: {why}")
 
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
@@ -381,12 +375,6 @@ class Sender:
                     link.stats.drop(reason, 1, item.content.rows)
         self._waiting = deque(item for item in self._waiting if item.link is not link)
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
-
-
-def _described(error: Exception) -> str:
-    if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
-        return f"{error.code().name.lower()}: {error.details()}"
-    return f"{type(error).__name__}: {error}"
 
 
 _by_address: dict[str, Sender] = {}

@@ -18,50 +18,6 @@ from conftest import batch, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 
-def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[..., Run]) -> None:
-    run = start(
-        name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
-        labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
-        head_weights=np.arange(6).reshape(3, 2), image_size=(299, 300), box_size=(90, 91),
-        concept_parts=[[0, 1], []], concept_score_weight=2.5, rank=1, world_size=4,
-    )  # fmt: skip
-    wait_for(lambda: bool(sidecar.starts))
-    declared, constants = sidecar.starts[0].run, sidecar.starts[0].run.constants
-    assert (declared.name, declared.world_size, run._link.rank) == ("cub/joint 1", 4, 1)
-    assert [(concept.name, concept.cardinality) for concept in declared.concepts] == [("wing", 0), ("colour", 4)]
-    assert declared.activation_kind == messages.ACTIVATION_KIND_LOGIT
-    assert declared.concept_label_kind == messages.LABEL_KIND_CLASS
-    assert declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
-    assert dict(declared.labels) == {"lambda": "0.01", "seed": "3"}
-    assert constants.reference_task_accuracy == 0.9
-    assert list(constants.concept_weights) == [1, 2]
-    assert list(constants.head_weights) == [0, 1, 2, 3, 4, 5]
-    assert (constants.image_height, constants.image_width) == (299, 300)
-    assert (constants.box_height, constants.box_width) == (90, 91)
-    assert [list(concept.parts) for concept in constants.concept_parts] == [[0, 1], []]
-    assert constants.concept_score_weight == 2.5
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"activation_kind": "sigmoid"}, {"concept_labels": "int"}, {"concepts": []}, {"rank": 2, "world_size": 2}]
-)
-def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, Any]) -> None:
-    arguments: dict[str, Any] = {"concepts": 3, **wrong}
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        conceptwatch.init("run", spawn=False, **arguments)
-
-
-def test_rank_and_world_size_come_from_the_environment(
-    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    run = start(concepts=2)
-    wait_for(lambda: bool(sidecar.starts))
-    assert (run._link.rank, sidecar.starts[0].run.world_size) == (3, 8)
-    assert [concept.name for concept in sidecar.starts[0].run.concepts] == ["c0", "c1"]
-
-
 def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     run = start(rank=0)
     for step in (10, 20):
@@ -353,38 +309,6 @@ def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> No
     ids = np.concatenate([np.frombuffer(r.data("sample_ids"), "<u8") for r in sidecar.received])
     assert sorted(ids) == sorted(1000 * t + i for t in range(8) for i in range(500))
     assert [received.head.sequence for received in sidecar.received] == list(range(1, 201))
-
-
-def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> None:
-    run = start()
-    sidecar.point = messages.Point(
-        run="run", split="val", step=5, epoch=1.5, rows=4096, rows_seen=5000, tie_fraction=0.25,
-        scores=[
-            messages.Score(id="ctl", value=0.0, standard_error=0.01, per_concept=[0.1, 0.2, 0.3]),
-            messages.Score(id="ois", undefined="one class"),
-        ],
-    )  # fmt: skip
-    with run.evaluation("val", step=5) as p:
-        p.log(**batch())
-    scores = p.scores(timeout=5.0)
-    assert scores is not None
-    assert (scores.step, scores.epoch, scores.rows, scores.tie_fraction) == (5, 1.5, 4096, 0.25)
-    assert (scores["ctl"].value, scores["ctl"].standard_error) == (0.0, 0.01)
-    assert scores["ctl"].per_concept == (0.1, 0.2, 0.3)
-    assert (scores["ois"].value, scores["ois"].undefined) == (None, "one class")
-    assert list(scores) == ["ctl", "ois"]
-    assert "ctl=0.0000 ± 0.0100" in repr(scores)
-    sidecar.point = None
-    assert p.scores(timeout=0.0) is None
-
-
-def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[..., Run]) -> None:
-    run = start()
-    assert run.should_stop(step=1) is False
-    sidecar.stop = True
-    assert run.should_stop(step=1) is False
-    assert run.should_stop(step=2) is True
-    assert sidecar.advice_asked == 2
 
 
 def test_only_the_first_rank_finishes_the_run(sidecar: Sidecar, start: Callable[..., Run]) -> None:
