@@ -12,7 +12,7 @@ use super::variable::Key;
 #[derive(Clone, Copy)]
 pub enum Purpose {
     /// The Gaussian of the published estimator.
-    Published = 1,
+    Published = 3,
     /// The order of tied values in the tie-aware estimator.
     Ties = 2,
 }

@@ -153,8 +153,14 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let budget = Budget::new(options.ingest_bytes, metrics.ingest_budget_used.clone());
     metrics.ingest_budget_limit.set(budget.limit() as i64);
     let ingest = Ingest { runs: Arc::clone(&runs), budget, metrics: metrics.clone(), limits: options.ingest };
-    let service =
-        Service { ingest, history: Arc::clone(&history), events: events.clone(), advice, stopping: stopping.clone() };
+    let service = Service {
+        ingest,
+        history: Arc::clone(&history),
+        events: events.clone(),
+        advice,
+        stopping: stopping.clone(),
+        page_url: format!("http://{}/", listeners.http.local_addr()?),
+    };
     let app = App {
         history,
         registry,

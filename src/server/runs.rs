@@ -1,6 +1,6 @@
 //! The runs this process receives: their samples, and where their curves stand.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -96,6 +96,7 @@ pub struct Running {
 #[derive(Default)]
 struct State {
     finished: Option<Instant>,
+    finished_ranks: BTreeSet<u32>,
     clients: HashSet<u64>,
     splits: BTreeMap<String, SplitState>,
 }
@@ -152,6 +153,9 @@ impl Runs {
         drop(runs);
         let mut state = lock(&running.state);
         let resumed = state.finished.take().is_some();
+        if resumed {
+            state.finished_ranks.clear();
+        }
         let known = state.clients.len();
         // A process not seen before may resume from an earlier checkpoint; a known one has only reconnected.
         if state.clients.insert(client_hash(client)) && (resumed || known > 0) {
@@ -211,10 +215,20 @@ impl Runs {
         Ok(ended.duplicate)
     }
 
-    /// Closes what is open, scores it, and gives the samples' memory back.
-    pub fn finish(&self, name: &str) -> Result<(), Refusal> {
+    /// Notes that a rank has finished. The last one closes what is open, scores it, and gives the samples' memory back;
+    /// says whether it was the last.
+    pub fn finish(&self, name: &str, rank: u32) -> Result<bool, Refusal> {
         let running = self.find(name)?;
+        let world_size = running.run.world_size;
+        if rank >= world_size {
+            let expected = format!("{rank} came, expected 0 to {} with world_size {world_size}", world_size - 1);
+            return Err(Fault::new("rank", expected).into());
+        }
         let mut state = lock(&running.state);
+        state.finished_ranks.insert(rank);
+        if state.finished_ranks.len() < world_size as usize {
+            return Ok(false);
+        }
         state.finished = Some(Instant::now());
         for split in state.splits.values_mut() {
             let Some(mut sampler) = split.split.take() else { continue };
@@ -225,7 +239,7 @@ impl Runs {
             split.counts = sampler.counts();
             self.closed(&running, split, closed);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Closes passes whose deadline is reached, and forgets runs that finished long enough ago; returns their names.

@@ -36,6 +36,7 @@ pub struct Service {
     pub events: broadcast::Sender<Event>,
     pub advice: Arc<Advice>,
     pub stopping: watch::Receiver<bool>,
+    pub page_url: String,
 }
 
 #[tonic::async_trait]
@@ -69,6 +70,7 @@ impl ConceptWatch for Service {
             max_batch_bytes: self.ingest.limits.batch_bytes as u64,
             windows: windows.map(|(split, kind)| (split.clone(), convert::window(*kind).into())).collect(),
             default_window: proto::WindowKind::Pass.into(),
+            page_url: self.page_url.clone(),
         }))
     }
 
@@ -88,15 +90,16 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::FinishRunRequest>,
     ) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let name = request.into_inner().run;
+        let proto::FinishRunRequest { run: name, rank } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
-        let stored = name.clone();
-        self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
-        // A run of an earlier process, known to the history alone, has nothing left to close.
-        match self.ingest.runs.finish(&name) {
-            Ok(()) | Err(Refusal::Unknown { .. }) => {}
+        match self.ingest.runs.finish(&name, rank) {
+            // A run of an earlier process, known to the history alone, has nothing left to close.
+            Ok(true) | Err(Refusal::Unknown { .. }) => {}
+            Ok(false) => return Ok(Response::new(proto::FinishRunResponse {})),
             Err(refusal) => return Err(refusal.into()),
         }
+        let stored = name.clone();
+        self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
         tracing::info!(run = %name, "a run finished");
         self.announce(Event::Run(name.into()));
         Ok(Response::new(proto::FinishRunResponse {}))

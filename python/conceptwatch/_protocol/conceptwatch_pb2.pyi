@@ -157,7 +157,7 @@ class StartRunRequest(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
-    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window")
+    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url")
     class WindowsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +173,7 @@ class StartRunResponse(_message.Message):
     MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
     WINDOWS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PAGE_URL_FIELD_NUMBER: _ClassVar[int]
     resumed: bool
     server_version: str
     sample_rows: int
@@ -181,13 +182,16 @@ class StartRunResponse(_message.Message):
     max_batch_bytes: int
     windows: _containers.ScalarMap[str, WindowKind]
     default_window: WindowKind
-    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ...) -> None: ...
+    page_url: str
+    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ...) -> None: ...
 
 class FinishRunRequest(_message.Message):
-    __slots__ = ("run",)
+    __slots__ = ("run", "rank")
     RUN_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     run: str
-    def __init__(self, run: _Optional[str] = ...) -> None: ...
+    rank: int
+    def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class FinishRunResponse(_message.Message):
     __slots__ = ()
@@ -350,7 +354,7 @@ class Score(_message.Message):
     def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Point(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores")
+    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -367,6 +371,7 @@ class Point(_message.Message):
     CATALOGUE_VERSION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -383,7 +388,8 @@ class Point(_message.Message):
     catalogue_version: int
     seconds: float
     scores: _containers.RepeatedCompositeFieldContainer[Score]
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetScoresRequest(_message.Message):
     __slots__ = ("run", "split", "step", "timeout_seconds", "matrices")
