@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod demo;
 mod logs;
 mod npz;
 mod score;
@@ -23,6 +24,7 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::DemoOptions),
     Serve(Box<serve::ServeOptions>),
     Score(score::Options),
 }
@@ -40,6 +42,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     match command {
+        Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
     }

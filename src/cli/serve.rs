@@ -94,10 +94,10 @@ pub struct ServeOptions {
     threads: Option<u16>,
     /// CPU-seconds per second that scoring may take on average [default: 0.5]
     #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
-    cpu_share: Option<f64>,
+    pub cpu_share: Option<f64>,
     /// Niceness of the scoring threads, 0 to 19: training goes first [default: 19]
     #[arg(long, env = "CONCEPTWATCH_NICENESS", value_name = "NICENESS")]
-    niceness: Option<u8>,
+    pub niceness: Option<u8>,
     /// MiB of batches that may be on their way at once [default: 256]
     #[arg(long, env = "CONCEPTWATCH_INGEST_MIB", value_name = "MIB")]
     ingest_mib: Option<u32>,

@@ -6,6 +6,7 @@
 
 mod advice;
 mod budget;
+pub mod client;
 mod convert;
 pub mod http;
 mod ingest;

@@ -1,0 +1,260 @@
+//! `conceptwatch demo`: two real models, one that leaks and one that does not, watched while they train.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
+use crate::nn::rows::Rows;
+use crate::nn::tabular_toy::{Split, TabularToy};
+use crate::run::{Concept, Run, RunFields};
+use crate::server::client::{Client, class_tensor, float_tensor};
+use crate::server::{Listeners, proto, run as run_server};
+
+use super::logs;
+use super::serve::ServeOptions;
+
+/// Watch two concept bottleneck models train
+///
+/// Starts the sidecar in this process, trains a model with strong concept supervision (lambda 5) and one with almost
+/// none (lambda 0.01) on TabularToy, and streams every epoch's validation pass through the gRPC port.
+#[derive(Args)]
+pub struct DemoOptions {
+    /// Epochs of each model.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    epochs: u32,
+    /// Correlation of the concepts' latent variables.
+    #[arg(long, default_value_t = 0.25)]
+    delta: f64,
+    /// Seed of the data and of the models.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Go on serving the page when training is over.
+    #[arg(long)]
+    keep_open: bool,
+    /// Where the models send to.
+    #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
+    grpc_address: SocketAddr,
+    /// The page.
+    #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT")]
+    http_address: SocketAddr,
+}
+
+/// λ of the two models, and what is to be expected of each.
+const LAMBDAS: [f32; 2] = [5.0, 0.01];
+/// Longest wait for the scores of a pass.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Lines shown when the output is no terminal: every so many epochs.
+const EVERY: u32 = 10;
+
+pub fn run(options: &DemoOptions) -> ExitCode {
+    match demo(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("conceptwatch demo: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo(options: &DemoOptions) -> Result<(), String> {
+    let started = Instant::now();
+    logs::start("warn", false).map_err(|fault| fault.to_string())?;
+    let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
+    // Defaults but for the share: training here waits for its scores, so nothing is taken from it.
+    let mut defaults = ServeOptions::default();
+    defaults.cpu_share = Some(1.0);
+    defaults.niceness = Some(0);
+    let server = defaults.server().map_err(|fault| fault.to_string())?;
+    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    let bind = |address: SocketAddr| {
+        let bound = runtime.block_on(TcpListener::bind(address));
+        bound.map_err(|error| {
+            format!("{address} cannot be opened: {error}; choose another with --grpc-address or --http-address")
+        })
+    };
+    let listeners = Listeners { grpc: bind(options.grpc_address)?, http: bind(options.http_address)? };
+    let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
+    let (grpc, http) = (address(&listeners.grpc)?, address(&listeners.http)?);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = runtime.spawn(run_server(listeners, server, async {
+        // An error means that the sender is gone, which is a stop too.
+        let _ = stopped.await;
+    }));
+
+    println!("The curves are live at http://{http}/\n");
+    let data = toy.split(options.seed);
+    let mut models =
+        LAMBDAS.iter().map(|&lambda| Watched::start(&runtime, grpc, lambda, options)).collect::<Result<Vec<_>, _>>()?;
+    let mut table = Table::start();
+    for epoch in 1..=options.epochs {
+        for model in &mut models {
+            model.epoch(&runtime, &data, epoch)?;
+        }
+        table.show(epoch, options.epochs, &models);
+    }
+    for model in &mut models {
+        runtime.block_on(model.client.finish()).map_err(|error| error.to_string())?;
+    }
+    summary(&models, started.elapsed());
+    if options.keep_open {
+        println!("\nServing http://{http}/ until Ctrl-C.");
+        let _ = runtime.block_on(tokio::signal::ctrl_c());
+    }
+    drop(stop);
+    let ended = runtime.block_on(serving);
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    ended.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// A model in training, with its connection to the sidecar and its newest scores.
+struct Watched {
+    lambda: f32,
+    model: Bottleneck,
+    client: Client,
+    newest: Option<proto::Point>,
+    intervened_accuracy: f64,
+}
+
+impl Watched {
+    fn start(runtime: &Runtime, grpc: SocketAddr, lambda: f32, options: &DemoOptions) -> Result<Self, String> {
+        let labels =
+            [("lambda", lambda.to_string()), ("bottleneck", "soft".into()), ("seed", options.seed.to_string())];
+        let concept = |name: &str| Concept { name: name.into(), cardinality: 2 };
+        let run = Run::try_from(RunFields {
+            name: format!("demo lambda {lambda}"),
+            concepts: ["z1 > 0", "z2 > 0", "z3 > 0"].map(|name| concept(&name.replace(" > 0", " positive"))).to_vec(),
+            labels: labels.into_iter().map(|(key, value)| (key.into(), value)).collect(),
+            ..RunFields::default()
+        });
+        let run = run.map_err(|fault| fault.to_string())?;
+        let client = runtime.block_on(Client::start(grpc, &run, &format!("demo-{lambda}")));
+        Ok(Self {
+            lambda,
+            model: Bottleneck::new(BottleneckKind::Soft, lambda, options.seed),
+            client: client.map_err(|error| error.to_string())?,
+            newest: None,
+            intervened_accuracy: 0.0,
+        })
+    }
+
+    /// Trains for an epoch, streams its validation pass and waits for the scores.
+    fn epoch(&mut self, runtime: &Runtime, data: &Split, epoch: u32) -> Result<(), String> {
+        self.model.train_epoch(&data.training);
+        let rows = &data.validation;
+        let evaluation = self.model.evaluate(rows);
+        let intervened = self.model.intervened(&data.training, rows);
+        self.intervened_accuracy = task_accuracy(&intervened, rows);
+        let (n, k) = evaluation.concept_activations.dim();
+        let tensors = vec![
+            float_tensor("concept_activations", &[n, k], evaluation.concept_activations.iter().copied()),
+            class_tensor("concept_labels", &[n, k], classes(rows, Rows::concepts)),
+            class_tensor("task_labels", &[n], classes(rows, Rows::tasks)),
+            class_tensor("task_predictions", &[n], evaluation.task_predictions()),
+            class_tensor("intervened_task_predictions", &[n], intervened),
+            class_tensor("sample_ids", &[n], 0..n as i32),
+        ];
+        let step = u64::from(epoch) * data.training.len().div_ceil(512) as u64;
+        let point = runtime.block_on(async {
+            self.client.pass("val", step, f64::from(epoch), tensors).await?;
+            self.client.scores("val", step, PATIENCE).await
+        });
+        self.newest = point.map_err(|error| error.to_string())?.or(self.newest.take());
+        Ok(())
+    }
+
+    /// Value and standard error of a score at the newest point.
+    fn score(&self, id: &str) -> Option<(f64, Option<f64>)> {
+        let score = self.newest.as_ref()?.scores.iter().find(|score| score.id == id)?;
+        Some((score.value?, score.standard_error))
+    }
+
+    fn value(&self, id: &str) -> String {
+        self.score(id).map_or("-".into(), |(value, _)| format!("{value:.3}"))
+    }
+
+    fn value_with_error(&self, id: &str) -> String {
+        match self.score(id) {
+            Some((value, Some(error))) => format!("{value:.3} ± {error:.3}"),
+            Some((value, None)) => format!("{value:.3}"),
+            None => "-".into(),
+        }
+    }
+}
+
+fn classes<'r>(rows: &'r Rows, part: impl Fn(&'r Rows) -> ndarray::ArrayView2<'r, f32>) -> Vec<i32> {
+    part(rows).iter().map(|&value| value as i32).collect()
+}
+
+/// The live table: one line a model, drawn over on a terminal, and a line now and then elsewhere.
+struct Table {
+    terminal: bool,
+    lines: usize,
+}
+
+impl Table {
+    fn start() -> Self {
+        println!("{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}", "epoch", "lambda", "task acc", "concepts", "CTL", "ICL");
+        Self { terminal: std::io::stdout().is_terminal(), lines: 0 }
+    }
+
+    fn show(&mut self, epoch: u32, epochs: u32, models: &[Watched]) {
+        if !self.terminal && epoch != 1 && !epoch.is_multiple_of(EVERY) && epoch != epochs {
+            return;
+        }
+        if self.terminal && self.lines > 0 {
+            print!("\x1b[{}A", self.lines);
+        }
+        for model in models {
+            println!(
+                "{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}",
+                format!("{epoch}/{epochs}"),
+                model.lambda,
+                model.value("task_accuracy"),
+                model.value("concept_accuracy"),
+                model.value("ctl"),
+                model.value("icl"),
+            );
+        }
+        self.lines = models.len();
+        // Nothing can be done when the terminal is gone.
+        let _ = std::io::stdout().flush();
+    }
+}
+
+fn summary(models: &[Watched], took: Duration) {
+    println!("\nAfter training ({:.0} s):\n", took.as_secs_f64());
+    print!("{:34}", "");
+    for model in models {
+        print!("{:>18}", format!("lambda {}", model.lambda));
+    }
+    println!();
+    let row = |title: &str, value: &dyn Fn(&Watched) -> String| {
+        print!("{title:34}");
+        models.iter().for_each(|model| print!("{:>18}", value(model)));
+        println!();
+    };
+    row("task accuracy", &|model| model.value("task_accuracy"));
+    row("concept accuracy", &|model| model.value("concept_accuracy"));
+    row("task accuracy, concepts corrected", &|model| format!("{:.3}", model.intervened_accuracy));
+    row("concepts-task leakage (CTL)", &|model| model.value_with_error("ctl"));
+    row("interconcept leakage (ICL)", &|model| model.value_with_error("icl"));
+    if let [clean, leaky] = models
+        && let (Some((less, _)), Some((more, Some(error)))) = (clean.score("ctl"), leaky.score("ctl"))
+        && more - less > 4.0 * error
+    {
+        let (accurate, broken) = (leaky.value("task_accuracy"), leaky.intervened_accuracy);
+        println!(
+            "\nThe model with lambda {} predicts the task ({accurate}), but not through its concepts: with their true \
+             values in\ntheir place it falls to {broken:.3}. Its CTL says so: {:.0} times that of the other.",
+            leaky.lambda,
+            more / less.max(1e-3),
+        );
+    }
+}

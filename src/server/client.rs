@@ -1,0 +1,153 @@
+//! A small client of the gRPC port, for jobs in Rust: the demo and the tests send what a training job sends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+use crate::run::Run;
+
+use super::convert;
+use super::proto::concept_watch_client::ConceptWatchClient;
+use super::proto::ingest_response::Outcome;
+use super::proto::{
+    self, BatchChunk, EndPass, FinishRunRequest, GetScoresRequest, IngestRequest, IngestResponse, StartRunRequest,
+    Tensor, ingest_request,
+};
+
+/// Why the sidecar did not take something, in its own words.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("{0} cannot be reached: {1}")]
+    Unreachable(SocketAddr, tonic::transport::Error),
+    #[error("{}", .0.message())]
+    Call(#[from] Box<Status>),
+    #[error("{field}: {message}")]
+    Refused { field: String, message: String },
+    #[error("the stream ended")]
+    Ended,
+}
+
+impl From<Status> for ClientError {
+    fn from(status: Status) -> Self {
+        Self::Call(Box::new(status))
+    }
+}
+
+/// One rank's connection for one run.
+pub struct Client {
+    calls: ConceptWatchClient<Channel>,
+    run: String,
+    name: String,
+    sequence: u64,
+    requests: mpsc::Sender<IngestRequest>,
+    answers: Streaming<IngestResponse>,
+}
+
+impl Client {
+    /// Connects, and starts or resumes `run`. `name` tells this process from others.
+    pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"));
+        let channel = match endpoint {
+            Ok(endpoint) => endpoint.connect().await,
+            Err(error) => Err(error),
+        };
+        let channel = channel.map_err(|error| ClientError::Unreachable(address, error))?;
+        let mut calls = ConceptWatchClient::new(channel);
+        calls
+            .start_run(StartRunRequest {
+                run: Some(convert::run_message(run)),
+                client: name.to_owned(),
+                client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            })
+            .await?;
+        let (requests, receiver) = mpsc::channel(4);
+        let answers = calls.ingest(ReceiverStream::new(receiver)).await?.into_inner();
+        Ok(Self { calls, run: run.name.clone(), name: name.to_owned(), sequence: 0, requests, answers })
+    }
+
+    /// Sends a whole pass of rank 0 in one batch, of at most one chunk, and ends it.
+    pub async fn pass(&mut self, split: &str, step: u64, epoch: f64, tensors: Vec<Tensor>) -> Result<(), ClientError> {
+        self.sequence += 1;
+        let chunk = BatchChunk {
+            run: self.run.clone(),
+            split: split.to_owned(),
+            step,
+            epoch: Some(epoch),
+            client: self.name.clone(),
+            sequence: self.sequence,
+            last: true,
+            tensors,
+            ..BatchChunk::default()
+        };
+        self.send(ingest_request::Message::Chunk(chunk)).await?;
+        self.sequence += 1;
+        let end = EndPass {
+            run: self.run.clone(),
+            split: split.to_owned(),
+            step,
+            epoch: Some(epoch),
+            rank: 0,
+            client: self.name.clone(),
+            sequence: self.sequence,
+        };
+        self.send(ingest_request::Message::EndPass(end)).await
+    }
+
+    async fn send(&mut self, message: ingest_request::Message) -> Result<(), ClientError> {
+        let request = IngestRequest { message: Some(message) };
+        self.requests.send(request).await.map_err(|_| ClientError::Ended)?;
+        let answer = self.answers.message().await?.ok_or(ClientError::Ended)?;
+        if answer.outcome() == Outcome::Refused {
+            return Err(ClientError::Refused { field: answer.field, message: answer.message });
+        }
+        Ok(())
+    }
+
+    /// The scores of a step, waited for; `None` when they did not come in time.
+    pub async fn scores(
+        &mut self,
+        split: &str,
+        step: u64,
+        timeout: Duration,
+    ) -> Result<Option<proto::Point>, ClientError> {
+        let request = GetScoresRequest {
+            run: self.run.clone(),
+            split: split.to_owned(),
+            step: Some(step),
+            timeout_seconds: timeout.as_secs_f64(),
+            matrices: false,
+        };
+        Ok(self.calls.get_scores(request).await?.into_inner().point)
+    }
+
+    pub async fn finish(&mut self) -> Result<(), ClientError> {
+        self.calls.finish_run(FinishRunRequest { run: self.run.clone(), rank: 0 }).await?;
+        Ok(())
+    }
+}
+
+/// A tensor of f32 values, row-major.
+pub fn float_tensor(name: &str, shape: &[usize], values: impl IntoIterator<Item = f32>) -> Tensor {
+    let data: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
+    tensor(name, proto::DataType::Float32, shape, data)
+}
+
+/// A tensor of class numbers, row-major.
+pub fn class_tensor(name: &str, shape: &[usize], values: impl IntoIterator<Item = i32>) -> Tensor {
+    let data: Vec<u8> = values.into_iter().flat_map(i32::to_le_bytes).collect();
+    tensor(name, proto::DataType::Int32, shape, data)
+}
+
+fn tensor(name: &str, dtype: proto::DataType, shape: &[usize], data: Vec<u8>) -> Tensor {
+    Tensor {
+        name: name.to_owned(),
+        dtype: dtype.into(),
+        shape: shape.iter().map(|&dim| dim as u64).collect(),
+        data: data.into(),
+        texts: Vec::new(),
+    }
+}
