@@ -1,10 +1,46 @@
 .DEFAULT_GOAL := help
-.PHONY: help check
+.PHONY: help demo test check bench screenshot protocol
+
+PYTHON ?= python3
+VENV := .venv/bin
+# The Python tests run the binary that `cargo test` has just built.
+BINARY := $(CURDIR)/target/debug/conceptwatch
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: ## formatting, lints and types
+demo: ## watch two models train, at http://127.0.0.1:7801 (ARGS="--keep-open" leaves it open)
+	cargo run --release --locked --quiet -- demo $(ARGS)
+
+test: .venv/ready ## every test, Rust, Python and the page
+	cargo test --locked
+	cargo test --locked --lib --no-default-features
+	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest python/tests
+	CONCEPTWATCH_BINARY=$(BINARY) sh tests/page/run.sh
+
+check: .venv/ready ## formatting, lints and types
 	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
-	cargo clippy --lib --tests --no-default-features -- -D warnings
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --lib --tests --no-default-features -- -D warnings
+	$(VENV)/ruff check --config python/pyproject.toml python tests
+	$(VENV)/ruff format --config python/pyproject.toml --check python tests
+	cd python && ../$(VENV)/mypy
+
+bench: .venv/ready ## speed and memory: ingest, scores, the cost to training
+	cargo bench --locked --bench ingest --bench memory --bench score
+	cargo build --release --locked
+	PYTHONPATH=python $(VENV)/python python/benches/log_cost.py
+	PYTHONPATH=python $(VENV)/python python/benches/epoch_cost.py
+
+screenshot: .venv/ready ## the page during a training run, as docs/page.png
+	cargo build --release --locked
+	PATH="$(CURDIR)/$(VENV):$$PATH" PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
+		sh tests/page/take_picture.sh docs/page.png
+
+protocol: ## the Python message code, from proto/
+	PYTHON=$(PYTHON) sh python/generate.sh
+
+.venv/ready: python/requirements.txt
+	$(PYTHON) -m venv .venv
+	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	touch $@

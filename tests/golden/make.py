@@ -61,12 +61,7 @@ def continuous_discrete(x, labels, k):
         radii[own] = np.nextafter(nearest.kneighbors()[0][:, -1], 0)
     kept = sizes > 1
     inside = within(x[kept], radii[kept], "euclidean")
-    return (
-        psi(kept.sum())
-        + np.mean(psi(neighbours[kept]))
-        - np.mean(psi(sizes[kept]))
-        - np.mean(psi(inside))
-    )
+    return psi(kept.sum()) + np.mean(psi(neighbours[kept])) - np.mean(psi(sizes[kept])) - np.mean(psi(inside))
 
 
 def agrees(ours, theirs):
@@ -90,42 +85,83 @@ def main():
         y = rounded(rho * x + np.sqrt(1 - rho**2) * random.normal(size=n))
         x = rounded(x)
         value = agrees(continuous_continuous(x, y, k), _compute_mi_cc(x.copy(), y.copy(), k))
-        cases.append({"name": f"gaussian, correlation {rho}", "neighbours": k, "value": value,
-                      "x": {"scalar": x.tolist()}, "y": {"scalar": y.tolist()}})
+        cases.append(
+            {
+                "name": f"gaussian, correlation {rho}",
+                "neighbours": k,
+                "value": value,
+                "x": {"scalar": x.tolist()},
+                "y": {"scalar": y.tolist()},
+            }
+        )
 
     for shift, classes, n, k in [(0.0, 2, 200, 3), (1.0, 3, 300, 3), (4.0, 2, 150, 1), (0.7, 5, 250, 8)]:
         labels = random.integers(classes, size=n)
         x = rounded(shift * labels + random.normal(size=n))
         value = agrees(continuous_discrete(x, labels, k), _compute_mi_cd(x.copy(), labels.copy(), k))
-        cases.append({"name": f"{classes} classes, shift {shift}", "neighbours": k, "value": value,
-                      "x": {"scalar": x.tolist()}, "y": {"discrete": labels.tolist()}})
+        cases.append(
+            {
+                "name": f"{classes} classes, shift {shift}",
+                "neighbours": k,
+                "value": value,
+                "x": {"scalar": x.tolist()},
+                "y": {"discrete": labels.tolist()},
+            }
+        )
 
     # Classes of one and of two rows: the first is left out, the second has one neighbour.
     labels = np.concatenate([random.integers(2, size=97), [7, 8, 8]])
     x = rounded(random.normal(size=100) + labels / 4)
     value = agrees(continuous_discrete(x, labels, 3), _compute_mi_cd(x.copy(), labels.copy(), 3))
-    cases.append({"name": "small classes", "neighbours": 3, "value": value,
-                  "x": {"scalar": x.tolist()}, "y": {"discrete": labels.tolist()}})
+    cases.append(
+        {
+            "name": "small classes",
+            "neighbours": 3,
+            "value": value,
+            "x": {"scalar": x.tolist()},
+            "y": {"discrete": labels.tolist()},
+        }
+    )
 
     for width, n in [(2, 200), (4, 200), (8, 150), (16, 150)]:
         labels = random.integers(3, size=n)
         x = random.normal(size=(n, width))
         x[:, 0] += 1.5 * labels
         x = rounded(x)
-        cases.append({"name": f"{width} coordinates against 3 classes", "neighbours": 3,
-                      "value": continuous_discrete(x, labels, 3),
-                      "x": {"vector": x.ravel().tolist(), "width": width}, "y": {"discrete": labels.tolist()}})
+        cases.append(
+            {
+                "name": f"{width} coordinates against 3 classes",
+                "neighbours": 3,
+                "value": continuous_discrete(x, labels, 3),
+                "x": {"vector": x.ravel().tolist(), "width": width},
+                "y": {"discrete": labels.tolist()},
+            }
+        )
 
     x = random.normal(size=(200, 3))
     y = rounded(x[:, 0] + x[:, 1] + 0.5 * random.normal(size=200))
     x = rounded(x)
-    cases.append({"name": "3 coordinates against a scalar", "neighbours": 3, "value": continuous_continuous(x, y, 3),
-                  "x": {"vector": x.ravel().tolist(), "width": 3}, "y": {"scalar": y.tolist()}})
+    cases.append(
+        {
+            "name": "3 coordinates against a scalar",
+            "neighbours": 3,
+            "value": continuous_continuous(x, y, 3),
+            "x": {"vector": x.ravel().tolist(), "width": 3},
+            "y": {"scalar": y.tolist()},
+        }
+    )
 
     x, y = random.integers(4, size=300), random.integers(3, size=300)
     y = np.where(random.random(300) < 0.5, x % 3, y)
-    cases.append({"name": "two discrete variables", "neighbours": 3, "value": mutual_info_score(x, y),
-                  "x": {"discrete": x.tolist()}, "y": {"discrete": y.tolist()}})
+    cases.append(
+        {
+            "name": "two discrete variables",
+            "neighbours": 3,
+            "value": mutual_info_score(x, y),
+            "x": {"discrete": x.tolist()},
+            "y": {"discrete": y.tolist()},
+        }
+    )
 
     path = pathlib.Path(__file__).with_name("mutual_information.json")
     made_with = {"scikit-learn": sklearn.__version__, "numpy": np.__version__}
