@@ -1,14 +1,25 @@
 //! The digamma function at positive integers, ψ(n) = −γ + 1 + 1/2 + … + 1/(n−1), as a table: the estimators need it
 //! nowhere else.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 /// The Euler–Mascheroni constant γ.
 const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 
 /// ψ(1) … ψ(largest).
-pub struct Digamma(Vec<f64>);
+pub struct Digamma(Cow<'static, [f64]>);
+
+/// Entries computed once for all: as many as samples usually have rows.
+const SHARED: usize = 1 << 14;
+static TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| Digamma::table(SHARED));
 
 impl Digamma {
     pub fn up_to(largest: usize) -> Self {
+        Self(if largest <= SHARED { Cow::Borrowed(&*TABLE) } else { Cow::Owned(Self::table(largest)) })
+    }
+
+    fn table(largest: usize) -> Vec<f64> {
         let mut table = Vec::with_capacity(largest + 1);
         table.push(f64::NAN);
         // Kahan summation: an entry is right to the last bit or two, however far down the table.
@@ -20,7 +31,7 @@ impl Digamma {
             lost = (next - sum) - term;
             sum = next;
         }
-        Self(table)
+        table
     }
 
     /// ψ(n) for 1 ≤ n ≤ `largest`. Panics beyond the table; NaN at 0, where ψ has a pole.

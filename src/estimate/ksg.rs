@@ -21,8 +21,9 @@ use std::borrow::Cow;
 
 use super::digamma::Digamma;
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{self, Line, Sorted};
-use super::neighbours::{Counts, Place};
+use super::neighbours::sorted::{self, Sorted};
+use super::neighbours::strips::Strips;
+use super::neighbours::{Closest, Counts, Place};
 use super::sum::Sum;
 use super::variable::Continuous;
 use super::{Estimate, Settings, variance_of_mean};
@@ -46,7 +47,7 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
             (Continuous::Scalar(a), Continuous::Scalar(b)) => {
                 let xs = a.with_noise(seed, 0, repeat, Some(b.key()));
                 let ys = b.with_noise(seed, 1, repeat, Some(a.key()));
-                count_scalars((&xs, &Sorted::new(&xs)), (&ys, &Sorted::new(&ys)), k)
+                count_scalars(&Sorted::new(&xs), &Sorted::new(&ys), k)
             }
             _ => count_blocks(&noisy(x, y, seed, 0, repeat), &noisy(y, x, seed, 1, repeat), k),
         };
@@ -80,41 +81,39 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     let (n, k) = (x.rows(), settings.neighbours);
     let digamma = Digamma::up_to(n);
     let undisturbed = match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => {
-            count_scalars((a.values(), a.sorted()), (b.values(), b.sorted()), k)
-        }
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => count_scalars(a.sorted(), b.sorted(), k),
         _ => count_blocks(&plain(x), &plain(y), k),
     };
     let mut terms: Vec<Option<f64>> = undisturbed.iter().map(|row| Some(term(&digamma, row))).collect();
     let normaliser = digamma.at(n) + digamma.at(k);
-    let open: Vec<usize> = (0..n).filter(|&row| is_open(&undisturbed[row])).collect();
+    let open: Vec<u32> = (0..n as u32).filter(|&row| is_open(&undisturbed[row as usize])).collect();
     if open.is_empty() {
         return Estimate::from_terms(normaliser, terms);
     }
     let draws = settings.draws.max(1);
     let mut sums = vec![0.0; open.len()];
     let mut values = Vec::with_capacity(draws);
-    for counts in draw(x, y, settings.seed, draws, k) {
+    for balls in draw(x, y, &open, settings.seed, draws, k) {
         let mut total = Sum::default();
-        for (sum, &row) in sums.iter_mut().zip(&open) {
-            let term = term(&digamma, &counts[row]);
+        for (sum, ball) in sums.iter_mut().zip(&balls) {
+            let term = term(&digamma, ball);
             *sum += term;
             total.add(term);
         }
         values.push(total.total() / n as f64);
     }
     for (sum, &row) in sums.iter().zip(&open) {
-        terms[row] = Some(sum / draws as f64);
+        terms[row as usize] = Some(sum / draws as f64);
     }
     Estimate { draw_variance: variance_of_mean(&values), ..Estimate::from_terms(normaliser, terms) }
 }
 
-/// The neighbour counts in each draw.
-fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<Vec<Ball>> {
+/// The balls of the `open` rows in each draw.
+fn draw(x: Continuous, y: Continuous, open: &[u32], seed: u64, draws: usize, k: usize) -> Vec<Vec<Ball>> {
     match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => {
             let (xs, ys) = (a.draws(0, seed, draws), b.draws(1, seed, draws));
-            xs.iter().zip(ys.iter()).map(|(x, y)| count_scalars((&x.0, &x.1), (&y.0, &y.1), k)).collect()
+            xs.iter().zip(ys.iter()).map(|(x, y)| balls_of(&x.1, &y.1, open, k)).collect()
         }
         _ => (0..draws)
             .map(|draw| {
@@ -122,7 +121,7 @@ fn draw(x: Continuous, y: Continuous, seed: u64, draws: usize, k: usize) -> Vec<
                     Continuous::Scalar(v) => Block::new(v.draws(side, seed, draws)[draw].0.clone(), v.values().len()),
                     Continuous::Vector(v) => v.draws(side, seed, draws)[draw].clone(),
                 };
-                count_blocks(&block(x, 0), &block(y, 1), k)
+                block_balls_of(&block(x, 0), &block(y, 1), open, k)
             })
             .collect(),
     }
@@ -156,32 +155,35 @@ fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Contin
     if order.is_gt() { (y, x) } else { (x, y) }
 }
 
-/// Two columns in row order, each with its sorted form.
-fn count_scalars<P: Place>(x: (&[P], &Sorted<P>), y: (&[P], &Sorted<P>), k: usize) -> Vec<Ball> {
-    let in_order = |column: &[P], order: &[u32]| order.iter().map(|&row| column[row as usize]).collect::<Vec<P>>();
-    let (ys, xs) = (in_order(y.0, x.1.rows()), in_order(x.0, y.1.rows()));
-    let x_line = Line { along: x.1.places(), across: &ys };
-    let y_line = Line { along: y.1.places(), across: &xs };
-    let mut counts = vec![Ball::default(); ys.len()];
-    let mut nearest = Vec::with_capacity(k);
-    // In the order of x, so that one row's neighbours are still in the cache for the next.
-    for (in_x, &row) in x.1.rows().iter().enumerate() {
-        let in_y = y.1.rank(row as usize);
-        let radius = sorted::kth_joint_distance(x_line, y_line, (in_x, in_y), k, &mut nearest);
-        counts[row as usize] = Ball {
-            radius,
-            x: sorted::counts(x_line.along, in_x, radius),
-            y: sorted::counts(y_line.along, in_y, radius),
-        };
-    }
-    counts
+/// The balls of `rows`, in their order, of two sorted columns.
+fn balls_of<P: Place>(x: &Sorted<P>, y: &Sorted<P>, rows: &[u32], k: usize) -> Vec<Ball> {
+    let strips = Strips::new(x, y, k);
+    let mut nearest = Closest::new(k);
+    let ball = |&row: &u32| {
+        let (in_x, in_y) = (x.rank(row as usize), y.rank(row as usize));
+        let radius = strips.kth_distance(row, in_x, x.places()[in_x], y.places()[in_y], &mut nearest);
+        Ball { radius, x: sorted::counts(x.places(), in_x, radius), y: sorted::counts(y.places(), in_y, radius) }
+    };
+    rows.iter().map(ball).collect()
 }
 
-fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<Ball> {
+/// The balls of all rows, in row order.
+fn count_scalars<P: Place>(x: &Sorted<P>, y: &Sorted<P>, k: usize) -> Vec<Ball> {
+    let mut balls = vec![Ball::default(); x.rows().len()];
+    // Searched in the order of x, so that one row's neighbours are still in the cache for the next.
+    for (&row, ball) in x.rows().iter().zip(balls_of(x, y, x.rows(), k)) {
+        balls[row as usize] = ball;
+    }
+    balls
+}
+
+/// The balls of `rows`, in their order, of two blocks.
+fn block_balls_of<P: Place>(x: &Block<P>, y: &Block<P>, rows: &[u32], k: usize) -> Vec<Ball> {
     let n = x.rows();
     let mut scratch = Vec::with_capacity(n);
     let (mut dx, mut dy, mut joint) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-    let mut of_row = |row: usize| {
+    let mut of_row = |&row: &u32| {
+        let row = row as usize;
         dx.fill(0.0);
         dy.fill(0.0);
         x.join_chebyshev(row, &mut dx);
@@ -192,5 +194,9 @@ fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<Ball> {
         let radius = rows::kth_distance(&joint, row, k, &mut scratch);
         Ball { radius, x: rows::counts(&dx, radius), y: rows::counts(&dy, radius) }
     };
-    (0..n).map(&mut of_row).collect()
+    rows.iter().map(&mut of_row).collect()
+}
+
+fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<Ball> {
+    block_balls_of(x, y, &(0..x.rows() as u32).collect::<Vec<_>>(), k)
 }

@@ -2,8 +2,10 @@
 
 use std::num::NonZero;
 
+use conceptwatch::estimate::neighbours::Closest;
 use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
-use conceptwatch::estimate::neighbours::sorted::{Line, Sorted, kth_joint_distance};
+use conceptwatch::estimate::neighbours::sorted::Sorted;
+use conceptwatch::estimate::neighbours::strips::Strips;
 use conceptwatch::estimate::neighbours::{Moved, Place};
 use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
@@ -246,17 +248,13 @@ fn kiddo_finds_the_same_joint_radii() {
     let points: Vec<[f64; 2]> = x.iter().zip(&y).map(|(&x, &y)| [x, y]).collect();
     let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).unwrap();
     let (by_x, by_y) = (Sorted::new(&x), Sorted::new(&y));
-    let in_order = |column: &[f64], sorted: &Sorted<f64>| -> Vec<f64> {
-        sorted.rows().iter().map(|&row| column[row as usize]).collect()
-    };
-    let (ys, xs) = (in_order(&y, &by_x), in_order(&x, &by_y));
-    let lines = (Line { along: by_x.places(), across: &ys }, Line { along: by_y.places(), across: &xs });
-    let mut scratch = Vec::new();
     for k in [1, 3, 10] {
+        let strips = Strips::new(&by_x, &by_y, k);
+        let mut nearest = Closest::new(k);
         for (row, point) in points.iter().enumerate() {
             let found = tree.query(point).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap()).execute();
-            let at = (by_x.rank(row), by_y.rank(row));
-            assert_eq!(kth_joint_distance(lines.0, lines.1, at, k, &mut scratch), found[k].distance);
+            let radius = strips.kth_distance(row as u32, by_x.rank(row), x[row], y[row], &mut nearest);
+            assert_eq!(radius, found[k].distance);
         }
     }
 }

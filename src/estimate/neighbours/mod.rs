@@ -5,6 +5,7 @@
 pub mod dot_products;
 pub mod rows;
 pub mod sorted;
+pub mod strips;
 
 use std::cmp::Ordering;
 
@@ -49,4 +50,37 @@ pub struct Counts {
     pub closer: usize,
     /// At exactly the radius.
     pub border: usize,
+}
+
+/// The k smallest distances seen so far, ascending; infinity where there are fewer.
+#[derive(Clone, Debug)]
+pub struct Closest(Vec<f64>);
+
+impl Closest {
+    /// Room for `k` distances, at least 1.
+    pub fn new(k: usize) -> Self {
+        Self(vec![f64::INFINITY; k.max(1)])
+    }
+
+    pub fn clear(&mut self) {
+        self.0.fill(f64::INFINITY);
+    }
+
+    /// The k-th.
+    pub fn last(&self) -> f64 {
+        self.0[self.0.len() - 1]
+    }
+
+    /// Takes `distance` among them if it is closer than the k-th.
+    pub fn insert(&mut self, distance: f64) {
+        let mut at = self.0.len() - 1;
+        if distance >= self.0[at] {
+            return;
+        }
+        while at > 0 && self.0[at - 1] > distance {
+            self.0[at] = self.0[at - 1];
+            at -= 1;
+        }
+        self.0[at] = distance;
+    }
 }

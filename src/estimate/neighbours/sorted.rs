@@ -53,66 +53,6 @@ pub fn kth_distance<P: Place>(places: &[P], at: usize, k: usize) -> f64 {
     distance
 }
 
-/// Points of a plane in the order of one coordinate: its places, ascending, and beside each the other coordinate's.
-#[derive(Clone, Copy, Debug)]
-pub struct Line<'a, P> {
-    pub along: &'a [P],
-    pub across: &'a [P],
-}
-
-/// Distance from a point to its `k`-th nearest other point, where distance is the larger of those in x and in y. The
-/// same points twice, in the order of x and of y; `at` is the point's position in either. There are more than `k`.
-/// `nearest` is scratch space.
-///
-/// The walk along x ends early where the k-th neighbour is close. Where many points crowd at one x it would not: then
-/// the bound found so far tells how many points each coordinate leaves to look at, and the shorter list is taken.
-pub fn kth_joint_distance<P: Place>(
-    x: Line<P>,
-    y: Line<P>,
-    at: (usize, usize),
-    k: usize,
-    nearest: &mut Vec<f64>,
-) -> f64 {
-    nearest.clear();
-    nearest.resize(k, f64::INFINITY);
-    let steps = SHORT_WALK.max(4 * k);
-    for (other, dx) in Outward::new(x.along, at.0).take(steps) {
-        // No point further along x can come closer than this.
-        if dx >= nearest[k - 1] {
-            return nearest[k - 1];
-        }
-        insert(nearest, dx.max(x.across[other].distance(x.across[at.0])));
-    }
-    let bound = nearest[k - 1];
-    let (in_x, in_y) = (within(x.along, at.0, bound), within(y.along, at.1, bound));
-    let (line, at, range) = if in_x.len() <= in_y.len() { (x, at.0, in_x) } else { (y, at.1, in_y) };
-    // Whatever is closer than the bound is in the list; the bound stands for what is not.
-    nearest.fill(bound);
-    for other in range.filter(|&other| other != at) {
-        let across = line.across[other].distance(line.across[at]);
-        if across < nearest[k - 1] {
-            insert(nearest, across.max(line.along[other].distance(line.along[at])));
-        }
-    }
-    nearest[k - 1]
-}
-
-/// Steps of the walk before the two coordinates are compared.
-const SHORT_WALK: usize = 48;
-
-/// Puts `distance` in its place among the ascending `nearest` and drops the last.
-fn insert(nearest: &mut [f64], distance: f64) {
-    let mut at = nearest.len() - 1;
-    if distance >= nearest[at] {
-        return;
-    }
-    while at > 0 && nearest[at - 1] > distance {
-        nearest[at] = nearest[at - 1];
-        at -= 1;
-    }
-    nearest[at] = distance;
-}
-
 /// The positions of all places closer to `places[at]` than `radius`, itself included even for a radius of 0.
 fn within<P: Place>(places: &[P], at: usize, radius: f64) -> Range<usize> {
     let left = gallop(at, 0, |i| places[at - 1 - i].distance(places[at]) < radius);
