@@ -89,13 +89,19 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             let mut own = Err("there are no concept labels".to_owned());
             let mut others = Vec::new();
             for (j, information) in informations.into_iter().enumerate() {
-                let normalised = term(information, &entropies[j]);
                 if j == i {
-                    own = normalised;
-                } else {
-                    let name = &p.run().concepts[j].name;
-                    others.push((j, normalised.map_err(|why| format!("labels of concept '{name}': {why}"))));
+                    own = term(information, &entropies[j]);
+                    continue;
                 }
+                let of = |what: &str, at: usize, why: String| {
+                    format!("{what} of concept '{}': {why}", p.run().concepts[at].name)
+                };
+                let entropy = entropies[j].clone().map_err(|why| of("labels", j, why));
+                let normalised = entropy.and_then(|entropy| {
+                    let information = information.map_err(|e| of("embeddings", i, e.to_string()))?;
+                    Ok(Term::normalised(&information, &entropy))
+                });
+                others.push((j, normalised));
             }
             Ok(Part { task, own, row: Row::collect(p.rows(), others.into_iter()) })
         };

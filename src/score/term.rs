@@ -92,7 +92,9 @@ pub fn normaliser(x: &Variable, p: &Prepared) -> Result<Normaliser, String> {
     if has_one_class(x) { Err("there is one class only".into()) } else { Normaliser::of(&entropy) }
 }
 
-fn has_one_class(x: &Variable) -> bool {
+/// A constant column of class numbers. Counting gives it an information of 0, which is no finding about the model: a
+/// constant column of floats has no estimate either.
+pub fn has_one_class(x: &Variable) -> bool {
     matches!(x, Variable::Discrete(classes) if classes.sizes().len() < 2)
 }
 
