@@ -80,7 +80,9 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
         let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
         let term = |information: Result<Estimate, crate::estimate::Undefined>, entropy: &Result<Normaliser, String>| {
-            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy.as_ref().map_err(Clone::clone)?))
+            // The divisor first: its reason is the plainer one.
+            let entropy = entropy.as_ref().map_err(Clone::clone)?;
+            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy))
         };
         let part = |i: usize| -> Result<Part, String> {
             let embedding = p.embedding(TensorName::ConceptEmbeddings, i).ok_or("there are no concept embeddings")?;

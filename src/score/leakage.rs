@@ -121,12 +121,13 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
                     .as_ref()
                     .map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;
                 let name = &p.run().concepts[i].name;
-                if has_one_class(&activations[i]) {
-                    return Err(format!("activations of concept '{name}': there is one class only"));
+                for (what, variable) in [("activations", &activations[i]), ("labels", &labels[i])] {
+                    if has_one_class(variable) {
+                        return Err(format!("{what} of concept '{name}': there is one class only"));
+                    }
                 }
-                let learnt: Estimate = learnt.map_err(|e: crate::estimate::Undefined| {
-                    format!("activations of concept '{name}': {e}")
-                })?;
+                let learnt: Estimate =
+                    learnt.map_err(|e: crate::estimate::Undefined| format!("activations of concept '{name}': {e}"))?;
                 let truth = mutual_information(&labels[i], &labels[j], p.settings()).map_err(|e| e.to_string())?;
                 Ok(Term::leakage((&learnt, entropy), (&truth, entropy)))
             };
