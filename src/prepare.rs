@@ -195,8 +195,14 @@ fn key(name: TensorName, column: usize) -> Key {
 }
 
 fn classes(values: Vec<f64>) -> Variable {
-    let classes: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
+    let classes: Vec<i32> = values.into_iter().map(nearest_class).collect();
     Variable::discrete(&classes)
+}
+
+/// The class a hard activation names. The mean over Monte-Carlo samples need not be whole: of two classes it names the
+/// one that most samples gave, the lower when they are even.
+pub fn nearest_class(activation: f64) -> i32 {
+    (activation - 0.5).ceil() as i32
 }
 
 /// Column of the largest value of each row, the first of equals.

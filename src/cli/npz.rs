@@ -9,6 +9,7 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
 use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
 /// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
@@ -30,7 +31,7 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
         }
         match array.name.as_str() {
             "concept_names" => names = array.texts()?,
-            "cardinalities" => cardinalities = array.numbers()?,
+            "cardinalities" => cardinalities = array.sizes()?,
             "activation_kind" => kind = Some(activation_kind(&array)?),
             _ => set_constant(&mut fields.constants, &array)?,
         }
@@ -44,7 +45,7 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     fields.concepts = (0..k)
         .map(|i| Concept {
             name: names.get(i).cloned().unwrap_or_else(|| format!("c{i}")),
-            cardinality: cardinalities.get(i).map_or(0, |&cardinality| cardinality as u32),
+            cardinality: cardinalities.get(i).copied().unwrap_or(0),
         })
         .collect();
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
@@ -170,11 +171,25 @@ impl Array {
         self.data.chunks(self.item_bytes).map(decode).collect()
     }
 
+    /// Numbers that count something.
+    fn sizes(&self) -> Result<Vec<u32>, Fault> {
+        let size = |value: f64| {
+            let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
+            let fault = || Fault::new(self.name.clone(), format!("{value} came, expected whole numbers, 0 or more"));
+            if whole { Ok(value as u32) } else { Err(fault()) }
+        };
+        self.numbers()?.into_iter().map(size).collect()
+    }
+
     fn numbers(&self) -> Result<Vec<f64>, Fault> {
         let count = self.shape.iter().product::<u64>();
         let flat = Array { name: self.name.clone(), shape: vec![1, count], data: self.data.clone(), ..*self };
-        // Any numeric tensor name serves to decode the elements.
-        let tensor = flat.into_tensor(TensorName::TaskLogits)?;
+        // Any numeric tensor name serves to decode the elements; a fault is this array's all the same.
+        let decoded = match self.dtype {
+            TypeChar::UnicodeStr | TypeChar::ByteStr => Err(Fault::new("", "holds strings, expected numbers")),
+            _ => flat.into_tensor(TensorName::TaskLogits),
+        };
+        let tensor = decoded.map_err(|fault| Fault { field: self.name.clone(), ..fault })?;
         let mut numbers = Vec::new();
         tensor.for_each_float(0, |value| numbers.push(value));
         Ok(numbers)
@@ -204,7 +219,7 @@ fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
     ordered
 }
 
-fn concept_count(tensors: &[Tensor], cardinalities: &[f64]) -> Result<usize, Fault> {
+fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fault> {
     use TensorName::{ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps};
     if !cardinalities.is_empty() {
         return Ok(cardinalities.len());
@@ -219,14 +234,15 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[f64]) -> Result<usize, Fau
     }
 }
 
-/// Hard when every value is an integer (as the paper's authors decide), probability within [0, 1], else logit.
+/// Hard when every value is an integer (as the paper's authors decide), probability within [0, 1], else logit. Of
+/// Monte-Carlo samples the mean is looked at: it is what gets scored.
 fn look(activations: &Tensor) -> ActivationKind {
+    let mut averaged = Column::for_tensor(activations, false);
+    (0..activations.rows()).for_each(|row| averaged.push(activations, row));
     let (mut integral, mut in_unit) = (true, true);
-    for row in 0..activations.rows() {
-        activations.for_each_float(row, |value| {
-            integral &= value.fract() == 0.0;
-            in_unit &= (0.0..=1.0).contains(&value);
-        });
+    for value in averaged.block(0..averaged.width()) {
+        integral &= value.fract() == 0.0;
+        in_unit &= (0.0..=1.0).contains(&value);
     }
     match (integral, in_unit) {
         (true, _) => ActivationKind::Hard,
@@ -253,8 +269,8 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         [value] => Ok(Some(*value)),
         values => Err(Fault::new(array.name.clone(), format!("{} numbers came, expected one", values.len()))),
     };
-    let size = || match array.numbers()?.as_slice() {
-        [height, width] => Ok(Some((*height as u32, *width as u32))),
+    let size = || match array.sizes()?.as_slice() {
+        [height, width] => Ok(Some((*height, *width))),
         values => {
             Err(Fault::new(array.name.clone(), format!("{} numbers came, expected height and width", values.len())))
         }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::point::Outcome;
-use crate::prepare::{Prepared, first_largest};
+use crate::prepare::{Prepared, first_largest, nearest_class};
 use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
@@ -38,10 +38,16 @@ pub fn concept_accuracy(p: &Prepared) -> Outcome {
     })
 }
 
-/// F1 of a binary concept's presence, or the mean over a categorical concept's classes; mean over concepts.
+/// F1 of a binary concept's presence, or the mean over those classes of a categorical concept that are present or
+/// predicted in some row; mean over concepts.
 pub fn concept_f1(p: &Prepared) -> Outcome {
     over_concepts(p, |concept| {
-        let classes: Vec<i32> = if concept.classes > 2 { (0..concept.classes).collect() } else { vec![1] };
+        if concept.classes <= 2 {
+            return f1(concept, 1);
+        }
+        let mut classes: Vec<i32> = concept.labels.iter().chain(&concept.predictions).copied().collect();
+        classes.sort_unstable();
+        classes.dedup();
         let terms: Result<Vec<Term>, String> = classes.iter().map(|&class| f1(concept, class)).collect();
         Ok(mean(&terms?))
     })
@@ -100,7 +106,7 @@ fn concept_rows(p: &Prepared, i: usize) -> Result<ConceptRows, String> {
     let kind = p.run().activation_kind;
     let threshold = kind.threshold().ok_or("it predicts no class")?;
     let predict = |row: &[f64]| match row {
-        [number] if kind == ActivationKind::Hard => *number as i32,
+        [number] if kind == ActivationKind::Hard => nearest_class(*number),
         [activation] => i32::from(*activation > threshold),
         several => first_largest(several) as i32,
     };

@@ -80,7 +80,9 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
         let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
         let term = |information: Result<Estimate, crate::estimate::Undefined>, entropy: &Result<Normaliser, String>| {
-            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy.as_ref().map_err(Clone::clone)?))
+            // The divisor first: its reason is the plainer one.
+            let entropy = entropy.as_ref().map_err(Clone::clone)?;
+            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy))
         };
         let part = |i: usize| -> Result<Part, String> {
             let embedding = p.embedding(TensorName::ConceptEmbeddings, i).ok_or("there are no concept embeddings")?;
@@ -89,13 +91,19 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             let mut own = Err("there are no concept labels".to_owned());
             let mut others = Vec::new();
             for (j, information) in informations.into_iter().enumerate() {
-                let normalised = term(information, &entropies[j]);
                 if j == i {
-                    own = normalised;
-                } else {
-                    let name = &p.run().concepts[j].name;
-                    others.push((j, normalised.map_err(|why| format!("labels of concept '{name}': {why}"))));
+                    own = term(information, &entropies[j]);
+                    continue;
                 }
+                let of = |what: &str, at: usize, why: String| {
+                    format!("{what} of concept '{}': {why}", p.run().concepts[at].name)
+                };
+                let entropy = entropies[j].clone().map_err(|why| of("labels", j, why));
+                let normalised = entropy.and_then(|entropy| {
+                    let information = information.map_err(|e| of("embeddings", i, e.to_string()))?;
+                    Ok(Term::normalised(&information, &entropy))
+                });
+                others.push((j, normalised));
             }
             Ok(Part { task, own, row: Row::collect(p.rows(), others.into_iter()) })
         };

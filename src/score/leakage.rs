@@ -12,7 +12,7 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 
 use super::pairs::{Pairs, Row, Symmetry, outcome};
-use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
+use super::term::{Normaliser, Term, has_one_class, mean_over_concepts, normaliser};
 
 type Part = fn(&Term) -> f64;
 const CLIPPED: Part = |term| term.value;
@@ -65,11 +65,19 @@ fn concepts_task_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String
     let task = task.ok_or("there are no task labels")?;
     let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
     let term = |(activation, label): (&Variable, &Variable)| {
-        let learnt = mutual_information(activation, task, p.settings()).map_err(|e| e.to_string())?;
-        let truth = mutual_information(label, task, p.settings()).map_err(|e| e.to_string())?;
+        let learnt = varied_information("activations", activation, task, p)?;
+        let truth = varied_information("labels", label, task, p)?;
         Ok(Term::leakage((&learnt, &entropy), (&truth, &entropy)))
     };
     Ok(activations.par_iter().zip(labels).map(term).collect())
+}
+
+/// I(x, y) of a concept's `what`, which must vary.
+fn varied_information(what: &str, x: &Variable, y: &Variable, p: &Prepared) -> Result<Estimate, String> {
+    if has_one_class(x) {
+        return Err(format!("{what}: there is one class only"));
+    }
+    mutual_information(x, y, p.settings()).map_err(|e| format!("{what}: {e}"))
 }
 
 fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
@@ -112,9 +120,14 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
                 let entropy = entropies[j]
                     .as_ref()
                     .map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;
-                let learnt: Estimate = learnt.map_err(|e: crate::estimate::Undefined| {
-                    format!("activations of concept '{}': {e}", p.run().concepts[i].name)
-                })?;
+                let name = &p.run().concepts[i].name;
+                for (what, variable) in [("activations", &activations[i]), ("labels", &labels[i])] {
+                    if has_one_class(variable) {
+                        return Err(format!("{what} of concept '{name}': there is one class only"));
+                    }
+                }
+                let learnt: Estimate =
+                    learnt.map_err(|e: crate::estimate::Undefined| format!("activations of concept '{name}': {e}"))?;
                 let truth = mutual_information(&labels[i], &labels[j], p.settings()).map_err(|e| e.to_string())?;
                 Ok(Term::leakage((&learnt, entropy), (&truth, entropy)))
             };

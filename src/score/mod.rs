@@ -43,7 +43,8 @@ pub fn evaluate(
             }
             (score.compute)(prepared)
         } else {
-            Outcome::undefined(format!("needs {}, which was not given", missing.join(" and ")))
+            let was = if missing.len() == 1 { "was" } else { "were" };
+            Outcome::undefined(format!("needs {}, which {was} not given", missing.join(" and ")))
         };
         Some((score, finite(outcome)))
     };
@@ -62,10 +63,12 @@ fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
 
 /// No score may give out NaN or an infinity: where arithmetic failed all the same, say so.
 fn finite(outcome: Outcome) -> Outcome {
-    match outcome.value() {
-        Some(value) if !value.value.is_finite() => {
-            Outcome::undefined(format!("the estimate is not a finite number ({})", value.value))
-        }
-        _ => outcome,
+    let cells = outcome.matrix().unwrap_or_default().iter().flatten();
+    let parts = outcome.per_concept().unwrap_or_default().iter().chain(cells).flatten();
+    let whole = outcome.value().map(|value| [Some(value.value), value.standard_error]);
+    let mut numbers = whole.iter().flatten().flatten().chain(parts);
+    match numbers.find(|number| !number.is_finite()) {
+        Some(number) => Outcome::undefined(format!("the arithmetic left the range of numbers ({number})")),
+        None => outcome,
     }
 }

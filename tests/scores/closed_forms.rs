@@ -1,0 +1,132 @@
+//! Models whose leakage is known.
+
+use super::*;
+
+const LN_2: f64 = std::f64::consts::LN_2;
+
+/// `copies` copies of all combinations of three bits: independent, balanced concepts; the task is the first.
+fn every_combination(copies: usize) -> Columns {
+    let rows = 8 * copies;
+    let bit = |row: usize, i: usize| (row >> i & 1) as f64;
+    let labels: Vec<f64> = (0..rows).flat_map(|row| (0..3).map(move |i| bit(row, i))).collect();
+    Columns::new(rows, 3)
+        .kind(ActivationKind::Hard)
+        .with(TensorName::ConceptActivations, &[3], labels.clone())
+        .with(TensorName::ConceptLabels, &[3], labels)
+        .with(TensorName::TaskLabels, &[], (0..rows).map(|row| bit(row, 0)).collect())
+}
+
+#[test]
+fn perfect_hard_concepts_leak_nothing_at_all() {
+    let labels = model(300, 3, 0.0, 1).arrays[&TensorName::ConceptLabels].1.clone();
+    let perfect = model(300, 3, 0.0, 1).kind(ActivationKind::Hard).with(TensorName::ConceptActivations, &[3], labels);
+    for settings in [TIE_AWARE, PUBLISHED] {
+        for id in LEAKAGE.iter().flat_map(|(published, excess)| [*published, *excess]) {
+            let outcome = perfect.scores(&[id], settings).remove(id).unwrap();
+            assert_eq!(value(&outcome), 0.0, "{id}");
+            assert_eq!(standard_error(&outcome), 0.0, "{id}");
+            assert!(outcome.per_concept().unwrap().iter().all(|value| *value == Some(0.0)), "{id}");
+        }
+    }
+    for id in ["concept_accuracy", "concept_f1", "concept_auc"] {
+        assert_eq!(perfect.value(id), 1.0, "{id}");
+    }
+}
+
+#[test]
+fn a_hard_concept_that_copies_the_task_leaks_all_of_it() {
+    // Concept 1 is independent of the task and copies it; concept 2 stays true; concept 0 is the task.
+    let copied = every_combination(25).changed(TensorName::ConceptActivations, |row, i, activation| match i {
+        1 => (row & 1) as f64,
+        _ => activation,
+    });
+    let ctl = copied.score("ctl");
+    let expected = [0.0, 1.0, 0.0];
+    for (got, expected) in ctl.per_concept().unwrap().iter().zip(expected) {
+        assert!((got.unwrap() - expected).abs() < 1e-12, "{got:?}, expected {expected}");
+    }
+    assert!((value(&ctl) - 1.0 / 3.0).abs() < 1e-12);
+    // ĉ_0 and ĉ_1 are equal, their labels independent: one pair of three in ICL, and I(ĉ_1, c_0) alone in icl_label.
+    assert!((copied.value("icl") - 1.0 / 3.0).abs() < 1e-12);
+    assert!((copied.value("icl_label") - 1.0 / 6.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_concept_that_forgets_has_negative_excess_and_no_leakage() {
+    // Concept 0 is the task; its activations are those of concept 1 and know nothing of it.
+    let forgot = every_combination(25).changed(TensorName::ConceptActivations, |row, i, activation| match i {
+        0 => (row >> 1 & 1) as f64,
+        _ => activation,
+    });
+    assert_eq!(forgot.score("ctl").per_concept().unwrap()[0], Some(0.0));
+    assert!((forgot.score("ctl_excess").per_concept().unwrap()[0].unwrap() + 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn logits_that_hold_the_task_leak_its_entropy() {
+    // Sign: the concept. Size: the task, in gaps that neighbours do not cross. I(ĉ, y) = H(y), I(c, y) = 0.
+    let mut random = random(3);
+    let rows = 800;
+    let labels: Vec<f64> = (0..rows).map(|row| (row & 1) as f64).collect();
+    let task: Vec<f64> = (0..rows).map(|row| (row >> 1 & 1) as f64).collect();
+    let noise = gaussians(rows, &mut random);
+    let activations =
+        (0..rows).map(|row| (2.0 * labels[row] - 1.0) * (10.0 + 100.0 * task[row]) + noise[row].clamp(-4.0, 4.0));
+    let columns = Columns::new(rows, 1)
+        .with(TensorName::ConceptActivations, &[1], activations.collect())
+        .with(TensorName::ConceptLabels, &[1], labels)
+        .with(TensorName::TaskLabels, &[], task);
+    assert!((columns.value("ctl") - 1.0).abs() < 0.02, "{}", columns.value("ctl"));
+    // With two classes told apart without error the estimate is ψ(N) − ψ(N/2), a little above ln 2.
+    assert!((columns.value("ctl") - (LN_2 + 0.5 / rows as f64) / LN_2).abs() < 1e-2);
+}
+
+#[test]
+fn noise_has_no_excess_but_a_clipped_score_above_0() {
+    let sets: Vec<_> = (0..60)
+        .map(|seed| {
+            let noise = gaussians(2 * 300, &mut random(1000 + seed));
+            let labels: Vec<f64> = (0..600).map(|at| coin(0.5, &mut random(seed * 1000 + at))).collect();
+            let task: Vec<f64> = (0..300).map(|row| coin(0.5, &mut random(1 << 32 | seed << 16 | row))).collect();
+            Columns::new(300, 2)
+                .with(TensorName::ConceptActivations, &[2], noise)
+                .with(TensorName::ConceptLabels, &[2], labels)
+                .with(TensorName::TaskLabels, &[], task)
+                .scores(&["ctl", "ctl_excess", "icl", "icl_excess", "icl_label", "icl_label_excess"], TIE_AWARE)
+        })
+        .collect();
+    for (published, excess) in LEAKAGE {
+        let of = |id: &str| sets.iter().map(|set| value(&set[id])).collect::<Vec<f64>>();
+        let (clipped, excess) = (of(published), of(excess));
+        let error = standard_deviation(&excess) / (excess.len() as f64).sqrt();
+        // The labels' own plug-in information, 1/2N over ln 2, is subtracted.
+        assert!(mean(&excess).abs() < 3.0 * error + 0.003, "{published}: excess {} ± {error}", mean(&excess));
+        assert!(mean(&clipped) > mean(&excess) + 3.0 * error, "{published}: clipped {}", mean(&clipped));
+    }
+}
+
+#[test]
+fn the_intervention_score_is_what_the_head_loses() {
+    let columns = every_combination(10)
+        .with(TensorName::IntervenedTaskPredictions, &[], (0..80).map(|row| f64::from(u8::from(row < 20))).collect())
+        .constants(RunConstants { reference_task_accuracy: Some(0.9), ..RunConstants::default() });
+    assert_eq!(columns.value("intervened_task_accuracy"), 0.5);
+    assert!((columns.value("intervention_score") - 0.4).abs() < 1e-15);
+    assert!((standard_error(&columns.score("intervention_score")) - (0.25_f64 / 80.0).sqrt()).abs() < 1e-15);
+}
+
+#[test]
+fn alignment_tells_aligned_from_unaligned_embeddings() {
+    let columns = model(400, 2, 0.0, 5);
+    // ĉ⁺ knows the task only where the concept is present, ĉ⁻ only where it is absent.
+    let known = columns.value("alignment_leakage");
+    assert!(known > 0.4, "{known}");
+    let positive = columns.arrays[&TensorName::PositiveEmbeddings].1.clone();
+    let negative = columns.arrays[&TensorName::NegativeEmbeddings].1.clone();
+    let swapped = columns.with(TensorName::PositiveEmbeddings, &[2, 3], negative).with(
+        TensorName::NegativeEmbeddings,
+        &[2, 3],
+        positive,
+    );
+    assert!((swapped.value("alignment_leakage") + known).abs() < 1e-12);
+}

@@ -1,0 +1,77 @@
+//! `docs/scores.md` is the catalogue, rendered. `UPDATE_DOCS=1 cargo test --test scores` writes it.
+
+use std::fmt::Write;
+
+use conceptwatch::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Input, Paper, Score};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scores.md");
+
+#[test]
+fn the_documentation_is_the_catalogue() {
+    let expected = render();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(std::path::Path::new(PATH).parent().unwrap()).unwrap();
+        std::fs::write(PATH, &expected).unwrap();
+    }
+    let written = std::fs::read_to_string(PATH).unwrap_or_default();
+    assert!(written == expected, "docs/scores.md is not the catalogue: run UPDATE_DOCS=1 cargo test --test scores");
+}
+
+fn render() -> String {
+    let mut text = format!(
+        "# Scores\n\n\
+         Rendered from the catalogue, version {CATALOGUE_VERSION}. Points of different versions may not be \
+         comparable.\n\n\
+         A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
+         it is never 0 and never NaN. Estimation noise may take a value a little outside its range.\n\n\
+         | id | title | paper, equation | inputs | unit, range | gives | what it tells |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
+    for score in CATALOGUE {
+        let cells = [
+            format!("`{}`", score.id),
+            score.title.to_owned(),
+            source(score),
+            score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
+            format!("{}, {} to {}", score.unit, score.range.0, score.range.1),
+            gives(score).to_owned(),
+            score.help.to_owned(),
+        ];
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+    }
+    text += "\nPapers:\n\n";
+    for (name, paper) in [("P0", Paper::Leakage)] {
+        writeln!(text, "- {name}: {}", paper.citation()).unwrap();
+    }
+    text
+}
+
+fn source(score: &Score) -> String {
+    let paper = match score.paper {
+        Paper::Leakage => "P0",
+        Paper::Own => "this project",
+        Paper::Common => "textbook",
+    };
+    match (score.paper, score.equation) {
+        (_, "") => paper.to_owned(),
+        (Paper::Own, equation) => format!("{paper}, after P0 eq. {equation}"),
+        (_, equation) => format!("{paper} eq. {equation}"),
+    }
+}
+
+fn input(input: &Input) -> String {
+    match input {
+        Input::EitherTensor(a, b) => format!("`{a}` or `{b}`"),
+        one => format!("`{one}`"),
+    }
+}
+
+fn gives(score: &Score) -> &'static str {
+    match (score.per_concept, score.matrix) {
+        (true, true) => "value, per concept, matrix",
+        (true, false) => "value, per concept",
+        (false, true) => "value, matrix",
+        (false, false) => "value",
+    }
+}

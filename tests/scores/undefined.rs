@@ -1,0 +1,132 @@
+//! Undefined is a value: with a reason that names the fault, never 0 and never NaN.
+
+use super::*;
+
+/// Every score of the columns that has a value has only finite ones.
+fn finite_or_undefined(columns: &Columns) {
+    for settings in [TIE_AWARE, PUBLISHED] {
+        for (id, outcome) in columns.available(settings) {
+            let parts = outcome.per_concept().unwrap_or_default().iter().copied();
+            let cells = outcome.matrix().unwrap_or_default().iter().flatten().copied();
+            assert!(parts.chain(cells).flatten().all(f64::is_finite), "{id}");
+            match &outcome {
+                Outcome::Value(v) => {
+                    assert!(v.value.is_finite() && v.standard_error.is_some_and(f64::is_finite), "{id}")
+                }
+                Outcome::Undefined(undefined) => assert!(undefined.why.len() > 10, "{id}"),
+            }
+        }
+    }
+}
+
+fn present(values: Option<&[Option<f64>]>) -> Vec<bool> {
+    values.unwrap().iter().map(Option::is_some).collect()
+}
+
+#[test]
+fn a_task_of_one_class() {
+    let columns = model(60, 2, 0.5, 31).changed(TensorName::TaskLabels, |_, _, _| 1.0);
+    for id in ["ctl", "ctl_excess", "embedding_ct", "embedding_ct_positive", "embedding_ct_negative"] {
+        assert_eq!(columns.why(id), "task_labels: there is one class only", "{id}");
+    }
+    assert!(columns.why("alignment_leakage").starts_with("concept 'c0': task labels of a group of "));
+    assert!(columns.value("icl").is_finite() && columns.value("embedding_self") > 0.0);
+    finite_or_undefined(&columns);
+}
+
+#[test]
+fn a_concept_that_never_occurs() {
+    let columns = model(120, 3, 0.5, 32).changed(TensorName::ConceptLabels, |_, i, c| if i == 1 { 0.0 } else { c });
+    for id in ["ctl", "ctl_excess", "embedding_self", "concept_auc", "alignment_leakage"] {
+        let outcome = columns.score(id);
+        assert!(why(&outcome).contains("concept 'c1'") && why(&outcome).contains("one class only"), "{id}");
+        assert_eq!(present(outcome.per_concept()), [true, false, true], "{id}");
+    }
+    for id in ["icl", "icl_excess", "icl_label", "icl_label_excess", "embedding_ic"] {
+        let outcome = columns.score(id);
+        assert_eq!(why(&outcome), "labels of concept 'c1': there is one class only", "{id}");
+        // The other concepts' means need their pair with c1; the other pairs stay. What c1's own embedding tells of
+        // other concepts needs no label of c1.
+        assert_eq!(present(outcome.per_concept()), [false, id == "embedding_ic", false], "{id}");
+        let matrix = outcome.matrix().unwrap();
+        assert!(matrix[0][2].is_some() && matrix[2][0].is_some() && matrix[0][1].is_none(), "{id}");
+    }
+    finite_or_undefined(&columns);
+    let never_predicted = columns.changed(TensorName::ConceptActivations, |_, i, a| if i == 1 { -a.abs() } else { a });
+    let outcome = never_predicted.score("concept_f1");
+    assert_eq!(why(&outcome), "concept 'c1': it is neither present nor predicted in any row");
+    assert_eq!(present(outcome.per_concept()), [true, false, true]);
+}
+
+#[test]
+fn an_activation_that_is_dead() {
+    for (kind, reason) in [
+        (ActivationKind::Logit, "a continuous variable is constant"),
+        (ActivationKind::Hard, "there is one class only"),
+    ] {
+        let dead = |_: usize, i: usize, a: f64| match kind {
+            _ if i == 1 => 0.0,
+            ActivationKind::Hard => f64::from(u8::from(a > 0.0)),
+            _ => a,
+        };
+        let columns = model(120, 3, 0.5, 33).kind(kind).changed(TensorName::ConceptActivations, dead);
+        for id in ["ctl", "ctl_excess"] {
+            let outcome = columns.score(id);
+            assert_eq!(why(&outcome), format!("concept 'c1': activations: {reason}"), "{id}");
+            assert_eq!(present(outcome.per_concept()), [true, false, true], "{id}");
+        }
+        for id in ["icl", "icl_excess", "icl_label", "icl_label_excess"] {
+            let outcome = columns.score(id);
+            assert_eq!(why(&outcome), format!("activations of concept 'c1': {reason}"), "{id}");
+            assert!(outcome.matrix().unwrap()[0][2].is_some(), "{id}");
+        }
+        assert_eq!(columns.score("concept_auc").per_concept().unwrap()[1], Some(0.5));
+        finite_or_undefined(&columns);
+    }
+}
+
+#[test]
+fn an_embedding_that_is_dead_is_not_blamed_on_labels() {
+    let columns =
+        model(120, 3, 0.5, 34).changed(TensorName::ConceptEmbeddings, |_, at, x| if at / 3 == 2 { 1.5 } else { x });
+    assert_eq!(columns.why("embedding_ic"), "embeddings of concept 'c2': a continuous variable is constant");
+    for id in ["embedding_ct", "embedding_self"] {
+        let outcome = columns.score(id);
+        assert_eq!(why(&outcome), "concept 'c2': a continuous variable is constant", "{id}");
+        assert_eq!(present(outcome.per_concept()), [true, true, false], "{id}");
+    }
+    finite_or_undefined(&columns);
+}
+
+#[test]
+fn too_few_rows() {
+    let columns = model(200, 2, 0.5, 35);
+    let few = columns.reordered(&[0, 1, 2, 3]);
+    let few = few.changed(TensorName::TaskLabels, |row, _, _| (row % 2) as f64);
+    let few = few.changed(TensorName::ConceptLabels, |row, i, _| ((row >> i) & 1) as f64);
+    assert_eq!(few.why("ctl"), "concept 'c0': activations: 4 rows are too few: 3 neighbours need at least 5");
+    assert_eq!(few.why("icl"), "activations of concept 'c0': 4 rows are too few: 3 neighbours need at least 5");
+    assert_eq!(few.why("icl_label"), "activations of concept 'c0': 4 rows are too few: 3 neighbours need at least 5");
+    finite_or_undefined(&few);
+    (1..12).for_each(|rows| finite_or_undefined(&model(rows, 2, 0.5, 36)));
+}
+
+#[test]
+fn one_concept_has_no_pairs() {
+    let columns = model(100, 1, 0.5, 37);
+    for id in ["icl", "icl_excess", "icl_label", "icl_label_excess", "embedding_ic"] {
+        assert_eq!(columns.why(id), "there is one concept, pairs need at least two", "{id}");
+    }
+    assert!(columns.value("ctl") > 0.0);
+    finite_or_undefined(&columns);
+}
+
+#[test]
+fn values_at_the_ends_of_the_range_of_numbers() {
+    for huge in [1e300, f64::MAX] {
+        let columns =
+            model(80, 2, 0.5, 38).changed(TensorName::ConceptActivations, |_, _, a| if a > 0.0 { huge } else { -huge });
+        finite_or_undefined(&columns);
+        finite_or_undefined(&columns.changed(TensorName::ConceptEmbeddings, |_, _, a| a * (huge / 100.0)));
+    }
+}
