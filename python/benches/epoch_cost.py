@@ -1,9 +1,9 @@
 """What streaming every validation pass costs training, at 3 and at 112 concepts, beside the real sidecar.
 
 Blocks of epochs without and with the monitor alternate in one process, on models in the same state. The sidecar is
-started as `init` does it, on the same cores, and scores what it receives at its defaults; after each monitored block
-its work is waited for, so that none of it falls into the next block. An epoch is its training and its validation
-pass. k = 3 is the PyTorch example as it is, whose epochs are unusually short; k = 112 is an MLP with three hidden
+started as `init` does it, on the same cores, and scores what it receives at its defaults; it is stopped (SIGSTOP)
+while a block runs alone, so that none of its work falls there. An epoch is its training and its validation pass.
+k = 3 is the PyTorch example as it is, whose epochs are unusually short; k = 112 is an MLP with three hidden
 layers of 1024 units, 512 inputs and 200 classes on 7,000 rows.
 """
 
@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import platform
+import signal
 import socket
 import sys
 import time
@@ -31,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 import conceptwatch
 import train_cbm
+from conceptwatch import _sidecar
 
 TRAIN, VALIDATION, BATCH = 7000, 2000, 512
 CONCEPTS, CLASSES, INPUTS, WIDTH = 112, 200, 512, 1024
@@ -100,45 +102,58 @@ def wide() -> Epoch:
     return epoch
 
 
-def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> list[float]:
-    """Seconds of each epoch, for so long."""
+def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> tuple[list[float], float]:
+    """Seconds of each epoch, for so long, and the CPU seconds of this process an epoch."""
     times: list[float] = []
+    cpu = time.process_time()
     while sum(times) < seconds:
         start = time.perf_counter()
         step = first_step + len(times)
         with run.evaluation("val", step=step, epoch=step) if run is not None else contextlib.nullcontext() as p:
             epoch(p)
         times.append(time.perf_counter() - start)
-    return times
+    if run is not None:
+        wait_until_sent(run)
+    return times, (time.process_time() - cpu) / len(times)
+
+
+def wait_until_sent(run: conceptwatch.Run) -> None:
+    while run.stats.queue_bytes:
+        time.sleep(0.01)
 
 
 def status(run: conceptwatch.Run) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{run.page_url}/api/v1/status".replace("//api", "/api"), timeout=10) as answer:
+    with urllib.request.urlopen(f"{str(run.page_url).rstrip('/')}/api/v1/status", timeout=10) as answer:  # noqa: S310
         found: dict[str, Any] = json.load(answer)
     return found
 
 
 def measure(name: str, make: Callable[[], Epoch], concepts: int, address: str, options: argparse.Namespace) -> None:
     run = conceptwatch.init(name, concepts=concepts, address=address)
-    before = status(run)["points_skipped"]
+    sidecar = _sidecar._started[0]
+    before = status(run)
     block(make(), options.seconds / 2, None, 0)  # warms up
     alone: list[float] = []
     streamed: list[float] = []
-    ratios = []
-    for _ in range(options.pairs):
-        without = block(make(), options.seconds, None, 0)
-        watched = block(make(), options.seconds, run, len(streamed))
-        alone += without
-        streamed += watched
-        ratios.append(median(watched) / median(without))
-        run.scores("val", step=len(streamed) - 1, timeout=120.0)
-    stats, skipped = run.stats, status(run)["points_skipped"] - before
-    run.finish(timeout=60.0)
+    ratios, cpu_ratios = [], []
+    for pair in range(options.pairs):
+        found: dict[bool, tuple[list[float], float]] = {}
+        for watched in (True, False) if pair % 2 else (False, True):
+            sidecar.send_signal(signal.SIGCONT if watched else signal.SIGSTOP)
+            found[watched] = block(make(), options.seconds, run if watched else None, len(streamed))
+        sidecar.send_signal(signal.SIGCONT)
+        alone += found[False][0]
+        streamed += found[True][0]
+        ratios.append(median(found[True][0]) / median(found[False][0]))
+        cpu_ratios.append(found[True][1] / found[False][1])
+    skipped = status(run)["points_skipped"] - before["points_skipped"]
+    run.finish()
+    stats = run.stats
     low, middle, high = quantiles(ratios, n=4)
     print(
         f"| {concepts} | {1e3 * median(alone):.2f} | {1e3 * median(streamed):.2f} "
-        f"| {median(streamed) / median(alone):.3f} | {middle:.3f} ({low:.3f} to {high:.3f}) "
-        f"| {len(streamed)} | {len(streamed) - skipped} | {skipped} | {sum(stats.batches_dropped.values())} |",
+        f"| {median(streamed) / median(alone):.3f} | {middle:.3f} ({low:.3f} to {high:.3f}) | {median(cpu_ratios):.3f} "
+        f"| {len(streamed)} | {skipped} | {sum(stats.batches_dropped.values())} |",
         flush=True,
     )
 
@@ -159,7 +174,6 @@ def free_address() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--address", help="of a sidecar that runs already; by default one is started")
     parser.add_argument("--concepts", type=int, choices=[3, CONCEPTS], help="only this many")
     parser.add_argument("--pairs", type=int, default=8, help="of blocks")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
@@ -167,11 +181,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    address = options.address or free_address()
+    address = free_address()
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"{machine()}, {os.cpu_count()} cores{load}; PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{options.pairs} pairs of blocks of {options.seconds:g} s\n")
-    print("| k | epoch alone, ms | streamed, ms | ratio | paired ratio (quartiles) | passes | scored | skipped | dropped |")
+    print("| k | alone, ms | streamed, ms | ratio | paired (quartiles) | job's CPU | passes | passed over | dropped |")
     print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
     for concepts, make in ((3, example), (CONCEPTS, wide)):
         if options.concepts in (None, concepts):

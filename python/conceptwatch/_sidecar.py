@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 try:
     import fcntl
@@ -22,6 +23,8 @@ except ImportError:  # Windows
 from ._connection import host_and_port, is_local
 
 START_TIMEOUT = 10.0
+
+_OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -75,13 +78,14 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
     if token_file is not None:
         command += ["--token-file", os.fspath(token_file)]
     try:
-        # Its own session: an interrupt at the terminal is for the job, which then still sends what it has.
+        # Its own group: an interrupt at the terminal is for the job, which then still sends what it has. The session
+        # stays the job's, since Linux may share the CPU out by sessions, and niceness then counts only within one.
         process = subprocess.Popen(
             [*command, "--exit-with-stdin"],
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,
-            start_new_session=True,
+            **_OWN_GROUP,
         )
     except OSError as error:
         raise NotStarted(f"{binary} does not start: {error}") from error
