@@ -61,7 +61,10 @@ class Sender:
 
     def _begin(self) -> None:
         self.client = uuid.uuid4().hex
-        self._wake = threading.Condition()
+        # One lock, and apart from each other who waits to send and who waits for what was sent: threads that are woken
+        # for nothing take their turns from training.
+        lock = threading.RLock()
+        self._wake, self._settled = threading.Condition(lock), threading.Condition(lock)
         self._waiting: deque[Item] = deque()
         self._in_flight: OrderedDict[int, Item] = OrderedDict()
         self._sequence = 0
@@ -139,13 +142,13 @@ class Sender:
             if while_down:
                 self._hurry = True
                 self._wake.notify_all()
-            self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
 
     def wait_declared(self, link: Link, timeout: float) -> bool:
         """Waits until the sidecar has taken the run; not for one that refuses it or cannot be reached."""
         with self._wake:
-            self._wake.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
+            self._settled.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
             return link.declared
 
     def detach(self, link: Link) -> None:
@@ -228,7 +231,7 @@ class Sender:
             if self._stopping:
                 return  # the connection was closed from this side
             self.down = not unavailable
-            self._wake.notify_all()
+            self._settled.notify_all()
             for link in self._links:
                 link.stats.retries += 1
                 link.declared = False
@@ -267,7 +270,7 @@ class Sender:
                 with self._wake:
                     link.refused = True
                     self._drop_waiting(link, "run_refused")
-                    self._wake.notify_all()
+                    self._settled.notify_all()
                 link.warn(f"the sidecar refuses it, nothing will be measured: {self._refusal(error)}")
                 continue
             with self._wake:
@@ -282,7 +285,7 @@ class Sender:
                     default_window=answer.default_window,
                 )
                 self.down = False
-                self._wake.notify_all()
+                self._settled.notify_all()
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
@@ -381,7 +384,7 @@ class Sender:
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
         item.link.outstanding -= 1
-        self._wake.notify_all()
+        self._settled.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
         for items in (self._waiting, list(self._in_flight.values())):
