@@ -297,6 +297,23 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
 }
 
 #[test]
+fn an_abandoned_pass_does_not_refuse_the_resumed_job() {
+    let mut split = Split::new(options(WindowKind::Pass, 3), &run(1));
+    // Two attempts were killed within a pass, the second at an earlier step than the first.
+    Logged::with_ids(0, 1, 9, 0..5).commit(&mut split, 0).unwrap();
+    split.new_attempt();
+    Logged::with_ids(0, 1, 4, 0..5).commit(&mut split, 1).unwrap();
+    split.new_attempt();
+    let opened = Logged::with_ids(0, 1, 2, 0..5).commit(&mut split, 2).unwrap();
+    assert_eq!(opened.closed.iter().map(|pass| (pass.step, pass.incomplete())).collect::<Vec<_>>(), [(9, true)]);
+    assert!(Logged::with_ids(0, 2, 9, 0..5).commit(&mut split, 3).is_ok(), "the third attempt came to step 9 itself");
+    let pass = end(&mut split, 9, 0, 3).pop().unwrap();
+    assert!(!pass.incomplete());
+    // Now that it is whole, it is closed for good.
+    assert_eq!(Logged::with_ids(0, 3, 9, 5..9).commit(&mut split, 4).unwrap_err(), CommitError::Late { step: 9 });
+}
+
+#[test]
 fn ranks_that_missed_the_deadline_are_late() {
     let mut split = Split::new(options(WindowKind::Pass, 3), &run(2));
     end(&mut split, 1, 0, 0);

@@ -1,90 +1,195 @@
-"""What streaming every validation pass costs an epoch of the PyTorch example, at 3 and at 112 concepts.
+"""What streaming every validation pass costs training, at 3 and at 112 concepts, beside the real sidecar.
 
-Epochs with and without the monitor alternate in one process, each pair on two models in the same state; the cost is
-the median of the paired ratios. Without --address the sidecar is a stand-in written in Python, which computes no
-scores.
+Blocks of epochs without and with the monitor alternate in one process, on models in the same state. The sidecar is
+started as `init` does it, on the same cores, and scores what it receives at its defaults; it is stopped (SIGSTOP)
+while a block runs alone, so that none of its work falls there. An epoch is its training and its validation pass.
+k = 3 is the PyTorch example as it is, whose epochs are unusually short; k = 112 is an MLP with three hidden
+layers of 1024 units, 512 inputs and 200 classes on 7,000 rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import os
+import platform
+import signal
+import socket
 import sys
 import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 import conceptwatch
-import stand_in
 import train_cbm
+from conceptwatch import _sidecar
+
+TRAIN, VALIDATION, BATCH = 7000, 2000, 512
+CONCEPTS, CLASSES, INPUTS, WIDTH = 112, 200, 512, 1024
+
+# An epoch, given a pass to log to or None.
+Epoch = Callable[[conceptwatch.Pass | None], None]
 
 
-def data(concepts: int) -> train_cbm.Rows:
-    random = torch.Generator().manual_seed(0)
-    if concepts == 3:
-        return train_cbm.tabular_toy(9000, 0.25, random)
-    x = torch.randn(9000, 7, generator=random)
-    c = (x @ torch.randn(7, concepts, generator=random) > 0).float()
-    return train_cbm.Rows(x, c, (c.mean(1) > 0.5).float(), torch.arange(9000))
-
-
-def epoch_seconds(
-    model: train_cbm.BottleneckModel,
-    optimiser: torch.optim.Optimizer,
-    rows: train_cbm.Rows,
-    options: argparse.Namespace,
-    epoch: int,
-    run: conceptwatch.Run | None,
-) -> float:
-    torch.manual_seed(epoch)
-    start = time.perf_counter()
-    train_cbm.train_epoch(model, rows.part(slice(0, 7000)), optimiser, options)
-    with run.evaluation("val", step=epoch, epoch=epoch) if run is not None else contextlib.nullcontext() as p:
-        train_cbm.evaluate(model, rows.part(slice(7000, 9000)), False, p)
-    return time.perf_counter() - start
-
-
-def measure(concepts: int, epochs: int, address: str) -> None:
-    train_cbm.K = concepts
-    rows = data(concepts)
-    options = argparse.Namespace(model="cbm", concept_weight=1.0, intervention_probability=0.0)
-    run = conceptwatch.init(f"epoch-cost-{concepts}", concepts=concepts, address=address, spawn=False)
+def example() -> Epoch:
+    """The example at k = 3: TabularToy, a soft bottleneck."""
     torch.manual_seed(0)
-    models = [train_cbm.BottleneckModel(soft=True) for _ in range(2)]
-    models[1].load_state_dict(models[0].state_dict())
-    optimisers = [torch.optim.Adam(model.parameters(), lr=1e-3) for model in models]
-    pairs = []
-    for epoch in range(1, epochs + 6):
-        watched, alone = epoch % 2, 1 - epoch % 2  # which goes first alternates
-        seconds = [0.0, 0.0]
-        for i in (0, 1) if epoch % 4 < 2 else (1, 0):
-            seconds[i] = epoch_seconds(models[i], optimisers[i], rows, options, epoch, run if i == watched else None)
-        if epoch > 5:  # the first ones warm up
-            pairs.append((seconds[watched], seconds[alone]))
+    rows = train_cbm.tabular_toy(TRAIN + VALIDATION, 0.25, torch.Generator().manual_seed(0))
+    train, val = rows.part(slice(0, TRAIN)), rows.part(slice(TRAIN, None))
+    model = train_cbm.BottleneckModel(soft=True)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    options = argparse.Namespace(model="cbm", concept_weight=1.0, intervention_probability=0.0)
+
+    def epoch(p: conceptwatch.Pass | None) -> None:
+        train_cbm.train_epoch(model, train, optimiser, options)
+        train_cbm.evaluate(model, val, False, p)
+
+    return epoch
+
+
+def wide() -> Epoch:
+    """A joint concept bottleneck model at k = 112 with synthetic data."""
+    torch.manual_seed(0)
+    x = torch.randn(TRAIN + VALIDATION, INPUTS)
+    c = (x @ torch.randn(INPUTS, CONCEPTS) > 0).float()
+    y = (c @ torch.randn(CONCEPTS, CLASSES)).argmax(1)
+    ids = torch.arange(TRAIN + VALIDATION)
+    layers: list[nn.Module] = []
+    for inputs in (INPUTS, WIDTH, WIDTH):
+        layers += [nn.Linear(inputs, WIDTH), nn.ReLU()]
+    encoder = nn.Sequential(*layers, nn.Linear(WIDTH, CONCEPTS))
+    head = nn.Linear(CONCEPTS, CLASSES)
+    optimiser = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=1e-3)
+
+    def forward(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        logits = encoder(x)
+        probabilities = torch.sigmoid(logits)
+        return logits, probabilities, head(probabilities)
+
+    def epoch(p: conceptwatch.Pass | None) -> None:
+        for chosen in torch.randperm(TRAIN).split(BATCH):
+            logits, _, task = forward(x[chosen])
+            loss = cross_entropy(task, y[chosen]) + binary_cross_entropy_with_logits(logits, c[chosen])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            for start in range(TRAIN, TRAIN + VALIDATION, BATCH):
+                rows = slice(start, start + BATCH)
+                logits, probabilities, task = forward(x[rows])
+                predicted = task.argmax(1)
+                if p is not None:
+                    p.log(
+                        sample_ids=ids[rows],
+                        concept_activations=probabilities,
+                        concept_labels=c[rows],
+                        task_labels=y[rows],
+                        task_predictions=predicted,
+                    )
+                ((logits > 0) == (c[rows] > 0.5)).float().mean().item()
+                (predicted == y[rows]).float().mean().item()
+
+    return epoch
+
+
+def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> tuple[list[float], float]:
+    """Seconds of each epoch, for so long, and the CPU seconds of this process an epoch."""
+    times: list[float] = []
+    cpu = time.process_time()
+    while sum(times) < seconds:
+        start = time.perf_counter()
+        step = first_step + len(times)
+        with run.evaluation("val", step=step, epoch=step) if run is not None else contextlib.nullcontext() as p:
+            epoch(p)
+        times.append(time.perf_counter() - start)
+    if run is not None:
+        wait_until_sent(run)
+    return times, (time.process_time() - cpu) / len(times)
+
+
+def wait_until_sent(run: conceptwatch.Run) -> None:
+    while run.stats.queue_bytes:
+        time.sleep(0.01)
+
+
+def status(run: conceptwatch.Run) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{str(run.page_url).rstrip('/')}/api/v1/status", timeout=10) as answer:  # noqa: S310
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def measure(name: str, make: Callable[[], Epoch], concepts: int, address: str, options: argparse.Namespace) -> None:
+    run = conceptwatch.init(name, concepts=concepts, address=address)
+    sidecar = _sidecar._started[0]
+    before = status(run)
+    block(make(), options.seconds / 2, None, 0)  # warms up
+    alone: list[float] = []
+    streamed: list[float] = []
+    ratios, cpu_ratios = [], []
+    for pair in range(options.pairs):
+        found: dict[bool, tuple[list[float], float]] = {}
+        for watched in (True, False) if pair % 2 else (False, True):
+            sidecar.send_signal(signal.SIGCONT if watched else signal.SIGSTOP)
+            found[watched] = block(make(), options.seconds, run if watched else None, len(streamed))
+        sidecar.send_signal(signal.SIGCONT)
+        alone += found[False][0]
+        streamed += found[True][0]
+        ratios.append(median(found[True][0]) / median(found[False][0]))
+        cpu_ratios.append(found[True][1] / found[False][1])
+    skipped = status(run)["points_skipped"] - before["points_skipped"]
     run.finish()
-    ratios = [watched / alone for watched, alone in pairs]
-    low, _, high = quantiles(ratios, n=4)
+    stats = run.stats
+    low, middle, high = quantiles(ratios, n=4)
     print(
-        f"{concepts} concepts: epoch {1e3 * median(alone for _, alone in pairs):.1f} ms alone, "
-        f"{1e3 * median(watched for watched, _ in pairs):.1f} ms streamed; paired ratio {median(ratios):.3f} "
-        f"(quartiles {low:.3f} to {high:.3f}, {len(pairs)} pairs)"
+        f"| {concepts} | {1e3 * median(alone):.2f} | {1e3 * median(streamed):.2f} "
+        f"| {median(streamed) / median(alone):.3f} | {middle:.3f} ({low:.3f} to {high:.3f}) | {median(cpu_ratios):.3f} "
+        f"| {len(streamed)} | {skipped} | {sum(stats.batches_dropped.values())} |",
+        flush=True,
     )
 
 
+def machine() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def free_address() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", help="of a sidecar")
-    parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    for concepts in (3, 112):
-        with stand_in.sidecar_at(arguments.address) as address:
-            measure(concepts, arguments.epochs, address)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--concepts", type=int, choices=[3, CONCEPTS], help="only this many")
+    parser.add_argument("--pairs", type=int, default=8, help="of blocks")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
+    parser.add_argument("--threads", type=int, help="of PyTorch; by default its own choice")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    address = free_address()
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(f"{machine()}, {os.cpu_count()} cores{load}; PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{options.pairs} pairs of blocks of {options.seconds:g} s\n")
+    print("| k | alone, ms | streamed, ms | ratio | paired (quartiles) | job's CPU | passes | passed over | dropped |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    for concepts, make in ((3, example), (CONCEPTS, wide)):
+        if options.concepts in (None, concepts):
+            measure(f"epoch cost {concepts}", make, concepts, address, options)
 
 
 if __name__ == "__main__":

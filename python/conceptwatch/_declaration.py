@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,17 @@ def constants_of(
         concept_parts=[messages.ConceptParts(parts=parts) for parts in concept_parts or ()],
         concept_score_weight=concept_score_weight,
     )
+
+
+def token_of(path: str | os.PathLike[str]) -> str:
+    """The token a file holds: 16 or more printable ASCII characters, as the sidecar reads it."""
+    try:
+        token = Path(path).read_text(encoding="utf-8").rstrip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"token_file: {path} cannot be read: {error}") from error
+    if len(token) < 16 or not all("!" <= character <= "~" for character in token):
+        raise ValueError(f"token_file: {path} must hold 16 or more printable characters")
+    return token
 
 
 def kind_of(field: str, value: str, kinds: Mapping[str, Any]) -> Any:

@@ -39,6 +39,7 @@ class Link:
     rank: int
     queue_bytes: int
     limits: Limits = field(default_factory=Limits)
+    page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
     refused: bool = False

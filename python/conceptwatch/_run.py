@@ -6,6 +6,7 @@ import atexit
 import logging
 import math
 import os
+import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ DEFAULT_ADDRESS = "127.0.0.1:7800"
 EXIT_TIMEOUT = 5.0
 # A call that may wait on the sidecar is given this much longer than the sidecar was asked to wait.
 GRACE = 1.0
+DECLARATION_TIMEOUT = 2.0
 
 log = logging.getLogger("conceptwatch")
 
@@ -56,6 +58,7 @@ def init(
     world_size: int | None = None,
     rank: int | None = None,
     address: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
     spawn: bool = True,
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
@@ -73,6 +76,7 @@ def init(
     concept_score_weight: the factor of ConceptScore.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
     address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
+    token_file: file with the token that the sidecar asks for; by default CONCEPTWATCH_TOKEN_FILE, or no token.
     spawn: start a sidecar when nothing listens at a local address. It ends with this process.
     queue_bytes: memory for batches that are not acknowledged yet; batches beyond it are dropped and counted.
     raise_errors: raise instead of warning. By default nothing here ever raises into the training loop.
@@ -99,20 +103,27 @@ def init(
         labels={str(key): str(value) for key, value in (labels or {}).items()},
     )
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
-    hindrance = _sidecar.ensure(address) if spawn else None
-    if hindrance:
+    token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
+    token = None if token_file is None else _declaration.token_of(token_file)
+    started = False
+    try:
+        started = spawn and _sidecar.ensure(address, token_file)
+    except _sidecar.NotStarted as hindrance:
         log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-    return Run(Link(declared, rank, queue_bytes), address, raise_errors)
+    run = Run(Link(declared, rank, queue_bytes), address, token, raise_errors)
+    if started:
+        print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
+    return run
 
 
 class Run:
     """A run being monitored. Made by `init`; also a context manager that finishes it."""
 
-    def __init__(self, link: Link, address: str, raise_errors: bool) -> None:
+    def __init__(self, link: Link, address: str, token: str | None, raise_errors: bool) -> None:
         self.name: str = link.run.name
         self.address = address
         self._link = link
-        self._sender: Sender = sender_to(address)
+        self._sender: Sender = sender_to(address, token)
         self._concepts = Concepts(tuple(concept.cardinality for concept in link.run.concepts))
         self._raise_errors = raise_errors
         self._process = os.getpid()
@@ -123,8 +134,12 @@ class Run:
 
     @property
     def page_url(self) -> str | None:
-        """The sidecar's page, by convention one port above its address; None for a Unix socket."""
-        return _sidecar.page_url(self.address)
+        """The page, as the sidecar states it: where a browser on the sidecar's machine finds it.
+
+        Before the sidecar has answered, which is waited for a moment: by convention one port above its address.
+        """
+        self._sender.wait_declared(self._link, DECLARATION_TIMEOUT)
+        return self._link.page_url or _sidecar.page_url(self.address)
 
     @property
     def stats(self) -> Stats:
@@ -169,17 +184,23 @@ class Run:
         return self._advice[step]
 
     def finish(self, timeout: float = 30.0) -> bool:
-        """Sends what is left and marks the run as finished. False when the time ran out before all was sent."""
+        """Sends what is left and says that this rank has finished: the run is finished when every rank has.
+
+        False when the time ran out before all was sent.
+        """
         if self._finished:
             return True
         self._finished = True
         _runs.discard(self)
         deadline = time.monotonic() + timeout
         sent = self._sender.flush(self._link, timeout, while_down=True)
-        # One rank speaks for the run, and never a forked worker.
-        if sent and self._link.declared and self._link.rank == 0 and self._process == os.getpid():
+        # Every rank says so for itself; a forked worker is no rank.
+        own = self._process == os.getpid()
+        left = max(0.0, deadline - time.monotonic())
+        if sent and own and self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)):
             left = max(0.5, deadline - time.monotonic())
-            self._ask(self._sender.calls().finish_run, messages.FinishRunRequest(run=self.name), left - GRACE)
+            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank)
+            self._ask(self._sender.calls().finish_run, request, left - GRACE)
         self._sender.detach(self._link)
         return sent
 

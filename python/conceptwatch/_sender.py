@@ -54,14 +54,17 @@ class Disconnected(Exception):
 class Sender:
     """Sends for all runs of this process that use one address."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, token: str | None) -> None:
+        self.address, self.token = address, token
         self._inherited: list[Any] = []
         self._begin()
 
     def _begin(self) -> None:
         self.client = uuid.uuid4().hex
-        self._wake = threading.Condition()
+        # One lock, and apart from each other who waits to send and who waits for what was sent: threads that are woken
+        # for nothing take their turns from training.
+        lock = threading.RLock()
+        self._wake, self._settled = threading.Condition(lock), threading.Condition(lock)
         self._waiting: deque[Item] = deque()
         self._in_flight: OrderedDict[int, Item] = OrderedDict()
         self._sequence = 0
@@ -139,8 +142,14 @@ class Sender:
             if while_down:
                 self._hurry = True
                 self._wake.notify_all()
-            self._wake.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
+
+    def wait_declared(self, link: Link, timeout: float) -> bool:
+        """Waits until the sidecar has taken the run; not for one that refuses it or cannot be reached."""
+        with self._wake:
+            self._settled.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
+            return link.declared
 
     def detach(self, link: Link) -> None:
         """Drops what is left of a run; the connection closes with the last run."""
@@ -182,7 +191,7 @@ class Sender:
     def _connected(self) -> Calls:
         if self._calls is None:
             self._channel = channel_to(self.address)
-            self._calls = Calls(self._channel)
+            self._calls = Calls(self._channel, self.token)
         return self._calls
 
     def _work(self) -> None:
@@ -222,6 +231,7 @@ class Sender:
             if self._stopping:
                 return  # the connection was closed from this side
             self.down = not unavailable
+            self._settled.notify_all()
             for link in self._links:
                 link.stats.retries += 1
                 link.declared = False
@@ -260,10 +270,11 @@ class Sender:
                 with self._wake:
                     link.refused = True
                     self._drop_waiting(link, "run_refused")
-                link.warn(f"the sidecar refuses it, nothing will be measured: {described(error)}")
+                    self._settled.notify_all()
+                link.warn(f"the sidecar refuses it, nothing will be measured: {self._refusal(error)}")
                 continue
             with self._wake:
-                link.declared = True
+                link.declared, link.page_url = True, answer.page_url
                 default = Limits()
                 link.limits = Limits(
                     sample_rows=answer.sample_rows,
@@ -274,7 +285,13 @@ class Sender:
                     default_window=answer.default_window,
                 )
                 self.down = False
-                self._wake.notify_all()
+                self._settled.notify_all()
+
+    def _refusal(self, error: Any) -> str:
+        if error.code() != grpc.StatusCode.UNAUTHENTICATED:
+            return described(error)
+        came = "it asks for a token and none was given" if self.token is None else "the token given is not its token"
+        return f"{came} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
 
     def _stream(self) -> None:
         """One Ingest call, until it ends or a run has to be declared first."""
@@ -345,10 +362,12 @@ class Sender:
             self._progress, self.down = True, False
             self._settle(item)
             stats, content = item.link.stats, item.content
-            if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
+            refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
+            if isinstance(content, EndOfPass):
+                stats.passes_ended += not refused
+                stats.passes_refused += refused
+            elif refused:
                 stats.drop("refused", 1, content.rows)
-            elif isinstance(content, EndOfPass):
-                stats.passes_ended += 1
             else:
                 stats.batches_acknowledged += 1
                 stats.rows_acknowledged += answer.rows
@@ -357,7 +376,7 @@ class Sender:
                 if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
                     limits = item.link.limits
                     content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
-        if answer.outcome == messages.IngestResponse.OUTCOME_REFUSED:
+        if refused:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
             item.link.warn(f"the sidecar refused {what}: {why}")
@@ -365,7 +384,7 @@ class Sender:
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
         item.link.outstanding -= 1
-        self._wake.notify_all()
+        self._settled.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
         for items in (self._waiting, list(self._in_flight.values())):
@@ -377,17 +396,17 @@ class Sender:
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
 
 
-_by_address: dict[str, Sender] = {}
+_senders: dict[tuple[str, str | None], Sender] = {}
 
 
-def sender_to(address: str) -> Sender:
-    """The process's sender for an address."""
+def sender_to(address: str, token: str | None) -> Sender:
+    """The process's sender for an address and a token."""
     # One step, so that neither threads nor a fork come between: of two made at once, one is never used.
-    return _by_address.setdefault(address, Sender(address))
+    return _senders.setdefault((address, token), Sender(address, token))
 
 
 def _after_fork() -> None:
-    for sender in list(_by_address.values()):
+    for sender in list(_senders.values()):
         sender.after_fork()
 
 

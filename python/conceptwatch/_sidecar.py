@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 try:
     import fcntl
@@ -22,6 +23,8 @@ except ImportError:  # Windows
 from ._connection import host_and_port, is_local
 
 START_TIMEOUT = 10.0
+
+_OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 _started: list[subprocess.Popen[bytes]] = []
 
@@ -35,19 +38,26 @@ def page_url(address: str) -> str | None:
     return f"http://{host}:{parts[1] + 1}"
 
 
-def ensure(address: str) -> str | None:
-    """Starts a sidecar if nothing listens at a local address. Returns what hindered it, if anything did.
+class NotStarted(Exception):
+    """What hindered the start of a sidecar."""
+
+
+def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> bool:
+    """Starts a sidecar if nothing listens at a local address, and says whether it did.
 
     It ends when this process does. Of several ranks that come at once, one starts it and the others find it.
     """
     parts = host_and_port(address)
     if parts is None or not is_local(address) or _listens(*parts):
-        return None
+        return False
     binary = find_binary()
     if binary is None:
-        return "its binary was not found: set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself"
+        raise NotStarted("its binary was not found: set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
     with _one_at_a_time(parts[1]):
-        return None if _listens(*parts) else _start(binary, *parts)
+        if _listens(*parts):
+            return False
+        _start(binary, *parts, token_file)
+        return True
 
 
 def find_binary() -> str | None:
@@ -61,33 +71,35 @@ def find_binary() -> str | None:
     return shutil.which("conceptwatch", path=os.pathsep.join(folders)) or shutil.which("conceptwatch")
 
 
-def _start(binary: str, host: str, port: int) -> str | None:
+def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str] | None) -> None:
     address = f"[{host}]" if ":" in host else host
     descriptor, log = tempfile.mkstemp(prefix=f"conceptwatch-{port}-", suffix=".log")
     command = [binary, "serve", "--grpc-address", f"{address}:{port}", "--http-address", f"{address}:{port + 1}"]
+    if token_file is not None:
+        command += ["--token-file", os.fspath(token_file)]
     try:
-        # Its own session: an interrupt at the terminal is for the job, which then still sends what it has.
+        # Its own group: an interrupt at the terminal is for the job, which then still sends what it has. The session
+        # stays the job's, since Linux may share the CPU out by sessions, and niceness then counts only within one.
         process = subprocess.Popen(
             [*command, "--exit-with-stdin"],
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,
-            start_new_session=True,
+            **_OWN_GROUP,
         )
     except OSError as error:
-        return f"{binary} does not start: {error}"
+        raise NotStarted(f"{binary} does not start: {error}") from error
     finally:
         os.close(descriptor)
     _started.append(process)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         if _listens(host, port):
-            print(f"conceptwatch: started a sidecar, its page is http://{address}:{port + 1}", file=sys.stderr)
-            return None
+            return
         if process.poll() is not None:
-            return f"{binary} ended with status {process.returncode}, see {log}"
+            raise NotStarted(f"{binary} ended with status {process.returncode}, see {log}")
         time.sleep(0.02)
-    return f"{binary} does not listen after {START_TIMEOUT:.0f} s, see {log}"
+    raise NotStarted(f"{binary} does not listen after {START_TIMEOUT:.0f} s, see {log}")
 
 
 def _listens(host: str, port: int) -> bool:

@@ -24,6 +24,7 @@ class Stats:
     rows_duplicate: int = 0  # of these, known to it already
     rows_left_out: int = 0  # not sent, since the sample could not use them
     passes_ended: int = 0  # acknowledged ends of passes
+    passes_refused: int = 0  # ends of passes that the sidecar refused
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
     retries: int = 0  # connections that failed or were told to wait

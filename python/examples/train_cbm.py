@@ -221,8 +221,9 @@ def start_run(options: argparse.Namespace, reference: float) -> conceptwatch.Run
     return run
 
 
-def leakage(run: conceptwatch.Run | None) -> str:
-    scores = run.scores("val") if run is not None else None
+def leakage(run: conceptwatch.Run, step: int | None = None, timeout: float = 0.0) -> str:
+    """The newest scores, or those of a step. Epochs that come faster than they can be scored are passed over."""
+    scores = run.scores("val", step=step, timeout=timeout)
     if scores is None:
         return ""
     shown = [f"{name} {scores[name]}" for name in ("ctl", "icl", "icl_label", "embedding_ct") if name in scores]
@@ -248,7 +249,7 @@ def main() -> None:
         with run.evaluation("val", step=step, epoch=epoch) if run is not None else contextlib.nullcontext() as p:
             concepts, task, with_truth = evaluate(model, val, logit, p)
         times.append(time.perf_counter() - start)
-        found = leakage(run)  # for the line below; training does not need it
+        found = leakage(run) if run is not None else ""  # for the line below; training does not need it
         print(
             f"epoch {epoch:3d}  {times[-1] * 1e3:5.1f} ms  accuracy: concepts {concepts:.3f}, task {task:.3f}, "
             f"task with true concepts {with_truth:.3f}{found}"
@@ -257,6 +258,7 @@ def main() -> None:
     print(f"test accuracy: concepts {concepts:.3f}, task {task:.3f}, task with true concepts {with_truth:.3f}")
     print(f"a linear head on true concepts: task {reference:.3f}; median epoch {1e3 * median(times):.1f} ms")
     if run is not None:
+        print(f"leakage at the end:{leakage(run, step, timeout=60.0) or '  no scores came'}")
         run.finish()
 
 

@@ -74,6 +74,7 @@ class Sidecar:
     largest: int = 0
     streams: int = 0
     finished: list[str] = field(default_factory=list)
+    ranks_finished: list[int] = field(default_factory=list)
     advice_asked: int = 0
     server: Any = None
 
@@ -114,6 +115,7 @@ class Sidecar:
 
     def _finish(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.finished.append(request.run)
+        self.ranks_finished.append(request.rank)
         return messages.FinishRunResponse()
 
     def _scores(self, request: Any, context: grpc.ServicerContext) -> Any:

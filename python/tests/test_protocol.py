@@ -311,13 +311,6 @@ def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert [received.head.sequence for received in sidecar.received] == list(range(1, 201))
 
 
-def test_only_the_first_rank_finishes_the_run(sidecar: Sidecar, start: Callable[..., Run]) -> None:
-    with start(rank=1, world_size=2) as run:
-        run.log(step=1, **batch())
-    assert run.stats.batches_acknowledged == 1
-    assert sidecar.finished == []
-
-
 def test_unix_sockets_and_ipv6_are_addresses(sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path) -> None:
     for address in (f"unix:{tmp_path}/s", "[::1]:0"):
         run = start(address=sidecar.serve(address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,29 @@ def test_rank_and_world_size_come_from_the_environment(
     wait_for(lambda: bool(sidecar.starts))
     assert (run._link.rank, sidecar.starts[0].run.world_size) == (3, 8)
     assert [concept.name for concept in sidecar.starts[0].run.concepts] == ["c0", "c1"]
+
+
+def test_every_rank_says_for_itself_that_it_has_finished(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    address = sidecar.serve()
+    runs = [start(name=f"rank {rank}", rank=rank, world_size=3, address=address) for rank in range(3)]
+    for run in reversed(runs):
+        assert run.finish()
+    assert sidecar.ranks_finished == [2, 1, 0]
+
+
+def test_the_page_is_where_the_sidecar_says(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    sidecar.start.page_url = "http://127.0.0.1:4321/"
+    assert start().page_url == "http://127.0.0.1:4321/"
+    assert start(address="127.0.0.1:9", name="nothing listens").page_url == "http://127.0.0.1:10"
+
+
+@pytest.mark.parametrize("content", [None, "", "short", "a token with spaces in it", "ümlaute-ümlaute-ümlaute"])
+def test_a_token_file_without_a_token_is_an_error_at_once(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match="token_file: "):
+        conceptwatch.init("run", concepts=3, spawn=False, token_file=path)
 
 
 def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> None:

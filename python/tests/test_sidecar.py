@@ -5,19 +5,20 @@ The binary is CONCEPTWATCH_BINARY, or target/release/conceptwatch, or target/deb
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
+import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import wait_for
+from conftest import batch, wait_for
 
 ROWS, K = 3000, 3
 
@@ -37,7 +38,7 @@ def find_binary() -> str | None:
 def free_ports() -> int:
     """A port that is free together with the one above it."""
     for _ in range(100):
-        with closing(socket.socket()) as first, closing(socket.socket()) as second:
+        with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
             port: int = first.getsockname()[1]
             try:
@@ -50,12 +51,19 @@ def free_ports() -> int:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
+    with serving() as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """A real sidecar with these options; its address."""
     binary = find_binary()
     if binary is None:
         pytest.skip("NOT TESTED: no conceptwatch binary with a server was found; build it with `cargo build --release`")
     port = free_ports()
     command = [binary, "serve", "--grpc-address", f"127.0.0.1:{port}", "--http-address", f"127.0.0.1:{port + 1}"]
-    with subprocess.Popen([*command, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen([*command, *options, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
         wait_for(lambda: listens(port) or process.poll() is not None, seconds=30)
         assert process.poll() is None, "the sidecar ended at once"
         yield f"127.0.0.1:{port}"
@@ -153,3 +161,65 @@ def test_what_the_sidecar_refuses_is_counted(address: str) -> None:
     run.log(step=1, concept_activations=np.full((10, 2), np.nan, np.float32))
     run.finish()
     assert run.stats.batches_dropped == {"refused": 1}
+
+
+RANK = """
+import sys, time, numpy as np, conceptwatch
+address, rank = sys.argv[1], int(sys.argv[2])
+run = conceptwatch.init("ranks", concepts=2, address=address, spawn=False, rank=rank, world_size=2, raise_errors=True)
+random = np.random.default_rng(rank)
+for step in (1, 2):
+    if rank == 1 and step == 2:
+        sys.stdin.readline()  # until the other rank has finished
+    with run.evaluation("val", step=step) as p:
+        c = random.integers(0, 2, (500, 2))
+        p.log(sample_ids=np.arange(rank, 1000, 2), concept_activations=0.8 * c + 0.1 * random.random((500, 2)),
+              concept_labels=c, task_labels=c[:, 0])
+if rank == 1:
+    scores = p.scores(timeout=60)
+    print(scores.step, scores.rows, scores.incomplete)
+assert run.finish()
+stats = run.stats
+print(stats.rows_acknowledged, stats.passes_ended, stats.passes_refused, dict(stats.batches_dropped), flush=True)
+"""
+
+
+def test_a_rank_that_finishes_late_is_refused_nothing(address: str) -> None:
+    paths = [str(Path(__file__).parents[1]), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def rank(number: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", RANK, address, str(number)]
+        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    with rank(0) as early, rank(1) as late:
+        assert early.communicate(timeout=60)[0] == "1000 2 0 {}\n"
+        # Its last pass has the rows of both.
+        assert late.communicate("go on\n", timeout=60)[0] == "2 1000 False\n1000 2 0 {}\n"
+
+
+def test_a_sidecar_with_a_token_takes_only_it(
+    tmp_path: Path, warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("0123456789abcdef\n")
+    wrong.write_text("0123456789abcdeX\n")
+    with serving("--token-file", str(right)) as address:
+        for given, said in ((None, "none was given"), (wrong, "is not its token")):
+            run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)
+            with run.evaluation("val", step=1) as p:
+                p.log(**batch())
+            assert p.scores(timeout=5.0) is None
+            assert run.should_stop(step=1) is False
+            run.finish()
+            assert run.stats.batches_dropped == {"run_refused": 1}
+            (warning,) = (line for line in warned() if said in line)
+            assert "token_file" in warning
+        assert len(warned()) == 2
+        monkeypatch.setenv("CONCEPTWATCH_TOKEN_FILE", str(right))
+        with conceptwatch.init("guarded", concepts=3, address=address, spawn=False, raise_errors=True) as run:
+            with run.evaluation("val", step=1) as p:
+                p.log(**batch(rows=200))
+            assert p.scores(timeout=60.0) is not None
+            assert run.should_stop(step=1) is False
+        assert (run.stats.rows_acknowledged, run.stats.batches_dropped) == (200, {})

@@ -41,6 +41,8 @@ pub(super) struct OpenPass {
     pub applied: Applied,
     /// Rows of batches that were sent again.
     pub repeated: u64,
+    /// It was open when a process not seen before joined the run: perhaps nobody is left to end it.
+    pub carried_over: bool,
     pub ended: Ranks,
     pub first_end: Option<Duration>,
     pub last_heard: Duration,
@@ -55,6 +57,7 @@ impl OpenPass {
             sampler,
             applied: Applied::default(),
             repeated: 0,
+            carried_over: false,
             ended: Ranks::default(),
             first_end: None,
             last_heard: now,

@@ -211,11 +211,12 @@ impl Split {
     }
 
     /// A process not seen before resumes the run, perhaps from a checkpoint of an earlier step. Steps that were
-    /// closed may come again. A rolling sample is started anew when the next batch is of an earlier step than the
+    /// closed may come again, and so may those of passes left open, should they be closed without all ranks. A rolling sample is started anew when the next batch is of an earlier step than the
     /// newest, since its rows are of a model that was abandoned. The schema stays. Calling it once for every rank
     /// does no harm.
     pub fn new_attempt(&mut self) {
         self.closed.clear();
+        self.open.iter_mut().for_each(|pass| pass.carried_over = true);
         self.resumed_at = self.rolling.as_ref().map(|rolling| rolling.step);
     }
 
@@ -308,11 +309,14 @@ impl Split {
 
     fn close_where(&mut self, closed: &mut Vec<ClosedPass>, which: impl Fn(&OpenPass) -> bool) {
         for pass in self.open.extract_if(.., |pass| which(pass)) {
-            let step = pass.step;
+            let (step, carried_over) = (pass.step, pass.carried_over);
             let (pass, remembered) = pass.close(self.world_size);
             self.counts.passes += 1;
             self.counts.passes_incomplete += u64::from(pass.incomplete());
-            self.closed.insert(step, remembered);
+            // A pass that the job abandoned does not stand in the way of its step, which the resumed job comes to again.
+            if !(carried_over && pass.incomplete()) {
+                self.closed.insert(step, remembered);
+            }
             closed.push(pass);
         }
     }

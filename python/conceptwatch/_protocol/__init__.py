@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -16,22 +17,26 @@ SERVICE = "conceptwatch.v1.ConceptWatch"
 
 
 class Calls:
-    """The calls of the service that a training job makes, over one channel."""
+    """The calls of the service that a training job makes, over one channel. A token goes with each."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: grpc.Channel, token: str | None = None) -> None:
+        metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
+
         def unary(method: str, request: Any, response: Any) -> Callable[..., Any]:
-            return channel.unary_unary(
+            call = channel.unary_unary(
                 f"/{SERVICE}/{method}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )
+            return partial(call, metadata=metadata)
 
         self.start_run = unary("StartRun", messages.StartRunRequest, messages.StartRunResponse)
         self.finish_run = unary("FinishRun", messages.FinishRunRequest, messages.FinishRunResponse)
         self.get_scores = unary("GetScores", messages.GetScoresRequest, messages.GetScoresResponse)
         self.get_advice = unary("GetAdvice", messages.GetAdviceRequest, messages.GetAdviceResponse)
-        self.ingest: Callable[..., Any] = channel.stream_stream(
+        ingest: Callable[..., Any] = channel.stream_stream(
             f"/{SERVICE}/Ingest",
             request_serializer=None,  # IngestRequests come serialised
             response_deserializer=messages.IngestResponse.FromString,
         )
+        self.ingest = partial(ingest, metadata=metadata)
