@@ -1,6 +1,6 @@
 // What a person can rely on when looking at the page, in a real Chromium.
 //
-// CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs.
+// CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs; CONCEPTWATCH_RUNS: their names, as JSON.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch, settled } from "./chromium.mjs";
@@ -300,10 +300,14 @@ for (const dark of [false, true]) {
 test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {
   const { page, complaints, close } = await open(LIVE.replace(/\/$/, ""));
   t.after(close);
-  await eventually("two curves of more than two points", async () => {
-    const counts = Object.values(await drawn(page)).filter((count) => count > 2);
-    return counts.length >= 2 || JSON.stringify(counts);
-  });
+  const expected = JSON.parse(process.env.CONCEPTWATCH_RUNS ?? "null");
+  for (const score of ["ctl", "icl"]) {
+    await eventually(`curves of more than two points in ${score}`, async () => {
+      const counts = await drawn(page, score);
+      const curves = Object.keys(counts).filter((run) => counts[run] > 2).sort();
+      return (expected ? curves.join() === expected.sort().join() : curves.length >= 2) || JSON.stringify(counts);
+    });
+  }
   assert.ok((await page.locator("#matrix .ytick text").allTextContents()).length > 0);
   assert.ok((await page.locator("#latest tbody tr").count()) >= 2);
   assert.deepEqual(complaints, []);
