@@ -20,12 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from test_sidecar import find_binary, free_ports, listens, validation_pass
 
 import conceptwatch
 from conftest import not_tested, wait_for
-from test_sidecar import find_binary, free_ports, listens, validation_pass
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
@@ -41,7 +40,7 @@ class RealSidecar:
 
     def __init__(self, data: Path) -> None:
         self.port = free_ports()
-        self.address, self.page = f"127.0.0.1:{self.port}", f"http://127.0.0.1:{self.port + 1}"
+        self.address, self.http = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.port + 1}"
         self.data = data
         self.start()
 
@@ -49,7 +48,7 @@ class RealSidecar:
         binary = find_binary()
         if binary is None:
             not_tested("conceptwatch", "was not found; build it with `cargo build --release`")
-        addresses = ["--grpc-address", self.address, "--http-address", f"127.0.0.1:{self.port + 1}"]
+        addresses = ["--grpc-address", self.address, "--http-address", self.http]
         # Tests wait for the scores: these need not step back behind a training.
         speed = ["--cpu-share", "1", "--niceness", "0"]
         self.process = subprocess.Popen(
@@ -67,12 +66,12 @@ class RealSidecar:
         assert self.process.wait(timeout=10) == 0
 
     def steps(self, run: str, score: str = "ctl") -> list[int]:
-        answer = ask(f"{self.page}/api/v1/series", run=run, split="val", score=score)
+        answer = ask(self.http, "/api/v1/series", run=run, split="val", score=score)
         return [point["step"] for point in answer["points"]]
 
 
-def ask(url: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"{url}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+def ask(address: str, path: str, **query: str) -> Any:
+    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
         return json.load(answer)
 
 
@@ -89,7 +88,7 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
 
 @pytest.fixture(scope="module")
 def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
-    """The URL of a Prometheus that scrapes the sidecar often; None where there is none."""
+    """The address of a Prometheus that scrapes the sidecar often; None where there is none."""
     binary = program_path("prometheus")
     if binary is None:
         yield None
@@ -99,7 +98,7 @@ def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -
     config.write_text(
         "global: {scrape_interval: 250ms}\n"
         "scrape_configs:\n"
-        f"  - {{job_name: conceptwatch, static_configs: [{{targets: ['127.0.0.1:{sidecar.port + 1}']}}]}}\n"
+        f"  - {{job_name: conceptwatch, static_configs: [{{targets: ['{sidecar.http}']}}]}}\n"
     )
     port = free_ports()
     options = {"config.file": config, "storage.tsdb.path": folder / "data", "web.listen-address": f"127.0.0.1:{port}"}
@@ -109,7 +108,7 @@ def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -
         )
     wait_for(lambda: listens(port) or process.poll() is not None, seconds=30)
     assert process.poll() is None, (folder / "log").read_text()
-    yield f"http://127.0.0.1:{port}"
+    yield f"127.0.0.1:{port}"
     process.terminate()
     process.wait(timeout=10)
 
@@ -156,7 +155,7 @@ def test_both_trainings_leave_their_curves(trained: RealSidecar, request: pytest
     request.getfixturevalue("torch")
     final = {}
     for run in RUNS:
-        points = ask(f"{trained.page}/api/v1/series", run=run, split="val", score="ctl")["points"]
+        points = ask(trained.http, "/api/v1/series", run=run, split="val", score="ctl")["points"]
         # Of passes that come faster than they are scored, some are left out, but never the last one.
         assert len(points) >= 3
         assert (points[-1]["step"], points[-1]["epoch"]) == (14 * EPOCHS, EPOCHS)
@@ -171,19 +170,22 @@ def test_prometheus_has_the_curves(trained: RealSidecar, prometheus: str | None)
 
     def found(metric: str) -> dict[str, list[float]]:
         """Values of the last minutes by run, as they were scraped."""
-        answer = ask(f"{prometheus}/api/v1/query", query=f'{metric}{{split="val"}}[10m]')
+        answer = ask(prometheus, "/api/v1/query", query=f'{metric}{{split="val"}}[10m]')
         assert answer["status"] == "success"
         return {one["metric"]["run"]: [float(value) for _, value in one["values"]] for one in answer["data"]["result"]}
 
-    last = {"conceptwatch_step": 14.0 * EPOCHS, "conceptwatch_epoch": float(EPOCHS)}
-    for gauge, end in last.items():
-        wait_for(lambda gauge=gauge, end=end: {run: v[-1] for run, v in found(gauge).items()} == dict.fromkeys(RUNS, end))
-        assert all(values == sorted(values) for values in found(gauge).values())
+    def newest(gauge: str) -> dict[str, float]:
+        return {run: values[-1] for run, values in found(gauge).items()}
+
+    wait_for(lambda: newest("conceptwatch_step") == dict.fromkeys(RUNS, 14.0 * EPOCHS))
+    wait_for(lambda: newest("conceptwatch_epoch") == dict.fromkeys(RUNS, float(EPOCHS)))
+    for values in found("conceptwatch_step").values():
+        assert values == sorted(values)
     for score in ("ctl", "icl"):
         curves = found(f"conceptwatch_{score}")
         assert sorted(curves) == sorted(RUNS)
         for run, values in curves.items():
-            points = ask(f"{trained.page}/api/v1/series", run=run, split="val", score=score)["points"]
+            points = ask(trained.http, "/api/v1/series", run=run, split="val", score=score)["points"]
             assert values[-1] == pytest.approx(points[-1]["value"])
             assert {round(value, 9) for value in values} <= {round(point["value"], 9) for point in points}
         assert max(curves["lambda 0.01"]) > max(0.1, 2 * curves["lambda 5"][-1])
@@ -209,7 +211,7 @@ def test_the_page_draws_both_curves(trained: RealSidecar, node: tuple[str, dict[
     binary, environment = node
     looked = subprocess.run(
         [binary, "--test", "--test-name-pattern", "the running sidecar", str(PAGE / "page.test.mjs")],
-        env={**environment, "CONCEPTWATCH_URL": trained.page, "CONCEPTWATCH_RUNS": json.dumps(RUNS)},
+        env={**environment, "CONCEPTWATCH_URL": f"http://{trained.http}", "CONCEPTWATCH_RUNS": json.dumps(RUNS)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert looked.returncode == 0, looked.stdout + looked.stderr
@@ -269,7 +271,7 @@ def test_curves_go_on_after_the_sidecar_was_killed(tmp_path: Path, node: tuple[s
     try:
         wait_for(lambda: run.stats.passes_ended > 3, seconds=30)
         wait_for(lambda: len(sidecar.steps("live")) > 3, seconds=30)
-        page = OpenPage(node, sidecar.page)
+        page = OpenPage(node, f"http://{sidecar.http}")
         page.shows(lambda: len(page.steps("live")) > 3)
         begin = page.steps("live")
         page.shows(lambda: len(page.steps("live")) > len(begin) + 2)
