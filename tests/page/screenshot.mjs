@@ -27,11 +27,16 @@ try {
   page.on("pageerror", (error) => console.error(error.stack));
   await page.goto(url);
   await settled(page);
-  if (values.run) await page.waitForFunction(reached, [values.run, Number(values.step)], { timeout: RUN_MS });
-  if (!height) {
+  const fit = async (ms) => {
     const full = await page.evaluate(() => document.querySelector("main").scrollHeight + document.querySelector("header").offsetHeight + 2);
     await page.setViewportSize({ width, height: Math.max(600, full) });
-    await page.waitForTimeout(800);
+    await page.waitForTimeout(ms);
+  };
+  if (!height) await fit(800);
+  if (values.run) {
+    await page.waitForFunction(reached, [values.run, Number(values.step)], { timeout: RUN_MS });
+    // The run goes on: its row made the page a little higher, and little time is left.
+    if (!height) await fit(100);
   }
   await page.screenshot({ path: out });
   if (values.run) {

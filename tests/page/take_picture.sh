@@ -34,13 +34,14 @@ sidecar=$!
 until [ -s "$folder/ports" ]; do kill -0 "$sidecar"; sleep 0.1; done
 read -r grpc http <"$folder/ports"
 
+# The models are small: with more threads they train no faster, and the browser waits.
 train() {
-    python3 "$root/python/examples/train_cbm.py" --epochs 60 --concept-weight "$1" --name "$2" --address "$grpc"
+    OMP_NUM_THREADS=1 python3 "$root/python/examples/train_cbm.py" --epochs 60 --concept-weight "$1" --name "$2" --address "$grpc"
 }
 live="soft lambda 0.01"
 train 5 "soft lambda 5" >"$folder/log" || { cat "$folder/log" >&2; exit 1; }
-# The page is open before the second run begins, and its picture is taken after about 40 of 60 epochs of 14 steps.
-node "$here/screenshot.mjs" "http://$http/" "$out" --run "$live" --step 560 &
+# The page is open before the second run begins, and its picture is taken after 30 of 60 epochs of 14 steps.
+node "$here/screenshot.mjs" "http://$http/" "$out" --run "$live" --step 420 &
 camera=$!
 train 0.01 "$live" >"$folder/log" &
 training=$!
