@@ -3,8 +3,9 @@
 /**
  * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
  *   unit: string, per_concept: boolean, matrix: boolean, help: string}} Score
- * @typedef {{split: string, window: "pass"|"recent"|"all", rows_received: number, rows_duplicate: number,
- *   rows_dropped: number, points: number, last_step: number|null}} Split
+ * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
+ *   rows_dropped: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
+ *   has received nothing for the split since it started
  * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
  * @typedef {{step: number, epoch: number|null, time: number, value: number|null, standard_error: number|null,
@@ -14,8 +15,8 @@
  *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
  * @typedef {{step: number, concepts: string[], matrix: (number|null)[][]}} Matrix
- * @typedef {{rule: string, run: string, split: string, score: string, state: string, since: number,
- *   evidence: string, step: number}} Alert
+ * @typedef {{rule: string, run: string, split: string, score: string, state: "inactive"|"pending"|"firing",
+ *   since: number, evidence: string, step: number}} Alert
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
  *   rows_dropped: number, points_skipped: number, memory_bytes: number, estimator: string}} Status
  */

@@ -21,8 +21,9 @@ export function conceptBars(host) {
   const title = el("h2");
   const note = el("span", { class: "dim" });
   const list = el("div", { class: "bars", role: "list" });
+  const reasons = el("p", { class: "note" });
   let drawn = "";
-  host.replaceChildren(el("div", { class: "panel-head" }, title, note), el("div", { class: "controls inner" }, score.root), list);
+  host.replaceChildren(el("div", { class: "panel-head" }, title, note), el("div", { class: "controls inner" }, score.root), list, reasons);
 
   /**
    * @param {View} view
@@ -39,15 +40,18 @@ export function conceptBars(host) {
     title.textContent = `${chosen.title}: per concept`;
     const compared = [focus, ...shown.filter((one) => one !== focus)].slice(0, MOST_RUNS);
     note.textContent = shown.length > compared.length ? `${compared.length} of ${shown.length} runs` : "";
-    const columns = compared.map((run) => ({
-      run, color: runColor(run.name), values: latestPoint(run.name, split)?.scores[chosen.id]?.per_concept ?? [],
-    }));
-    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values }) => [run.name, color, values])]);
+    const columns = compared.map((run) => {
+      const outcome = latestPoint(run.name, split)?.scores[chosen.id];
+      return { run, color: runColor(run.name), values: outcome?.per_concept ?? [], why: outcome?.undefined };
+    });
+    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values, why }) => [run.name, color, values, why])]);
     if (now === drawn) return;
     drawn = now;
     const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
     const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
     const signed = all.some((value) => value < 0);
+    // Some concepts may have a value where the mean over all has none.
+    reasons.replaceChildren(...columns.filter(({ why }) => why).map(({ run, why }) => el("span", {}, `× mean undefined: ${why}: ${run.name}`)));
     list.classList.toggle("signed", signed);
     list.replaceChildren(...sorted(focus.concepts, columns[0].values, view.order).map((name) => {
       const bars = columns.map(({ run, color, values }) => bar(run.name, color, values[run.concepts.indexOf(name)], end));
@@ -72,8 +76,8 @@ function sorted(names, values, order) {
 /** @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end */
 function bar(run, color, value, end) {
   const known = value !== null && value !== undefined;
-  const text = known ? onScale(value, end) : "undefined";
+  const text = known ? onScale(value, end) : "×";
   const fill = el("i", { color, class: known && value < 0 ? "negative" : false });
   fill.style.setProperty("--share", String(known ? Math.min(1, Math.abs(value) / end) : 0));
-  return el("div", { class: "bar", title: `${run}: ${text}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
+  return el("div", { class: "bar", title: `${run}: ${known ? text : "undefined"}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
 }

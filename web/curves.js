@@ -69,6 +69,7 @@ async function load(curve, firstStep) {
     curve.error = /** @type {Error} */ (error).message;
   }
   for (const point of curve.arrived) insert(curve.points, point);
+  curve.points = withoutTrail(curve.points);
   curve.arrived = null;
   curve.loaded = true;
   curve.version += 1;
@@ -99,6 +100,12 @@ export function insert(points, point) {
   else if (same.provisional || !point.provisional) points[at - 1] = point;
 }
 
+/**
+ * A sample that went on filling leaves no trail: a provisional value stands only while nothing came after it.
+ * @param {CurvePoint[]} points
+ */
+export const withoutTrail = (points) => points.filter((point, i) => !point.provisional || i === points.length - 1);
+
 /** @param {Point} point from the event stream: without values per concept */
 export function take(point) {
   for (const curve of curves.values()) {
@@ -113,9 +120,8 @@ export function take(point) {
     const { value, standard_error, undefined: why } = outcome;
     const given = { step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined: why };
     const grown = complete(Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined)));
-    // A sample that went on filling leaves no trail: only its newest provisional value stands.
-    curve.points = curve.points.filter((known) => !known.provisional || known.step >= step);
     insert(curve.points, grown);
+    curve.points = withoutTrail(curve.points);
     curve.arrived?.push(grown);
     curve.version += 1;
   }

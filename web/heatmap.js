@@ -92,7 +92,7 @@ export function heatMap(host) {
    * @param {Run[]} shown
    * @param {Score[]} scores those with a matrix
    * @param {string} split
-   * @param {(run: string, score: string) => number[]} stepsWith rising steps at which there is a value
+   * @param {(run: string, score: string) => number[]} stepsWith rising steps of the curve; where its mean is undefined, some pairs may not be
    */
   return function draw(view, shown, scores, split, stepsWith) {
     const focus = shown.find((one) => one.name === view.focus) ?? shown[0];
@@ -120,7 +120,7 @@ function describe({ concepts, matrix }) {
   matrix.forEach((row, i) => row.forEach((value, j) => {
     if (i !== j && value !== null && value > top) [top, from, to] = [value, i, j];
   }));
-  return top === -Infinity ? "undefined for every pair" : `row: whose activation; column: the other concept · largest: ${concepts[from]} → ${concepts[to]} ${number(top)}`;
+  return top === -Infinity ? "undefined for every pair" : top <= 0 ? "no pair is above 0" : `row: whose activation; column: the other concept · largest: ${concepts[from]} → ${concepts[to]} ${number(top)}`;
 }
 
 /**
@@ -139,6 +139,8 @@ function drawMatrix(plot, data, score, view, room) {
   const nameWidth = 12 + 0.6 * size * Math.min(MOST_NAME, names.reduce((most, name) => Math.max(most, name.length), 0));
   const cell = Math.max(5, Math.min(Math.max(48, Math.min(96, 330 / k)), Math.floor((Math.min(room, 1200) - nameWidth - 76) / k)));
   const side = cell * k;
+  const upright = k > 3;
+  const below = upright ? nameWidth : 2 * size;
   const [ink, dim, panel, hole] = ["--ink", "--dim", "--panel", "--hole"].map(pageColor);
   const ticks = (/** @type {number} */ visible) => {
     const every = Math.ceil((12 * visible) / side);
@@ -156,10 +158,10 @@ function drawMatrix(plot, data, score, view, room) {
     texttemplate: cell >= CELL_TEXT ? "%{text}" : "", textfont: { size: 11 },
     colorbar: { thickness: 10, len: 1, outlinewidth: 0, tickfont: { color: dim, size: 10.5 }, nticks: 6, x: 1.01, xpad: 4 },
   }], {
-    width: side + nameWidth + 76, height: side + nameWidth + 12,
-    margin: { l: nameWidth, r: 76, t: 6, b: nameWidth + 6, pad: 3 },
+    width: side + nameWidth + 76, height: side + below + 12,
+    margin: { l: nameWidth, r: 76, t: 6, b: below + 6, pad: 3 },
     paper_bgcolor: panel, plot_bgcolor: hole, font: { family: "system-ui, sans-serif", size: 11.5, color: ink },
-    xaxis: { ...axis, tickangle: k > 3 ? -90 : 0 }, yaxis: { ...axis, range: [k - 0.5, -0.5] },
+    xaxis: { ...axis, tickangle: upright ? -90 : 0 }, yaxis: { ...axis, range: [k - 0.5, -0.5] },
     dragmode: "zoom", uirevision: JSON.stringify([k, view.order]),
   }, { displayModeBar: false, showTips: false });
   if (!plot.listening) listen(plot);

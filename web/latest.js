@@ -14,14 +14,15 @@ import { count, el, epochText, percent, withError } from "./text.js";
  * @param {Score[]} scores
  * @param {Run[]} shown
  * @param {string} split
+ * @param {(run: Run) => boolean} scored whether it has points in this split
  */
-export function drawLatest(host, scores, shown, split) {
+export function drawLatest(host, scores, shown, split, scored) {
   const heads = ["run", "step", "epoch", "N", "ties"].map((text, i) => el("th", { scope: "col", class: i ? "n" : false }, text));
   const columns = scores.map((score) => el("th", { scope: "col", class: "n", title: score.help }, score.title));
-  const body = shown.map((run) => {
-    const point = latestPoint(run.name, split);
+  const latest = shown.map((run) => ({ run, point: scored(run) ? latestPoint(run.name, split) : null }));
+  const body = latest.map(({ run, point }) => {
     const name = el("th", { scope: "row" }, el("span", { class: "swatch", color: runColor(run.name) }), run.name);
-    if (!point) return el("tr", {}, name, el("td", { class: "dim", colspan: 4 + scores.length }, "no value yet"));
+    if (!point) return el("tr", {}, name, el("td", { class: "dim", colspan: 4 + scores.length }, run.splits.some((one) => one.split === split) ? "no value yet" : `nothing in ${split}`));
     if (point.provisional) name.append(el("span", { class: "tag", title: "The sample is still filling." }, "provisional"));
     if (point.incomplete) name.append(el("span", { class: "tag", title: "The pass was closed by its deadline." }, "incomplete"));
     for (const warning of point.warnings ?? []) name.append(el("span", { class: "tag warn", title: warning }, "note"));
@@ -29,7 +30,7 @@ export function drawLatest(host, scores, shown, split) {
       ...[count(point.step), epochText(point.epoch), count(point.rows), percent(point.tie_fraction)].map((text) => el("td", { class: "n" }, text)),
       ...scores.map((score) => cell(point.scores[score.id])));
   });
-  const warnings = [...new Set(shown.flatMap((run) => latestPoint(run.name, split)?.warnings ?? []))];
+  const warnings = [...new Set(latest.flatMap(({ point }) => point?.warnings ?? []))];
   host.replaceChildren(
     el("div", { class: "panel-head" }, el("h2", {}, "Latest values"), el("span", { class: "dim" }, `${split}, value ± 1 standard error`)),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Latest values" },

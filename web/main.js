@@ -53,7 +53,9 @@ function draw() {
   const splits = splitsOf(shown.length ? shown : known);
   const split = splits.includes(view.split ?? "") ? String(view.split) : splits[0] ?? "val";
   const wanted = scores.filter((score) => view.scores.includes(score.id));
-  const points = shown.map((run) => curves.latestPoint(run.name, split));
+  const withSplit = shown.filter((run) => run.splits.some((one) => one.split === split));
+  const scored = (/** @type {import("./api.js").Run} */ run) => run.splits.some((one) => one.split === split && one.last_step !== null);
+  const points = withSplit.filter(scored).map((run) => curves.latestPoint(run.name, split));
   const available = new Set(points.flatMap((point) => Object.keys(point?.scores ?? {})));
   const concepts = [...new Set(shown.flatMap((run) => run.concepts))];
   const has = (/** @type {import("./api.js").Score} */ score) => available.size === 0 || available.has(score.id);
@@ -63,12 +65,11 @@ function draw() {
   element("pair").classList.toggle("wide", concepts.length > MANY_CONCEPTS);
   drawRuns(known, names, split);
   drawControls(view, scores, available, splits, split, concepts);
-  const withSplit = shown.filter((run) => run.splits.some((one) => one.split === split));
   drawCharts(view, wanted, withSplit, split);
-  drawLatest(element("latest"), wanted, withSplit, split);
-  drawMatrix(view, withSplit, scores.filter((score) => score.matrix && has(score)), split, (run, score) =>
-    curves.curve(run, split, score, null).points.filter((point) => point.value !== null).map((point) => point.step));
-  drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit, split);
+  drawLatest(element("latest"), wanted, shown, split, scored);
+  drawMatrix(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, (run, score) =>
+    curves.curve(run, split, score, null).points.map((point) => point.step));
+  drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit.filter(scored), split);
 }
 
 /** Evaluation splits first: their passes have a frozen model. @param {import("./api.js").Run[]} of */

@@ -82,13 +82,16 @@ export function runList(host, choices) {
       if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
       row.box.checked = names.includes(run.name);
       row.swatch.style.setProperty("--color", row.box.checked ? runColor(run.name) : "transparent");
-      row.state.textContent = run.finished ? "finished" : "live";
-      row.state.classList.toggle("live", !run.finished);
+      // Of a run that this sidecar has heard nothing of since it started, nobody knows whether it still trains.
+      const silent = run.splits.length > 0 && run.splits.every((one) => one.rows_received === null);
+      row.state.textContent = run.finished ? "finished" : silent ? "silent" : "live";
+      row.state.title = !run.finished && silent ? "nothing received since the sidecar started" : "";
+      row.state.classList.toggle("live", row.state.textContent === "live");
       const labels = labelText(run.labels);
       row.labels.textContent = labels;
       const here = run.splits.find((one) => one.split === split);
       row.step.textContent = here?.last_step === null || here === undefined ? "" : `step ${count(here.last_step)}`;
-      const dropped = run.splits.reduce((sum, one) => sum + one.rows_dropped, 0);
+      const dropped = run.splits.reduce((sum, one) => sum + (one.rows_dropped ?? 0), 0);
       row.root.title = [run.name, `started ${localTime(run.started)}`, `${run.concepts.length} concepts, ${run.activation_kind} activations`,
         run.world_size > 1 && `${run.world_size} ranks`, labels, dropped > 0 && `${count(dropped)} rows dropped`].filter(Boolean).join("\n");
     }

@@ -23,7 +23,7 @@ export function statusLine(host) {
       fact("dropped", `${count(status.rows_dropped)} rows`, "Rows refused or dropped by policy since the start", status.rows_dropped > 0),
       fact("skipped", `${count(status.points_skipped)} points`, "Points replaced by a later one before they were scored"),
       lost > 0 && fact("missed", `${count(lost)} events`, "Events this page was too slow to read; the values were fetched again"),
-      fact("memory", memory(status.memory_bytes), "Memory of the sidecar"),
+      fact("samples", memory(status.memory_bytes), "Memory that the samples of unfinished runs take"),
       fact("up", duration(status.uptime_seconds), "Since the sidecar started"),
       fact("estimator", status.estimator, "How mutual information is estimated"),
       fact("catalogue", String(status.catalogue_version), "Points of different versions may not be comparable"),
@@ -39,10 +39,10 @@ export function alertList(host) {
   /** @param {Alert} alert */
   return function take(alert) {
     const key = JSON.stringify([alert.rule, alert.run, alert.split, alert.score]);
-    if (["ok", "resolved", "inactive"].includes(alert.state)) standing.delete(key);
+    if (alert.state === "inactive") standing.delete(key);
     else standing.set(key, alert);
     host.hidden = standing.size === 0;
-    host.replaceChildren(...[...standing.values()].map((one) => el("div", { class: "alert" },
+    host.replaceChildren(...[...standing.values()].map((one) => el("div", { class: `alert ${one.state}` },
       el("strong", {}, `${one.rule} ${one.state}`), el("span", {}, `${one.run} · ${one.split} · ${one.score} · step ${count(one.step)}`),
       el("span", {}, one.evidence), el("span", { class: "dim" }, `since ${localTime(one.since)}`))));
   };

@@ -39,6 +39,7 @@ export function plotText(text) {
  */
 export function number(value, error = null) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value === 0 && !error) return "0";
   const size = error && error > 0 ? error / 10 : Math.max(Math.abs(value), 1e-3) / 1000;
   const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(size) + 1e-9)));
   return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -80,4 +82,13 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.fixture
 def torch() -> Any:
-    return pytest.importorskip("torch", reason="NOT TESTED: PyTorch is not installed")
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        not_tested("torch")
+
+
+def not_tested(name: str, why: str = "is not installed") -> NoReturn:
+    """Skips a test loudly; where CONCEPTWATCH_REQUIRE lists this name, separated by commas, the test fails instead."""
+    required = [one.strip() for one in os.environ.get("CONCEPTWATCH_REQUIRE", "").split(",")]
+    (pytest.fail if name in required else pytest.skip)(f"NOT TESTED: {name} {why}")

@@ -36,7 +36,7 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, rename = () => {} } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {} } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -45,6 +45,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, rename
     name: runs === 2 ? `tabulartoy-lambda-${lambdas[r]}` : `cub/soft-seed${r}-lambda-${lambdas[r % 8]}`,
     labels: { lambda: lambdas[r % 8], seed: String(r), ...labels }, lambda: Number(lambdas[r % 8]),
     concepts: names, started: 1_790_000_000 + r * 1000, finished: runs > 2 && r % 4 !== 3, points,
+    // A concept whose activations never change, what the sidecar counted since it started, and the split.
+    constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0 }, split: "val",
   }));
   made.forEach(rename);
   return made;
@@ -56,6 +58,9 @@ const level = (run, id) => ({
 
 function valueAt(run, id, at, concept = null) {
   if (id === "icl" && run.lambda < 0.02 && (at === 4 || at === 5)) return { undefined: "one class only: concept c2 is constant in this sample" };
+  if (run.constant !== null && id === "ctl" && (concept === null || concept === run.constant)) {
+    return { undefined: `concept ${run.concepts[run.constant]} is constant` };
+  }
   const rise = id.endsWith("accuracy") ? 1 - 0.4 * Math.exp(-at / 6) : 1 - Math.exp(-at / 9);
   const own = concept === null ? 0 : 0.5 * noise(run.name, id, "concept", concept);
   return { value: level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
@@ -72,7 +77,7 @@ function pointOf(run, at, perConcept) {
   const scores = {};
   for (const { id, per_concept: has } of SCORES.filter((score) => score.id !== "embedding_self")) {
     scores[id] = valueAt(run, id, at);
-    if (perConcept && has && scores[id].value !== undefined) {
+    if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
     }
   }
@@ -115,7 +120,10 @@ export async function serve({ port = 0, runs = world() } = {}) {
       case "catalogue": return { scores: SCORES };
       case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
-        world_size: 1, splits: [{ split: "val", window: "pass", rows_received: 2000 * one.points, rows_duplicate: 0, rows_dropped: 0, points: one.points, last_step: one.points * PASS }],
+        world_size: 1, splits: [{
+          split: one.split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
+          ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null }),
+        }],
       })) };
       case "series": {
         if (!run || query.get("score") === "embedding_self") return { points: [] };
@@ -126,7 +134,7 @@ export async function serve({ port = 0, runs = world() } = {}) {
           return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why };
         }).filter((point) => point.step >= Number(query.get("first_step") ?? 0)) };
       }
-      case "point": return run && pointOf(run, at, true);
+      case "point": return run?.split === query.get("split") && pointOf(run, at, true);
       case "matrix": return run && { step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at) };
       default: return null;
     }

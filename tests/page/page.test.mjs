@@ -1,6 +1,6 @@
 // What a person can rely on when looking at the page, in a real Chromium.
 //
-// CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs.
+// CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs; CONCEPTWATCH_RUNS: their names, as JSON.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { launch, settled } from "./chromium.mjs";
@@ -114,13 +114,14 @@ test("provisional and incomplete values are hollow, provisional ones dashed", as
 test("a provisional value is replaced by the final one of its step, never the other way round", async (t) => {
   const { page } = await scene(t);
   const kept = await page.evaluate(async () => {
-    const { insert } = await import("/assets/curves.js");
+    const { insert, withoutTrail } = await import("/assets/curves.js");
     const points = [];
     const point = (step, value, provisional) => insert(points, { step, value, provisional });
     point(10, 1, false); point(30, 3, true); point(30, 4, false); point(30, 5, true); point(20, 2, false);
-    return points.map(({ step, value }) => [step, value]);
+    point(25, 6, true); point(40, 7, true);
+    return withoutTrail(points).map(({ step, value }) => [step, value]);
   });
-  assert.deepEqual(kept, [[10, 1], [20, 2], [30, 4]]);
+  assert.deepEqual(kept, [[10, 1], [20, 2], [30, 4], [40, 7]]);
 });
 
 test("while a sample fills, only its newest provisional value stands", async (t) => {
@@ -157,6 +158,30 @@ test("the heat map shows every pair with the concepts' names", async (t) => {
     const { zmin, zmax } = document.querySelector(".plot-matrix").data[0];
     return zmin < 0 && zmin === -zmax;
   }));
+});
+
+test("a mean without a value does not hide the concepts that have one", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 1, constant: 1 });
+  const values = page.locator("#concepts .bar-value");
+  await eventually("the values", async () => (await values.count()) === 3);
+  const [first, second, third] = await values.allInnerTexts();
+  assert.equal(second, "×");
+  assert.ok(Number(first) > 0 && Number(third) > 0, `${first} ${third}`);
+  assert.match(await page.locator("#concepts .note").innerText(), /mean undefined: concept c2 is constant/);
+  assert.match(await page.locator("#latest").innerText(), /undefined/);
+  assert.deepEqual(complaints, []);
+});
+
+test("a run that the sidecar has not heard of since it started is silent, and a split without points says so", async (t) => {
+  const { page, mock, complaints } = await scene(t, { runs: 2, rename: (run) => {
+    if (run.lambda !== 5) run.counts = null;
+  } });
+  mock.runs.push({ ...world()[0], name: "only train", started: 1_790_100_000, split: "train" });
+  mock.send("run", { run: "only train" });
+  const state = (run) => page.locator(`.runs li[data-run="${run}"] .state`).innerText();
+  await eventually("the new run", async () => /only train\s+nothing in val/.test(await page.locator("#latest").innerText()));
+  assert.deepEqual([await state("tabulartoy-lambda-5"), await state("tabulartoy-lambda-0.01")], ["live", "silent"]);
+  assert.deepEqual(complaints, []);
 });
 
 test("hostile names show literally, everywhere", async (t) => {
@@ -300,10 +325,14 @@ for (const dark of [false, true]) {
 test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {
   const { page, complaints, close } = await open(LIVE.replace(/\/$/, ""));
   t.after(close);
-  await eventually("two curves of more than two points", async () => {
-    const counts = Object.values(await drawn(page)).filter((count) => count > 2);
-    return counts.length >= 2 || JSON.stringify(counts);
-  });
+  const expected = JSON.parse(process.env.CONCEPTWATCH_RUNS ?? "null");
+  for (const score of ["ctl", "icl"]) {
+    await eventually(`curves of more than two points in ${score}`, async () => {
+      const counts = await drawn(page, score);
+      const curves = Object.keys(counts).filter((run) => counts[run] > 2).sort();
+      return (expected ? curves.join() === expected.sort().join() : curves.length >= 2) || JSON.stringify(counts);
+    });
+  }
   assert.ok((await page.locator("#matrix .ytick text").allTextContents()).length > 0);
   assert.ok((await page.locator("#latest tbody tr").count()) >= 2);
   assert.deepEqual(complaints, []);

@@ -1,0 +1,298 @@
+"""The whole path: real trainings, the real client and sidecar, a real Prometheus and the page in a real Chromium.
+
+Without PyTorch the trainings are played: passes over synthetic rows take their place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_sidecar import find_binary, free_ports, listens, validation_pass
+
+import conceptwatch
+from conftest import not_tested, wait_for
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "tests" / "page"
+# Enough that several passes are scored even while other work slows the scoring down.
+EPOCHS = 40
+# The strong and the weak supervision of concepts, and how much the played trainings leak.
+LEAKS = {"5": 0.0, "0.01": 2.0}
+RUNS = [f"lambda {weight}" for weight in LEAKS]
+
+
+class RealSidecar:
+    """The binary, with a directory of curves that outlives it, on ports that stay its own."""
+
+    def __init__(self, data: Path) -> None:
+        self.port = free_ports()
+        self.address, self.http = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.port + 1}"
+        self.data = data
+        self.start()
+
+    def start(self) -> None:
+        binary = find_binary()
+        if binary is None:
+            not_tested("conceptwatch", "was not found; build it with `cargo build --release`")
+        addresses = ["--grpc-address", self.address, "--http-address", self.http]
+        # Tests wait for the scores: these need not step back behind a training.
+        speed = ["--cpu-share", "1", "--niceness", "0"]
+        self.process = subprocess.Popen(
+            [binary, "serve", *addresses, *speed, "--data-dir", str(self.data), "--log", "warn"]
+        )
+        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None, seconds=30)
+        assert self.process.poll() is None, "the sidecar ended at once"
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(timeout=10) == 0
+
+    def steps(self, run: str, score: str = "ctl") -> list[int]:
+        answer = ask(self.http, "/api/v1/series", run=run, split="val", score=score)
+        return [point["step"] for point in answer["points"]]
+
+
+def ask(address: str, path: str, **query: str) -> Any:
+    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def program_path(*names: str) -> str | None:
+    return next((found for found in map(shutil.which, names) if found), None)
+
+
+@pytest.fixture(scope="module")
+def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
+    sidecar = RealSidecar(tmp_path_factory.mktemp("curves"))
+    yield sidecar
+    sidecar.stop()
+
+
+@pytest.fixture(scope="module")
+def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+    """The address of a Prometheus that scrapes the sidecar often; None where there is none."""
+    binary = program_path("prometheus")
+    if binary is None:
+        yield None
+        return
+    folder = tmp_path_factory.mktemp("prometheus")
+    config = folder / "prometheus.yml"
+    config.write_text(
+        "global: {scrape_interval: 250ms}\n"
+        "scrape_configs:\n"
+        f"  - {{job_name: conceptwatch, static_configs: [{{targets: ['{sidecar.http}']}}]}}\n"
+    )
+    port = free_ports()
+    options = {"config.file": config, "storage.tsdb.path": folder / "data", "web.listen-address": f"127.0.0.1:{port}"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [binary, *(f"--{name}={value}" for name, value in options.items())], stdout=log, stderr=log
+        )
+    wait_for(lambda: listens(port) or process.poll() is not None, seconds=30)
+    assert process.poll() is None, (folder / "log").read_text()
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.wait(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def trained(sidecar: RealSidecar, prometheus: str | None) -> RealSidecar:
+    """The sidecar after two whole runs, of strong and of weak concept supervision."""
+    if find_spec("torch"):
+        jobs = [start_training(sidecar.address, run, weight) for weight, run in zip(LEAKS, RUNS, strict=True)]
+        for job in jobs:
+            output, errors = job.communicate(timeout=120)
+            assert (job.returncode, errors) == (0, "")
+            assert f"epoch {EPOCHS:3d}" in output
+    else:
+        for weight, run in zip(LEAKS, RUNS, strict=True):
+            play_training(sidecar.address, run, weight)
+    return sidecar
+
+
+def start_training(address: str, run: str, weight: str) -> subprocess.Popen[str]:
+    """The PyTorch example; both trainings run side by side, as on a machine with several jobs."""
+    example = [sys.executable, str(ROOT / "python" / "examples" / "train_cbm.py")]
+    options = ["--concept-weight", weight, "--epochs", str(EPOCHS), "--name", run, "--address", address]
+    return subprocess.Popen(
+        [*example, *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def play_training(address: str, name: str, weight: str) -> None:
+    with conceptwatch.init(name, concepts=3, address=address, spawn=False, raise_errors=True) as run:
+        for epoch in range(1, EPOCHS + 1):
+            log_pass(run, 14 * epoch, epoch, LEAKS[weight] * epoch / EPOCHS)
+
+
+def log_pass(run: conceptwatch.Run, step: int, epoch: int, leak: float) -> conceptwatch.Scores | None:
+    with run.evaluation("val", step=step, epoch=epoch) as p:
+        p.log(**validation_pass(leak))
+    return p.scores(timeout=30.0)
+
+
+def test_both_trainings_leave_their_curves(trained: RealSidecar, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("torch")
+    final = {}
+    for run in RUNS:
+        points = ask(trained.http, "/api/v1/series", run=run, split="val", score="ctl")["points"]
+        # Of passes that come faster than they are scored, some are left out, but never the last one.
+        assert len(points) >= 3
+        assert (points[-1]["step"], points[-1]["epoch"]) == (14 * EPOCHS, EPOCHS)
+        assert all(point["rows"] == 2000 and not point["incomplete"] for point in points)
+        final[run] = points[-1]["value"]
+    assert final["lambda 0.01"] > final["lambda 5"] + 0.1
+
+
+def test_prometheus_has_the_curves(trained: RealSidecar, prometheus: str | None) -> None:
+    if prometheus is None:
+        not_tested("prometheus")
+
+    def found(metric: str) -> dict[str, list[float]]:
+        """Values of the last minutes by run, as they were scraped."""
+        answer = ask(prometheus, "/api/v1/query", query=f'{metric}{{split="val"}}[10m]')
+        assert answer["status"] == "success"
+        return {one["metric"]["run"]: [float(value) for _, value in one["values"]] for one in answer["data"]["result"]}
+
+    def newest(gauge: str) -> dict[str, float]:
+        return {run: values[-1] for run, values in found(gauge).items()}
+
+    wait_for(lambda: newest("conceptwatch_step") == dict.fromkeys(RUNS, 14.0 * EPOCHS))
+    wait_for(lambda: newest("conceptwatch_epoch") == dict.fromkeys(RUNS, float(EPOCHS)))
+    for values in found("conceptwatch_step").values():
+        assert values == sorted(values)
+    for score in ("ctl", "icl"):
+        curves = found(f"conceptwatch_{score}")
+        assert sorted(curves) == sorted(RUNS)
+        for run, values in curves.items():
+            points = ask(trained.http, "/api/v1/series", run=run, split="val", score=score)["points"]
+            assert values[-1] == pytest.approx(points[-1]["value"])
+            assert {round(value, 9) for value in values} <= {round(point["value"], 9) for point in points}
+        assert max(curves["lambda 0.01"]) > max(0.1, 2 * curves["lambda 5"][-1])
+    # A curve, not a single value.
+    assert len(set(found("conceptwatch_ctl")["lambda 0.01"])) > 1
+
+
+@pytest.fixture(scope="module")
+def node() -> tuple[str, dict[str, str]]:
+    """Node, and the environment in which the page's programs find Chromium."""
+    binary, npm = program_path("node"), program_path("npm")
+    if binary is None or npm is None:
+        not_tested("node")
+    browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or program_path("chromium", "chromium-browser", "google-chrome")
+    if browser is None:
+        not_tested("chromium")
+    if not (PAGE / "node_modules" / "playwright-core").is_dir():
+        subprocess.run([npm, "ci", "--prefix", str(PAGE), "--no-audit", "--no-fund", "--silent"], check=True)
+    return binary, {**os.environ, "CONCEPTWATCH_CHROMIUM": browser}
+
+
+def test_the_page_draws_both_curves(trained: RealSidecar, node: tuple[str, dict[str, str]]) -> None:
+    binary, environment = node
+    looked = subprocess.run(
+        [binary, "--test", "--test-name-pattern", "the running sidecar", str(PAGE / "page.test.mjs")],
+        env={**environment, "CONCEPTWATCH_URL": f"http://{trained.http}", "CONCEPTWATCH_RUNS": json.dumps(RUNS)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert looked.returncode == 0, looked.stdout + looked.stderr
+    assert "# pass 1\n" in looked.stdout, looked.stdout
+
+
+class OpenPage:
+    """The page, left open in a browser, and what can be seen on it."""
+
+    def __init__(self, node: tuple[str, dict[str, str]], url: str) -> None:
+        binary, environment = node
+        self.process = subprocess.Popen(
+            [binary, str(PAGE / "watch.mjs"), url],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.seen: dict[str, Any] = {}
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen = json.loads(line)
+
+    def steps(self, run: str) -> list[int]:
+        steps: list[int] = self.seen.get("drawn", {}).get(run, [])
+        return steps
+
+    def shows(self, what: Callable[[], bool]) -> None:
+        wait_for(lambda: what() or self.process.poll() is not None, seconds=30)
+        assert self.process.poll() is None, "the page closed"
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(timeout=30) == 0
+        self.reader.join()
+
+
+def test_curves_go_on_after_the_sidecar_was_killed(tmp_path: Path, node: tuple[str, dict[str, str]]) -> None:
+    sidecar = RealSidecar(tmp_path)
+    run = conceptwatch.init("live", concepts=3, address=sidecar.address, spawn=False)
+    stop, failures = threading.Event(), []
+
+    def train() -> None:
+        try:
+            for epoch in itertools.count(1):
+                log_pass(run, 10 * epoch, epoch, leak=0.1 * epoch)
+                if stop.wait(0.2):
+                    return
+        except BaseException as error:
+            failures.append(error)
+
+    training = threading.Thread(target=train)
+    training.start()
+    page = None
+    try:
+        wait_for(lambda: run.stats.passes_ended > 3, seconds=30)
+        wait_for(lambda: len(sidecar.steps("live")) > 3, seconds=30)
+        page = OpenPage(node, f"http://{sidecar.http}")
+        page.shows(lambda: len(page.steps("live")) > 3)
+        begin = page.steps("live")
+        page.shows(lambda: len(page.steps("live")) > len(begin) + 2)
+
+        sidecar.kill()
+        page.shows(lambda: page.seen["connection"] == "reconnecting")
+        before = page.steps("live")
+        assert before[: len(begin)] == begin
+        sidecar.start()
+        page.shows(lambda: page.seen["connection"] == "live")
+        page.shows(lambda: page.steps("live")[-1] > before[-1] + 30)
+        assert page.steps("live")[: len(before)] == before
+    finally:
+        stop.set()
+        training.join()
+        if page is not None:
+            page.close()
+        finished = run.finish()
+        sidecar.stop()
+    assert failures == []
+    assert finished
+    assert page.seen["complaints"] == []
+    assert run.stats.batches_dropped == {}
+    assert run.stats.rows_acknowledged == run.stats.rows_queued
