@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::point::Point;
+use crate::run::check_name;
 
 /// A threshold on a score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,9 +96,11 @@ impl Alerts {
     pub fn new(rules: Vec<Rule>, known: impl Fn(&str) -> bool) -> Result<Self, Fault> {
         for (at, rule) in rules.iter().enumerate() {
             let fault = |key: &str, message: String| Err(Fault::new(format!("alerts '{}' {key}", rule.name), message));
-            if rule.name.is_empty() || rules[..at].iter().any(|earlier| earlier.name == rule.name) {
-                return fault("name", "is empty or names two rules".into());
+            check_name(&format!("alerts[{at}] name"), &rule.name)?;
+            if rules[..at].iter().any(|earlier| earlier.name == rule.name) {
+                return fault("name", "names two rules".into());
             }
+            check_name(&format!("alerts '{}' split", rule.name), &rule.split)?;
             if !known(&rule.score) {
                 return fault("score", format!("'{}' is no score of the catalogue", rule.score));
             }
@@ -106,6 +109,11 @@ impl Alerts {
             }
             if rule.above.iter().chain(&rule.below).any(|limit| !limit.is_finite()) {
                 return fault("above", "a threshold is no finite number".into());
+            }
+            if let (Some(above), Some(below)) = (rule.above, rule.below)
+                && above < below
+            {
+                return fault("above", format!("{above} lies under `below` {below}: every value would be beyond one"));
             }
             if rule.evaluations == 0 {
                 return fault("evaluations", "0 came, expected at least 1".into());

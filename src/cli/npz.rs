@@ -8,12 +8,15 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
-use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use crate::run::{ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields};
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
 /// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
 const MAX_ARRAY_BYTES: usize = 1 << 36;
+
+/// Longer headers are no array's.
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// Reads `path`. The declaration is made from the arrays: k from their shapes, the activation kind from
 /// `activation_kind` or else from the values, label kinds from the element types.
@@ -31,7 +34,7 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
         }
         match array.name.as_str() {
             "concept_names" => names = array.texts()?,
-            "cardinalities" => cardinalities = array.sizes()?,
+            "cardinalities" => cardinalities = array.counts()?,
             "activation_kind" => kind = Some(activation_kind(&array)?),
             _ => set_constant(&mut fields.constants, &array)?,
         }
@@ -45,7 +48,7 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     fields.concepts = (0..k)
         .map(|i| Concept {
             name: names.get(i).cloned().unwrap_or_else(|| format!("c{i}")),
-            cardinality: cardinalities.get(i).copied().unwrap_or(0),
+            cardinality: cardinalities.get(i).copied().unwrap_or_default(),
         })
         .collect();
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
@@ -56,15 +59,22 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     fields.concept_label_kind = label_kind(TensorName::ConceptLabels);
     fields.task_label_kind = label_kind(TensorName::TaskLabels);
     fields.activation_kind = kind.or_else(|| find(TensorName::ConceptActivations).map(look)).unwrap_or_default();
-    let run = Run::try_from(fields)?;
+    let run = Run::try_from(fields).map_err(in_array_terms)?;
     let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms)?;
     Ok((run, batch))
 }
 
 /// A file has arrays, not protocol fields.
 fn in_array_terms(fault: Fault) -> Fault {
-    let field = fault.field.strip_prefix("tensors.").unwrap_or(&fault.field).to_owned();
-    Fault { field, ..fault }
+    let field = fault.field.as_str();
+    let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
+        Some((_, "name")) => "concept_names",
+        Some(_) => "cardinalities",
+        None => field.strip_prefix("tensors.").or_else(|| field.strip_prefix("run.constants.")).unwrap_or(field),
+    };
+    // Ids are all there is when nothing can be scored.
+    let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
+    Fault::new(array, fault.message)
 }
 
 /// One array, in row-major order.
@@ -90,7 +100,14 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
         let Some(name) = entry_name.strip_suffix(".npy") else {
             return Err(Fault::new(entry_name, "is no array, expected entries that end in .npy"));
         };
+        if name.len() > MAX_NAME {
+            let shown: String = name.chars().take(32).collect();
+            return Err(Fault::new(shown, format!("… is no known array: its name has {} bytes", name.len())));
+        }
         arrays.push(Array::read(name.to_owned(), &mut entry)?);
+    }
+    if arrays.is_empty() {
+        return Err(file_fault("holds no array".into()));
     }
     Ok(arrays)
 }
@@ -98,8 +115,7 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
 impl Array {
     fn read(name: String, mut reader: impl Read) -> Result<Self, Fault> {
         let fault = |message: String| Fault::new(name.clone(), message);
-        let header =
-            NpyHeader::from_reader(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
+        let header = read_header(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
         let DType::Plain(kind) = header.dtype() else {
             return Err(fault("is a structured array, expected one plain element type".into()));
         };
@@ -107,6 +123,7 @@ impl Array {
             return Err(fault(format!("has big-endian elements ({kind}), expected little-endian")));
         }
         let item_bytes = kind.num_bytes().filter(|_| !kind.uses_pickled_array());
+        let item_bytes = item_bytes.filter(|&bytes| bytes > 0);
         let item_bytes =
             item_bytes.ok_or_else(|| fault(format!("has elements of type {kind}, expected plain numbers")))?;
         let shape = header.shape().to_vec();
@@ -165,35 +182,67 @@ impl Array {
             }
             _ => Err(fault("holds numbers, expected strings")),
         };
-        if self.item_bytes == 0 {
-            return Ok(vec![String::new(); self.shape.iter().product::<u64>() as usize]);
-        }
         self.data.chunks(self.item_bytes).map(decode).collect()
     }
 
-    /// Numbers that count something.
-    fn sizes(&self) -> Result<Vec<u32>, Fault> {
-        let size = |value: f64| {
-            let whole = value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
-            let fault = || Fault::new(self.name.clone(), format!("{value} came, expected whole numbers, 0 or more"));
-            if whole { Ok(value as u32) } else { Err(fault()) }
-        };
-        self.numbers()?.into_iter().map(size).collect()
-    }
-
     fn numbers(&self) -> Result<Vec<f64>, Fault> {
-        let count = self.shape.iter().product::<u64>();
+        if self.dtype == TypeChar::UnicodeStr || self.dtype == TypeChar::ByteStr {
+            return Err(Fault::new(self.name.clone(), "holds strings, expected numbers"));
+        }
+        let count = (self.data.len() / self.item_bytes) as u64;
+        if count == 0 {
+            return Err(Fault::new(self.name.clone(), "is empty, expected numbers"));
+        }
         let flat = Array { name: self.name.clone(), shape: vec![1, count], data: self.data.clone(), ..*self };
         // Any numeric tensor name serves to decode the elements; a fault is this array's all the same.
-        let decoded = match self.dtype {
-            TypeChar::UnicodeStr | TypeChar::ByteStr => Err(Fault::new("", "holds strings, expected numbers")),
-            _ => flat.into_tensor(TensorName::TaskLogits),
-        };
+        let decoded = flat.into_tensor(TensorName::TaskLogits);
         let tensor = decoded.map_err(|fault| Fault { field: self.name.clone(), ..fault })?;
         let mut numbers = Vec::new();
         tensor.for_each_float(0, |value| numbers.push(value));
         Ok(numbers)
     }
+
+    /// Whole numbers of 0 or more.
+    fn counts(&self) -> Result<Vec<u32>, Fault> {
+        let count = |value: f64| match value as u32 {
+            count if f64::from(count) == value => Ok(count),
+            _ => {
+                Err(Fault::new(self.name.clone(), format!("{value} came, expected whole numbers of 0 to {}", u32::MAX)))
+            }
+        };
+        self.numbers()?.into_iter().map(count).collect()
+    }
+}
+
+/// Reads a header whose declared length and shape are no larger than can be true.
+fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
+    let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
+    let mut bytes = vec![0; 10];
+    reader.read_exact(&mut bytes)?;
+    // Version 1 has a length of two bytes, later ones of four.
+    let mut length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    if bytes[6] > 1 {
+        let mut high = [0; 2];
+        reader.read_exact(&mut high)?;
+        bytes.extend(high);
+        length |= usize::from(u16::from_le_bytes(high)) << 16;
+    }
+    if length > MAX_HEADER_BYTES {
+        return Err(fault("it is too long"));
+    }
+    let start = bytes.len();
+    bytes.resize(start + length, 0);
+    reader.read_exact(&mut bytes[start..])?;
+    // The parser multiplies the dimensions without a check.
+    let text = String::from_utf8_lossy(&bytes[start..]);
+    let shape = text.split_once("'shape'").map_or("", |(_, rest)| rest.split([')', ']']).next().unwrap_or_default());
+    let dims = shape.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let product =
+        dims.map(|digits| digits.parse::<u64>().ok()).try_fold(1u64, |product, dim| product.checked_mul(dim?));
+    if product.is_none() {
+        return Err(fault("its shape is too large"));
+    }
+    NpyHeader::from_reader(bytes.as_slice())
 }
 
 /// Elements of a column-major array in row-major order.
@@ -221,13 +270,16 @@ fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
 
 fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fault> {
     use TensorName::{ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps};
-    if !cardinalities.is_empty() {
-        return Ok(cardinalities.len());
-    }
-    let naming = [ConceptLabels, ConceptActivations, ConceptEmbeddings, ActiveConcepts, LocalizationMaps];
-    let k = naming.iter().find_map(|name| tensors.iter().find(|t| t.name() == *name)?.shape().get(1).copied());
+    let columns = |name| Some((name, *tensors.iter().find(|t: &&Tensor| t.name() == name)?.shape().get(1)?));
+    // Categorical concepts have several activation columns each.
+    let known = || (!cardinalities.is_empty()).then_some((ConceptActivations, cardinalities.len()));
+    let naming = [ConceptLabels, ConceptEmbeddings, ActiveConcepts, LocalizationMaps];
+    let k = naming.into_iter().find_map(columns).or_else(known).or_else(|| columns(ConceptActivations));
     match k {
-        Some(k) => Ok(k),
+        Some((name, k)) if k > MAX_CONCEPTS => {
+            Err(Fault::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
+        }
+        Some((_, k)) => Ok(k),
         // Text and image scores need no concepts; a declaration needs one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
         None => Err(Fault::new("concept_activations", "is missing, and no other array tells the concepts")),
@@ -269,7 +321,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         [value] => Ok(Some(*value)),
         values => Err(Fault::new(array.name.clone(), format!("{} numbers came, expected one", values.len()))),
     };
-    let size = || match array.sizes()?.as_slice() {
+    let size = || match array.counts()?.as_slice() {
         [height, width] => Ok(Some((*height, *width))),
         values => {
             Err(Fault::new(array.name.clone(), format!("{} numbers came, expected height and width", values.len())))

@@ -53,13 +53,19 @@ pub fn run(options: Options) -> ExitCode {
     let text = match score(&options) {
         Ok(text) => text,
         Err(message) => {
-            eprintln!("{message}");
+            eprintln!("{}", in_one_line(&message));
             return ExitCode::from(BAD_INPUT);
         }
     };
     // A reader that closed the pipe has seen what it wanted.
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// Names in a file are anyone's: they must not break the line or reach the terminal as commands.
+fn in_one_line(message: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    message.chars().map(shown).collect()
 }
 
 fn score(options: &Options) -> Result<String, String> {

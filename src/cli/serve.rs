@@ -188,17 +188,33 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         let message = format!("{open} can be reached from other machines: --token-file is required there");
         return Err(Fault::new("token_file", message).into());
     }
+    server.check()?;
+    outlive_file_limits();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::running)?;
     let served = runtime.block_on(async {
         let listeners = Listeners { grpc: bind("grpc_address", grpc).await?, http: bind("http_address", http).await? };
-        announce(&listeners, options.port_file.as_deref())?;
-        let stop = stop_signal(options.exit_with_stdin.unwrap_or(false));
-        run_server(listeners, server, stop).await.map_err(Failure::running)
+        let addresses = Addresses::of(&listeners)?;
+        let mut announced = Ok(());
+        let stop = async {
+            // The server asks for its stop signal when all is up: nobody is told of ports that close at once.
+            announced = addresses.announce(options.port_file.as_deref());
+            if announced.is_ok() {
+                stop_signal(options.exit_with_stdin.unwrap_or(false)).await;
+            }
+        };
+        run_server(listeners, server, stop).await.map_err(Failure::running)?;
+        announced
     });
     // Whatever still runs, such as a client that never reads, must not hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
+}
+
+/// A write beyond the limit of `ulimit -f` fails, as on a full disk, and does not end the process by a signal.
+fn outlive_file_limits() {
+    // SAFETY: ignoring a signal runs no code of this process.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 async fn bind(field: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -206,17 +222,30 @@ async fn bind(field: &str, address: SocketAddr) -> Result<TcpListener, Failure> 
     bound.map_err(|error| Failure { status: 1, message: format!("{field}: {address} cannot be opened: {error}") })
 }
 
-fn announce(listeners: &Listeners, port_file: Option<&std::path::Path>) -> Result<(), Failure> {
-    let grpc = listeners.grpc.local_addr().map_err(Failure::running)?;
-    let http = listeners.http.local_addr().map_err(Failure::running)?;
-    tracing::info!(%grpc, page = %format!("http://{http}/"), version = env!("CARGO_PKG_VERSION"), "listening");
-    let Some(path) = port_file else { return Ok(()) };
-    // Written beside and renamed, so that no reader sees half a line.
-    let unfinished = path.with_extension("unfinished");
-    let written = std::fs::write(&unfinished, format!("{grpc} {http}\n"));
-    written
-        .and_then(|()| std::fs::rename(&unfinished, path))
-        .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))
+/// Where both ports were opened.
+struct Addresses {
+    grpc: SocketAddr,
+    http: SocketAddr,
+}
+
+impl Addresses {
+    fn of(listeners: &Listeners) -> Result<Self, Failure> {
+        let grpc = listeners.grpc.local_addr().map_err(Failure::running)?;
+        let http = listeners.http.local_addr().map_err(Failure::running)?;
+        Ok(Self { grpc, http })
+    }
+
+    fn announce(&self, port_file: Option<&std::path::Path>) -> Result<(), Failure> {
+        let Self { grpc, http } = self;
+        tracing::info!(%grpc, page = %format!("http://{http}/"), version = env!("CARGO_PKG_VERSION"), "listening");
+        let Some(path) = port_file else { return Ok(()) };
+        // Written beside and renamed, so that no reader sees half a line.
+        let unfinished = path.with_extension("unfinished");
+        let written = std::fs::write(&unfinished, format!("{grpc} {http}\n"));
+        written
+            .and_then(|()| std::fs::rename(&unfinished, path))
+            .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))
+    }
 }
 
 /// Completes on SIGTERM or SIGINT, and when standard input ends if that is asked for.

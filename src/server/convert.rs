@@ -126,6 +126,10 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         Ok(Message::Uint32) => DataType::UInt32,
         Ok(Message::Uint64) => DataType::UInt64,
         Ok(Message::Bool) => DataType::Bool,
+        Ok(Message::String) if !message.data.is_empty() => {
+            let came = format!("{} bytes came with strings, expected none", message.data.len());
+            return Err(Fault::new(format!("tensors.{name}.data"), came));
+        }
         Ok(Message::String) => return Tensor::texts(name, &message.shape, message.texts),
         Ok(Message::Unspecified) | Err(_) => {
             return Err(Fault::new(
@@ -134,6 +138,10 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
             ));
         }
     };
+    if !message.texts.is_empty() {
+        let came = format!("{} strings came with {}, expected none", message.texts.len(), dtype.name());
+        return Err(Fault::new(format!("tensors.{name}.texts"), came));
+    }
     Tensor::numbers(name, dtype, &message.shape, message.data)
 }
 

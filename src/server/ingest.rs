@@ -6,15 +6,15 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use prost::Message;
 use tokio::sync::{mpsc, watch};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
-use crate::run::check_name;
 use crate::sample::{RowNumbers, Source, Staged, client_hash};
 use crate::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
+use super::chunk::{check_continues, check_header, check_left_out, check_names, check_numbers};
 use super::convert;
 use super::metrics::Metrics;
 use super::proto::ingest_response::Outcome;
@@ -46,8 +46,8 @@ pub struct Ingest {
 
 /// A batch of which some chunks have come.
 struct Partial {
-    client: String,
-    sequence: u64,
+    /// Of its first chunk.
+    header: BatchChunk,
     next_chunk: u32,
     bytes: usize,
     rows: u64,
@@ -93,8 +93,13 @@ impl Ingest {
             };
             let answer = match request {
                 Some(Ok(request)) => self.take(request, &mut partial),
-                // The peer is gone, or its message was broken: there is nobody to answer.
-                Some(Err(_)) | None => {
+                Some(Err(status)) => {
+                    self.give_up(&mut partial, "the stream broke off");
+                    // Where the peer is gone nobody hears the answer.
+                    let _ = answers.send(Err(self.unreadable(&status))).await;
+                    return;
+                }
+                None => {
                     self.give_up(&mut partial, "the stream ended");
                     return;
                 }
@@ -130,7 +135,8 @@ impl Ingest {
         self.metrics.received_bytes.inc_by(size as u64);
         let sequence = chunk.sequence;
         let (header, tensors) = split_header(chunk);
-        let continues = partial.as_ref().is_some_and(|p| p.sequence == sequence && p.client == header.client);
+        let continues =
+            partial.as_ref().is_some_and(|p| p.header.sequence == sequence && p.header.client == header.client);
         if partial.is_some() && !continues {
             // Its rows are counted; the client did not finish it and so waits for no answer.
             self.give_up(partial, "another batch began before its last chunk came");
@@ -146,20 +152,20 @@ impl Ingest {
         // A declared row count is only believed as far as bytes came with it.
         let rows = first_tensor_rows.min(size as u64);
         current.rows += rows;
-        current.rows_left_out += header.rows_left_out;
+        current.rows_left_out = current.rows_left_out.saturating_add(header.rows_left_out);
         let expected = current.next_chunk;
         current.next_chunk += 1;
         if let Progress::Staged { staged, _room, .. } = &mut current.progress {
-            let offered = if header.chunk == expected {
-                self.offer(&header, tensors, size, current.bytes, staged)
-            } else {
-                Err(Fault::new("chunk", format!("{} came, expected {expected}", header.chunk)))
-            };
+            let offered = check_continues(&current.header, &header, expected)
+                .and_then(|()| check_left_out(current.rows_left_out))
+                .and_then(|()| self.offer(&header, tensors, size, current.bytes, staged));
             match offered {
                 Err(fault) => current.progress = Progress::Refused(fault.into()),
                 Ok(()) => {
                     let bytes = staged.bytes();
-                    if !_room.resize(bytes) {
+                    if bytes.saturating_add(size) > self.budget.limit() {
+                        current.progress = Progress::Refused(self.never_fits(bytes).into());
+                    } else if !_room.resize(bytes) {
                         *partial = None;
                         return Err(self.over_budget());
                     }
@@ -171,7 +177,10 @@ impl Ingest {
         }
         let Some(whole) = partial.take() else { return Ok(None) };
         match whole.progress {
-            Progress::Refused(refusal) => Ok(Some(self.refuse(sequence, whole.rows, &refusal))),
+            Progress::Refused(refusal) => {
+                self.runs.refused(&whole.header.run, &whole.header.split, whole.rows);
+                Ok(Some(self.refuse(sequence, whole.rows, &refusal)))
+            }
             Progress::Staged { running, staged, _room } => {
                 self.commit(&header, &running, *staged, whole.rows, whole.rows_left_out).map(Some)
             }
@@ -185,7 +194,7 @@ impl Ingest {
             check_header(header)?;
             let running = self.runs.find(&header.run)?;
             let source = Source { client: client_hash(&header.client), sequence: header.sequence };
-            let staged = self.runs.stage(&running, &header.split, header.step, source)?;
+            let staged = self.runs.stage(&running, &header.split, header.step, header.rank, source)?;
             Ok((running, staged))
         };
         let progress = match stage() {
@@ -196,15 +205,7 @@ impl Ingest {
             Err(refusal) if refusal.is_passing() => return Err(refusal),
             Err(refusal) => Progress::Refused(refusal),
         };
-        Ok(Partial {
-            client: header.client.clone(),
-            sequence: header.sequence,
-            next_chunk: 0,
-            bytes: 0,
-            rows: 0,
-            rows_left_out: 0,
-            progress,
-        })
+        Ok(Partial { header: header.clone(), next_chunk: 0, bytes: 0, rows: 0, rows_left_out: 0, progress })
     }
 
     /// Checks a chunk and offers its rows to the staged sample.
@@ -272,7 +273,7 @@ impl Ingest {
     fn end_pass(&self, end: EndPass) -> Result<IngestResponse, Refusal> {
         let ended = || -> Result<bool, Refusal> {
             check_names(&end.run, &end.split, &end.client)?;
-            check_epoch(end.epoch)?;
+            check_numbers(end.sequence, end.step, end.epoch)?;
             let running = self.runs.find(&end.run)?;
             self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank)
         };
@@ -307,7 +308,33 @@ impl Ingest {
     fn give_up(&self, partial: &mut Option<Partial>, why: &str) -> Option<IngestResponse> {
         let lost = partial.take()?;
         let fault = Fault::new("chunk", format!("the batch was given up after {} chunks: {why}", lost.next_chunk));
-        Some(self.refuse(lost.sequence, lost.rows, &fault.into()))
+        self.runs.refused(&lost.header.run, &lost.header.split, lost.rows);
+        Some(self.refuse(lost.header.sequence, lost.rows, &fault.into()))
+    }
+
+    /// Sending a message again that cannot be read would not help, so the answer must not be one that clients take
+    /// for passing, as they may OUT_OF_RANGE.
+    fn unreadable(&self, status: &Status) -> Status {
+        let limit = self.limits.chunk_bytes;
+        let fault = match status.code() {
+            Code::OutOfRange => format!("a message above {limit} bytes came: send fewer rows in each"),
+            _ => format!("a message came that cannot be read: {}", status.message()),
+        };
+        let refusal = Refusal::from(Fault::new("chunk", fault));
+        // A peer that left sent no message.
+        if matches!(status.code(), Code::OutOfRange | Code::Internal) {
+            self.refuse(0, 0, &refusal);
+        }
+        refusal.into()
+    }
+
+    /// Waiting would not help either.
+    fn never_fits(&self, bytes: usize) -> Fault {
+        let limit = self.budget.limit();
+        Fault::new(
+            "batch",
+            format!("its sampled rows take {bytes} bytes, ingest memory has {limit}: send fewer rows in each"),
+        )
     }
 
     fn over_budget(&self) -> Refusal {
@@ -320,30 +347,6 @@ impl Ingest {
 fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<super::proto::Tensor>) {
     let tensors = std::mem::take(&mut chunk.tensors);
     (chunk, tensors)
-}
-
-fn check_header(chunk: &BatchChunk) -> Result<(), Fault> {
-    check_names(&chunk.run, &chunk.split, &chunk.client)?;
-    check_epoch(chunk.epoch)?;
-    if chunk.sequence == 0 {
-        return Err(Fault::new("sequence", "0 came, sequences count from 1"));
-    }
-    Ok(())
-}
-
-fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
-    check_name("run", run)?;
-    check_name("split", split)?;
-    check_name("client", client)
-}
-
-fn check_epoch(epoch: Option<f64>) -> Result<(), Fault> {
-    match epoch {
-        Some(epoch) if !(epoch.is_finite() && epoch >= 0.0) => {
-            Err(Fault::new("epoch", format!("{epoch} came, expected a finite number of at least 0")))
-        }
-        _ => Ok(()),
-    }
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {

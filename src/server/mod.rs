@@ -6,6 +6,7 @@
 
 mod advice;
 mod budget;
+mod chunk;
 pub mod client;
 mod convert;
 pub mod http;
@@ -109,11 +110,18 @@ pub enum ServeError {
     Grpc(#[from] tonic::transport::Error),
 }
 
-/// Serves until `shutdown` completes.
+impl Options {
+    /// The alerts. Errors naming the option that is out of range.
+    pub fn check(&self) -> Result<Alerts, Fault> {
+        self.sampling.split("val").check()?;
+        self.cpu.check()?;
+        Alerts::new(self.alerts.clone(), |id| catalogue::find(id).is_some())
+    }
+}
+
+/// Serves until `shutdown` completes, which is first polled when all is up.
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-    options.sampling.split("val").check()?;
-    options.cpu.check()?;
-    let alerts = Alerts::new(options.alerts.clone(), |id| catalogue::find(id).is_some())?;
+    let alerts = options.check()?;
     let limits = HistoryLimits { bytes: options.history_bytes };
     let history = {
         let directory = options.data_dir.clone();
@@ -184,17 +192,20 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     queue.stop();
     // Fails only when nothing listens any more.
     let _ = stop.send(true);
-    let ended = match ended {
-        Some(ended) => ended,
-        None => match tokio::time::timeout(DRAIN, &mut grpc).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                grpc.abort();
-                Ok(Ok(()))
-            }
-        },
+    let drained = async {
+        match ended {
+            Some(ended) => ended,
+            None => match tokio::time::timeout(DRAIN, &mut grpc).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    grpc.abort();
+                    Ok(Ok(()))
+                }
+            },
+        }
     };
-    let _ = tokio::time::timeout(DRAIN, http).await;
+    // Both at once: one port's clients must not use up the other's time.
+    let (ended, _) = tokio::join!(drained, tokio::time::timeout(DRAIN, http));
     clock.abort();
     // The score being computed ends with the process if it takes longer than this.
     let waited = tokio::task::spawn_blocking(move || {
@@ -292,7 +303,7 @@ impl Live for Sidecar {
             catalogue_version: CATALOGUE_VERSION,
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             lag_seconds: self.queue.lag().as_secs_f64(),
-            rows_dropped: self.runs.rows_dropped(),
+            rows_dropped: self.metrics.all_rows_dropped(),
             points_skipped: self.metrics.points_skipped.get(),
             memory_bytes: self.runs.memory() as u64,
             estimator: self.estimator,

@@ -107,6 +107,8 @@ struct SplitState {
     split: Option<Split>,
     window: WindowKind,
     counts: Counts,
+    /// Rows of batches that were refused before they came to the sample.
+    refused: u64,
     bytes: usize,
     /// Newest point of a full or finished sample.
     latest: Option<Arc<Point>>,
@@ -146,7 +148,9 @@ impl Runs {
                     run: Arc::new(run),
                     state: Mutex::default(),
                 });
-                runs.insert(running.run.name.clone(), Arc::clone(&running));
+                if let Some(replaced) = runs.insert(running.run.name.clone(), Arc::clone(&running)) {
+                    self.give_back(&replaced);
+                }
                 running
             }
         };
@@ -171,10 +175,30 @@ impl Runs {
     }
 
     /// A sampler for one batch of a split.
-    pub fn stage(&self, running: &Running, split: &str, step: u64, source: Source) -> Result<Staged, Refusal> {
-        let mut state = lock(&running.state);
-        let split = self.split(running, &mut state, split)?;
-        Ok(split.sampler()?.stage(step, source))
+    pub fn stage(
+        &self,
+        running: &Running,
+        split: &str,
+        step: u64,
+        rank: u32,
+        source: Source,
+    ) -> Result<Staged, Refusal> {
+        check_rank(running, rank)?;
+        let state = lock(&running.state);
+        self.check_split(running, &state, split)?;
+        // A split is made with its first batch that is taken, and so not here.
+        match state.splits.get(split).and_then(|split| split.split.as_ref()) {
+            Some(sampler) => Ok(sampler.stage(step, source)),
+            None => Ok(Split::new(self.options.split(split), &running.run).stage(step, source)),
+        }
+    }
+
+    /// Counts rows of a batch that was refused before it came to its sample.
+    pub fn refused(&self, run: &str, split: &str, rows: u64) {
+        let Ok(running) = self.find(run) else { return };
+        if let Some(split) = lock(&running.state).splits.get_mut(split) {
+            split.refused += rows;
+        }
     }
 
     pub fn commit(
@@ -207,6 +231,7 @@ impl Runs {
         epoch: Option<f64>,
         rank: u32,
     ) -> Result<bool, Refusal> {
+        check_rank(running, rank)?;
         let mut state = lock(&running.state);
         let split = self.split(running, &mut state, split)?;
         let now = self.now();
@@ -288,6 +313,12 @@ impl Runs {
         Some(rolling(&running, split, snapshot))
     }
 
+    /// The newest point of a split that is not provisional, whether or not the history could store it.
+    pub fn newest_point(&self, run: &str, split: &str) -> Option<Arc<Point>> {
+        let running = self.find(run).ok()?;
+        lock(&running.state).splits.get(split)?.latest.clone()
+    }
+
     /// Notes a point that was recorded.
     pub fn settle(&self, running: &Running, split: &str, step: u64, point: Option<Arc<Point>>) {
         let mut state = lock(&running.state);
@@ -313,11 +344,6 @@ impl Runs {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// Rows that were not taken, over all runs of this process.
-    pub fn rows_dropped(&self) -> u64 {
-        self.statuses().iter().flat_map(|run| &run.splits).map(|split| split.rows_dropped).sum()
-    }
-
     pub fn statuses(&self) -> Vec<RunStatus> {
         let split = |split: &SplitState| {
             let counts = split.split.as_ref().map_or(split.counts, Split::counts);
@@ -326,7 +352,7 @@ impl Runs {
                 window: window_name(split.window),
                 rows_received: counts.received,
                 rows_duplicate: counts.duplicate,
-                rows_dropped: counts.dropped + counts.late + counts.refused,
+                rows_dropped: counts.dropped + counts.late + counts.refused + split.refused,
             }
         };
         let status = |running: Arc<Running>| RunStatus {
@@ -375,8 +401,16 @@ impl Runs {
         lock(&self.runs).values().cloned().collect()
     }
 
-    /// The split's state, made with its first batch.
-    fn split<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut SplitState, Refusal> {
+    /// Gives back the memory of a run that another declaration took the place of.
+    fn give_back(&self, replaced: &Running) {
+        for split in lock(&replaced.state).splits.values_mut() {
+            split.split = None;
+            self.memory.fetch_sub(std::mem::take(&mut split.bytes), Ordering::Relaxed);
+        }
+        self.metrics.sample_memory.set(self.memory() as i64);
+    }
+
+    fn check_split(&self, running: &Running, state: &State, name: &str) -> Result<(), Refusal> {
         if state.finished.is_some() {
             return Err(Refusal::Finished(running.run.name.clone()));
         }
@@ -385,12 +419,19 @@ impl Runs {
             let message = format!("'{name}' is one more than the {MAX_SPLITS} a run may have: {}", known.join(", "));
             return Err(Fault::new("split", message).into());
         }
+        Ok(())
+    }
+
+    /// The split's state, made with its first batch.
+    fn split<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut SplitState, Refusal> {
+        self.check_split(running, state, name)?;
         let options = || self.options.split(name);
         let split = state.splits.entry(name.to_owned()).or_insert_with(|| SplitState {
             name: name.into(),
             split: None,
             window: self.options.window(name),
             counts: Counts::default(),
+            refused: 0,
             bytes: 0,
             latest: None,
             settled: None,
@@ -435,6 +476,14 @@ impl Runs {
         split.bytes = bytes;
         self.metrics.sample_memory.set(self.memory() as i64);
     }
+}
+
+fn check_rank(running: &Running, rank: u32) -> Result<(), Fault> {
+    let world_size = running.run.world_size;
+    if rank < world_size {
+        return Ok(());
+    }
+    Err(Fault::new("rank", format!("{rank} came, expected 0 to {} with world_size {world_size}", world_size - 1)))
 }
 
 fn rolling(running: &Arc<Running>, split: &SplitState, snapshot: Snapshot) -> Ready {

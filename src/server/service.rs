@@ -56,7 +56,7 @@ impl ConceptWatch for Service {
         let running = self.ingest.runs.start(run, &request.client).map_err(Status::from)?;
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client,
-            client_version = %request.client_version.escape_debug(), "a run started"
+            client_version = %in_short(&request.client_version), "a run started"
         );
         self.announce(Event::Run(Arc::clone(&running.name)));
         let options = self.ingest.runs.options();
@@ -165,7 +165,12 @@ impl ConceptWatch for Service {
     ) -> Result<Response<proto::GetSeriesResponse>, Status> {
         let request = request.into_inner();
         if crate::score::catalogue::find(&request.score).is_none() {
-            return Err(refused(Fault::new("score", format!("'{}' is no score", request.score.escape_debug()))));
+            return Err(refused(Fault::new("score", format!("'{}' is no score", in_short(&request.score)))));
+        }
+        check_name("run", &request.run).map_err(refused)?;
+        check_name("split", &request.split).map_err(refused)?;
+        if !request.concept.is_empty() {
+            check_name("concept", &request.concept).map_err(refused)?;
         }
         let points = self
             .blocking(move |history| {
@@ -193,6 +198,7 @@ impl ConceptWatch for Service {
 
     async fn watch(&self, request: Request<proto::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let runs = request.into_inner().runs;
+        runs.iter().try_for_each(|run| check_name("runs", run)).map_err(refused)?;
         let lost = self.ingest.metrics.watch_events_lost.clone();
         let mut stopping = self.stopping.clone();
         let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
@@ -269,6 +275,14 @@ impl Service {
                 let (run, split) = (run.to_owned(), split.to_owned());
                 self.blocking(move |history| history.point(&run, &split, step, matrices)).await
             };
+            // Values are served while the history's disk is full, too.
+            let live = self.ingest.runs.newest_point(run, split);
+            let live = live.filter(|live| step.is_none_or(|step| step == live.step));
+            let stored = point.as_ref().ok().and_then(Option::as_ref).map(|point| point.step);
+            match live {
+                Some(live) if stored.is_none_or(|step| step < live.step) => return Ok(Some(Point::clone(&live))),
+                _ => {}
+            }
             match point {
                 Ok(Some(point)) => return Ok(Some(point)),
                 Ok(None) => {}
@@ -303,6 +317,11 @@ impl Service {
         // Fails when nobody listens.
         let _ = self.events.send(event);
     }
+}
+
+/// The beginning of a text that anyone may have made up, safe to show.
+fn in_short(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 fn refused(fault: Fault) -> Status {

@@ -119,6 +119,16 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// Over all reasons.
+    pub fn all_rows_dropped(&self) -> u64 {
+        let series = self.rows_dropped.collect().into_iter();
+        let counts = series
+            .flat_map(|family| family.get_metric().iter().map(|m| m.get_counter().get_value()).collect::<Vec<_>>());
+        counts.sum::<f64>() as u64
+    }
+}
+
 fn labelled_gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Error> {
     let gauge = IntGaugeVec::new(Opts::new(name, help), labels)?;
     registry.register(Box::new(gauge.clone()))?;

@@ -1,0 +1,276 @@
+//! `conceptwatch score` with files and flags that are no good.
+
+use std::path::Path;
+use std::process::Output;
+
+use super::Faults;
+use super::npy::{archive, f32s, f64s, header, i64s, npy, texts};
+use crate::common::program;
+
+pub struct Case {
+    name: String,
+    /// What the one line on standard error begins with; `FILE` stands for the file.
+    field: &'static str,
+    says: &'static str,
+    file: Vec<u8>,
+}
+
+const N: usize = 32;
+
+type Entries = Vec<(String, Vec<u8>)>;
+
+/// A good archive of two concepts.
+fn good() -> Entries {
+    let activations: Vec<f32> = (0..2 * N).map(|i| (i * 37 % 64) as f32 / 64.0).collect();
+    let labels: Vec<i64> = (0..2 * N).map(|i| (i * 5 % 7 > 3) as i64).collect();
+    let task: Vec<i64> = (0..N).map(|i| (i % 3) as i64).collect();
+    vec![
+        ("concept_activations.npy".into(), f32s("(32, 2)", &activations)),
+        ("concept_labels.npy".into(), i64s("(32, 2)", &labels)),
+        ("task_labels.npy".into(), i64s("(32,)", &task)),
+    ]
+}
+
+/// The good archive with an array replaced or added.
+fn array(name: &str, field: &'static str, says: &'static str, array: &str, bytes: Vec<u8>) -> Case {
+    let mut entries = good();
+    let entry = format!("{array}.npy");
+    entries.retain(|(name, _)| *name != entry);
+    entries.push((entry, bytes));
+    file(name, field, says, archive(&entries))
+}
+
+fn file(name: &str, field: &'static str, says: &'static str, file: Vec<u8>) -> Case {
+    Case { name: format!("npz: {name}"), field, says, file }
+}
+
+pub fn cases() -> Vec<Case> {
+    let whole = archive(&good());
+    let mut damaged = whole.clone();
+    damaged[200] ^= 0xff;
+    let mut twice = good();
+    twice[1].0 = "concept_activations.npz".into();
+    let (act, task) = ("concept_activations", "task_labels");
+    let zeros = |n: usize| vec![0.0f32; n];
+    let mut with_nan = zeros(64);
+    with_nan[7] = f32::NAN;
+    let mut cut = f32s("(32, 2)", &zeros(64));
+    cut.truncate(cut.len() - 3);
+    let mut longer = f32s("(32, 2)", &zeros(64));
+    longer.extend([0; 9]);
+    let mut labels = vec![0i64; 64];
+    labels[9] = 2;
+    let deep = "(1, 1, 1, 1, 1, 1, 1, 1, 1)";
+    vec![
+        file("an empty file", "FILE", "is no npz archive", vec![]),
+        file("a text", "FILE", "is no npz archive", b"epoch,loss\n1,0.5\n".to_vec()),
+        file("a single array", "FILE", "is no npz archive", f32s("(2,)", &[0.0, 1.0])),
+        file("cut in half", "FILE", "is no npz archive", whole[..whole.len() / 2].to_vec()),
+        file("without its last byte", "FILE", "is no npz archive", whole[..whole.len() - 1].to_vec()),
+        file("a damaged array", act, "cannot be read", damaged),
+        file("an empty archive", "FILE", "no array", archive(&[])),
+        file("an entry that is no array", "notes.txt", "expected entries that end in .npy", {
+            let mut entries = good();
+            entries.push(("notes.txt".into(), b"hello".to_vec()));
+            archive(&entries)
+        }),
+        file("an entry named by a path", "../../secret", "is no known array", {
+            let mut entries = good();
+            entries.push(("../../secret.npy".into(), i64s("(1,)", &[1])));
+            archive(&entries)
+        }),
+        file("an entry with a new line in its name", "a\\nb\\u{1b}[2J", "is no known array", {
+            archive(&[("a\nb\u{1b}[2J.npy".into(), i64s("(1,)", &[1]))])
+        }),
+        file("an entry without a name", "", "is no known array", archive(&[(".npy".into(), i64s("(1,)", &[1]))])),
+        file("an enormous entry name", "xxx", "is no known array", {
+            archive(&[("x".repeat(60_000) + ".npy", i64s("(1,)", &[1]))])
+        }),
+        file(
+            "ids alone",
+            "sample_ids",
+            "something to score",
+            archive(&[("sample_ids.npy".into(), i64s("(1,)", &[1]))]),
+        ),
+        array(
+            "an unknown array",
+            "concept_activation",
+            "is no known array",
+            "concept_activation",
+            f32s("(1,)", &[1.0]),
+        ),
+        array("an array that is text", act, "no readable npy header", act, b"not an array".to_vec()),
+        array("an empty entry", act, "no readable npy header", act, vec![]),
+        array("a header that is no dictionary", act, "no readable npy header", act, header("[1, 2, 3]", &[])),
+        array("a header cut off", act, "no readable npy header", act, b"\x93NUMPY\x01\x00\xff\xff{'descr'".to_vec()),
+        array("a header of 4 GiB", act, "no readable npy header", act, b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}".to_vec()),
+        array("a version 9 header", act, "no readable npy header", act, b"\x93NUMPY\x09\x00\x02\x00{}".to_vec()),
+        array("data cut off", act, "has 253 bytes, its shape [32, 2] asks for 256", act, cut),
+        array("data too long", act, "has more bytes", act, longer),
+        array("2^62 rows declared", act, "too large", act, f32s("(4611686018427387904, 2)", &[])),
+        array("2^64 numbers declared", act, "too large", act, f32s("(9223372036854775808, 2)", &[])),
+        array("2^40 rows without bytes", act, "has 0 bytes", act, f32s("(1073741824, 2)", &[])),
+        array("big-endian numbers", act, "big-endian", act, npy("'>f4'", false, "(32, 2)", &[0; 256])),
+        array("big-endian labels", task, "big-endian", task, npy("'>i8'", false, "(32,)", &[0; 256])),
+        array("objects", act, "expected plain numbers", act, npy("'|O'", false, "(32, 2)", &[0; 64])),
+        array("records", act, "structured array", act, npy("[('a', '<f4'), ('b', '<i4')]", false, "(32,)", &[0; 256])),
+        array("complex numbers", act, "expected float, int, uint or bool", act, {
+            npy("'<c8'", false, "(32, 2)", &[0; 512])
+        }),
+        array("dates", task, "expected", task, npy("'<M8[s]'", false, "(32,)", &[0; 256])),
+        array("extended floats", act, "expected", act, npy("'<f16'", false, "(32, 2)", &[0; 1024])),
+        array("strings for labels", task, "expected", task, texts(3, "(32,)", &["a"; 32])),
+        array("strings for activations", act, "expected", act, texts(3, "(32,)", &["a"; 32])),
+        array("strings of no width", "predicted_text", "expected", "predicted_text", {
+            npy("'<U0'", false, "(1099511627776,)", &[])
+        }),
+        array("text that is no Unicode", "predicted_text", "is no valid text", "predicted_text", {
+            npy("'<U1'", false, "(32,)", &[0xff; 128])
+        }),
+        array("bytes that are no UTF-8", "predicted_text", "is no valid UTF-8", "predicted_text", {
+            npy("'|S1'", false, "(32,)", &[0xff; 32])
+        }),
+        array("numbers for text", "predicted_text", "expected string", "predicted_text", i64s("(32,)", &[0; 32])),
+        array("a single number", act, "expected 1 to 8", act, f32s("()", &[1.0])),
+        array("nine dimensions", act, "expected 1 to 8", act, f32s(deep, &[1.0])),
+        array("no rows", act, "empty dimension", act, f32s("(0, 2)", &[])),
+        array("one dimension", act, "expected [n, 2]", act, f32s("(32,)", &zeros(32))),
+        array("three activations of two concepts", act, "expected [n, 2]", act, f32s("(32, 3)", &zeros(96))),
+        array("a label too few", task, "31 rows came", task, i64s("(31,)", &[0; 31])),
+        array("labels as a column", task, "expected [n]", task, i64s("(32, 1)", &[0; 32])),
+        array("a NaN", act, "row 3 has a NaN or an infinity", act, f32s("(32, 2)", &with_nan)),
+        array("an infinite label", task, "a NaN or an infinity", task, f32s("(32,)", &[f32::INFINITY; 32])),
+        array("a negative label", task, "row 0 has -1, expected 0 to 65535", task, i64s("(32,)", &[-1; 32])),
+        array("a concept label of 2", "concept_labels", "expected 0 to 1", "concept_labels", i64s("(32, 2)", &labels)),
+        array("5000 concepts", "concept_labels", "expected 1 to 4096", "concept_labels", {
+            i64s("(32, 5000)", &vec![0; 160_000])
+        }),
+        array("a fractional prediction", "task_predictions", "expected class numbers", "task_predictions", {
+            f32s("(32,)", &[0.5; 32])
+        }),
+        array("a name too few", "concept_names", "1 values came", "concept_names", texts(4, "(1,)", &["wing"])),
+        array("a name twice", "concept_names", "names two concepts", "concept_names", texts(4, "(2,)", &["wing"; 2])),
+        array("an empty name", "concept_names", "expected 1 to 128", "concept_names", texts(4, "(2,)", &["", "a"])),
+        array("a name in HTML", "concept_names", "expected letters", "concept_names", texts(4, "(2,)", &["<b>", "a"])),
+        array("numbers for names", "concept_names", "expected strings", "concept_names", i64s("(2,)", &[1, 2])),
+        array("a cardinality too few", "cardinalities", "1 values came", "cardinalities", i64s("(1,)", &[2])),
+        array("a negative cardinality", "cardinalities", "-3 came", "cardinalities", i64s("(2,)", &[2, -3])),
+        array("half a cardinality", "cardinalities", "2.5 came", "cardinalities", f64s("(2,)", &[2.0, 2.5])),
+        array("a NaN cardinality", "cardinalities", "NaN came", "cardinalities", f64s("(2,)", &[2.0, f64::NAN])),
+        array("an enormous cardinality", "cardinalities", "expected", "cardinalities", i64s("(2,)", &[2, 1 << 40])),
+        array(
+            "strings for cardinalities",
+            "cardinalities",
+            "expected numbers",
+            "cardinalities",
+            texts(1, "(2,)", &["a"; 2]),
+        ),
+        array(
+            "an unknown activation kind",
+            "activation_kind",
+            "'soft' came",
+            "activation_kind",
+            texts(4, "()", &["soft"]),
+        ),
+        array("a number for the kind", "activation_kind", "expected strings", "activation_kind", i64s("(1,)", &[1])),
+        array("two accuracies", "reference_task_accuracy", "2 numbers came", "reference_task_accuracy", {
+            f64s("(2,)", &[0.5; 2])
+        }),
+        array(
+            "an accuracy of 2",
+            "reference_task_accuracy",
+            "expected 0 to 1",
+            "reference_task_accuracy",
+            f64s("()", &[2.0]),
+        ),
+        array("no weights", "concept_weights", "expected", "concept_weights", f64s("(0,)", &[])),
+        array("a weight too many", "concept_weights", "3 weights came", "concept_weights", f64s("(3,)", &[1.0; 3])),
+        array("half an image", "image_size", "expected height and width", "image_size", i64s("(1,)", &[9])),
+        array("a negative image", "image_size", "expected", "image_size", i64s("(2,)", &[-9, 9])),
+        array("a fractional box", "box_size", "expected", "box_size", f64s("(2,)", &[9.5, 9.0])),
+    ]
+}
+
+fn score(file: &Path, flags: &[&str]) -> Output {
+    program().arg("score").arg(file).args(flags).output().unwrap()
+}
+
+/// Status 2, nothing on standard output, one line on standard error that begins with `field`.
+fn check(faults: &mut Faults, case: &str, output: &Output, field: &str, says: &str) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    faults.check(case, output.status.code() == Some(2), format!("ended with {}: {error}", output.status));
+    faults.check(case, output.stdout.is_empty(), "wrote to standard output");
+    faults.check(case, error.ends_with('\n') && error.lines().count() == 1, format!("wrote {error:?}"));
+    faults.check(case, error.starts_with(field), format!("does not begin with '{field}': {error}"));
+    faults.check_message(case, error.trim_end_matches('\n'), says);
+}
+
+#[test]
+fn names_the_array_of_a_bad_file_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file.npz");
+    let mut faults = Faults::default();
+    for case in cases() {
+        std::fs::write(&path, &case.file).unwrap();
+        let field = if case.field == "FILE" { crate::common::text(&path) } else { case.field };
+        check(&mut faults, &case.name, &score(&path, &["--json"]), field, case.says);
+    }
+    let missing = directory.path().join("missing.npz");
+    check(&mut faults, "a missing file", &score(&missing, &[]), crate::common::text(&missing), "cannot be opened");
+    let itself = directory.path();
+    check(&mut faults, "a directory", &score(itself, &[]), crate::common::text(itself), "is");
+    faults.report();
+}
+
+#[test]
+fn names_the_flag_that_is_no_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file.npz");
+    std::fs::write(&path, archive(&good())).unwrap();
+    let mut faults = Faults::default();
+    for id in ["leak", "", "a\nb", "ctl,leak", "CTL"] {
+        let output = score(&path, &["--scores", id]);
+        check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "known are");
+    }
+    let flags: [(&[&str], &str); 9] = [
+        (&["--estimator", "exact"], "--estimator"),
+        (&["--neighbours", "0"], "--neighbours"),
+        (&["--neighbours", "1001"], "--neighbours"),
+        (&["--neighbours", "three"], "--neighbours"),
+        (&["--repeats", "0"], "--repeats"),
+        (&["--seed", "-1"], "-1"),
+        (&["--threads", "0"], "--threads"),
+        (&["--colour"], "--colour"),
+        (&["second.npz"], "second.npz"),
+    ];
+    for (flags, named) in flags {
+        let output = score(&path, flags);
+        let (name, error) = (format!("{flags:?}"), String::from_utf8_lossy(&output.stderr));
+        faults.check(&name, output.status.code() == Some(2), format!("ended with {}", output.status));
+        let first = error.lines().next().unwrap_or_default();
+        faults.check(&name, first.contains(named), format!("its first line is {first:?}"));
+        faults.check(&name, output.stdout.is_empty(), "wrote to standard output");
+    }
+    faults.report();
+}
+
+#[test]
+fn column_major_arrays_score_as_row_major_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let (rows, columns) = (directory.path().join("rows.npz"), directory.path().join("columns.npz"));
+    std::fs::write(&rows, archive(&good())).unwrap();
+    let mut entries = good();
+    for (at, (item, descr)) in [(4, "'<f4'"), (8, "'<i8'")].into_iter().enumerate() {
+        let data = &entries[at].1[entries[at].1.len() - 2 * N * item..];
+        let column = |k: usize| data.chunks(item).skip(k).step_by(2).flatten().copied();
+        entries[at].1 = npy(descr, true, "(32, 2)", &column(0).chain(column(1)).collect::<Vec<u8>>());
+    }
+    std::fs::write(&columns, archive(&entries)).unwrap();
+    let scores = |path: &Path| {
+        let output = score(path, &["--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["scores"].clone()
+    };
+    assert!(scores(&rows)["ctl"]["value"].is_number());
+    assert_eq!(scores(&rows), scores(&columns));
+}

@@ -1,0 +1,219 @@
+//! `conceptwatch serve` with options, files and places that are no good: it says so and does not start.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Instant;
+
+use super::Faults;
+use crate::common::{PATIENCE, Sidecar, program, text};
+
+pub struct Case {
+    name: String,
+    status: i32,
+    /// What standard error says, in its last line unless the flag parser speaks.
+    says: Vec<&'static str>,
+    arguments: Vec<String>,
+    /// The configuration file, when there is one.
+    file: Option<&'static str>,
+}
+
+fn flags(name: &str, arguments: &[&str], says: &[&'static str]) -> Case {
+    let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
+    Case { name: format!("serve: {name}"), status: 2, says: says.to_vec(), arguments, file: None }
+}
+
+fn file(name: &str, file: &'static str, says: &[&'static str]) -> Case {
+    Case { file: Some(file), ..flags(&format!("configuration: {name}"), &[], says) }
+}
+
+/// What the environment of a case holds, in a directory of its own.
+const PLACES: [&str; 4] = ["a-file", "short-token", "wide-token", "two-line-token"];
+
+pub fn cases() -> Vec<Case> {
+    let failing = |case: Case| Case { status: 1, ..case };
+    vec![
+        failing(flags("a data directory that is a file", &["--data-dir", "DIR/a-file"], &["data directory", "a-file"])),
+        failing(flags("a data directory below a file", &["--data-dir", "DIR/a-file/d"], &["data directory", "a-file"])),
+        failing(flags(
+            "a data directory nobody can make",
+            &["--data-dir", "/proc/data"],
+            &["data directory", "/proc/data"],
+        )),
+        failing(flags("a taken gRPC port", &["--grpc-address", "TAKEN"], &["grpc_address", "TAKEN", "in use"])),
+        failing(flags("a taken HTTP port", &["--http-address", "TAKEN"], &["http_address", "TAKEN", "in use"])),
+        failing(flags("a port file in no directory", &["--port-file", "DIR/no/ports"], &["port_file", "no/ports"])),
+        failing(flags(
+            "an address of no interface",
+            &["--grpc-address", "203.0.113.9:0", "--token-file", "DIR/token"],
+            &["grpc_address"],
+        )),
+        flags("no token file", &["--token-file", "DIR/none"], &["token_file", "cannot be read"]),
+        flags("a short token", &["--token-file", "DIR/short-token"], &["token_file", "16 or more printable"]),
+        flags("a token with an accent", &["--token-file", "DIR/wide-token"], &["token_file", "16 or more printable"]),
+        flags("a token of two lines", &["--token-file", "DIR/two-line-token"], &["token_file", "16 or more printable"]),
+        flags("a token file that is a directory", &["--token-file", "DIR"], &["token_file", "cannot be read"]),
+        flags("all interfaces without a token", &["--grpc-address", "0.0.0.0:0"], &["token_file", "required"]),
+        flags("a page for all without a token", &["--http-address", "[::]:0"], &["token_file", "required"]),
+        flags("an address without a port", &["--grpc-address", "127.0.0.1"], &["--grpc-address"]),
+        flags("a port beyond 65535", &["--http-address", "127.0.0.1:70000"], &["--http-address"]),
+        flags("no sample rows", &["--sample-rows", "7"], &["sample_rows: 7 came, expected 8 to 1048576"]),
+        flags("too many sample rows", &["--sample-rows", "4294967295"], &["sample_rows: 4294967295 came"]),
+        flags("a negative number of rows", &["--sample-rows=-1"], &["--sample-rows"]),
+        flags("no half-life", &["--half-life-steps", "0"], &["half_life_steps: 0 steps came"]),
+        flags("a NaN half-life", &["--half-life-steps", "NaN"], &["half_life_steps: NaN"]),
+        flags("an endless deadline", &["--pass-deadline", "inf"], &["pass_deadline: inf came"]),
+        flags("a NaN interval", &["--interval", "NaN"], &["interval: NaN came"]),
+        flags("a negative interval", &["--interval=-1"], &["interval: -1 came"]),
+        flags("no open passes", &["--open-passes", "0"], &["open_passes: 0 came"]),
+        flags("no CPU", &["--cpu-share", "0"], &["cpu_share: 0 came"]),
+        flags("a NaN share", &["--cpu-share", "NaN"], &["cpu_share: NaN came"]),
+        flags("no threads", &["--threads", "0"], &["threads: 0 came"]),
+        flags("niceness 20", &["--niceness", "20"], &["niceness: 20 came, expected 0 to 19"]),
+        flags("no neighbours", &["--neighbours", "0"], &["neighbours: 0 came"]),
+        flags("an unknown estimator", &["--estimator", "exact"], &["--estimator"]),
+        flags("an unknown window", &["--window", "val=sliding"], &["--window", "'sliding' is no window"]),
+        flags("a window without a split", &["--window", "pass"], &["--window", "expected SPLIT=WINDOW"]),
+        flags("a window of a split that is no name", &["--window", "<val>=pass"], &["windows", "expected letters"]),
+        flags("no ingest memory", &["--ingest-mib", "0"], &["ingest_mib: 0 came, expected 8"]),
+        flags("no sample memory", &["--sample-mib", "7"], &["sample_mib: 7 came, expected 8"]),
+        flags("no connections", &["--connections", "0"], &["connections: 0 came"]),
+        flags("an unknown policy", &["--non-finite", "impute"], &["--non-finite", "expected reject or drop_row"]),
+        flags("an unknown level", &["--log", "=loud="], &["log: '=loud=' came"]),
+        flags("an unknown flag", &["--colour"], &["--colour"]),
+        flags("no configuration file", &["--config", "DIR/none.toml"], &["none.toml", "cannot be read"]),
+        file("broken", "sample_rows = 64\nthreads = = 2\n", &["serve.toml line 2"]),
+        file("a string cut off", "seed = 1\n\n\nestimator = \"publ\n", &["serve.toml line 4"]),
+        file("an unknown key", "seed = 1\ncolour = true\n", &["serve.toml line 2", "colour"]),
+        file("a flag's spelling of a key", "sample-rows = 64\n", &["serve.toml line 1", "sample-rows"]),
+        file("a string for a number", "\nthreads = \"two\"\n", &["serve.toml line 2", "two"]),
+        file("a key twice", "seed = 1\nseed = 2\n", &["serve.toml line 2"]),
+        file("a number too large", "threads = 70000\n", &["serve.toml line 1", "70000"]),
+        file("an unknown window", "[windows]\nval = \"sliding\"\n", &["serve.toml line 2", "sliding"]),
+        file("an unknown estimator", "estimator = \"exact\"\n", &["estimator: 'exact' came"]),
+        file(
+            "a rule without a name",
+            "[[alerts]]\nname = \"\"\nscore = \"ctl\"\nabove = 1.0\n",
+            &["alerts[0] name", "expected 1 to 128"],
+        ),
+        file(
+            "a rule with a new line in its name",
+            "[[alerts]]\nname = \"a\\nb\"\nscore = \"ctl\"\nabove = 1.0\n",
+            &["alerts[0] name", "expected letters"],
+        ),
+        file(
+            "two rules of one name",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 1.0\n[[alerts]]\nname = \"a\"\nscore = \"icl\"\nabove = 1.0\n",
+            &["alerts 'a' name"],
+        ),
+        file(
+            "a rule on an unknown score",
+            "[[alerts]]\nname = \"a\"\nscore = \"leak\"\nabove = 1.0\n",
+            &["alerts 'a' score", "'leak'"],
+        ),
+        file("a rule without a threshold", "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\n", &["alerts 'a' above"]),
+        file(
+            "a rule that contradicts itself",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nbelow = 0.5\n",
+            &["alerts 'a' above", "every value"],
+        ),
+        file(
+            "a NaN threshold",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = nan\n",
+            &["alerts 'a' above", "finite"],
+        ),
+        file(
+            "a rule of no evaluations",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nevaluations = 0\n",
+            &["alerts 'a' evaluations"],
+        ),
+        file(
+            "a rule on a split that is no name",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nsplit = \"\"\n",
+            &["alerts 'a' split", "expected 1 to 128"],
+        ),
+        file(
+            "an unknown key of a rule",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nover = 0.1\n",
+            &["serve.toml line 4", "over"],
+        ),
+    ]
+}
+
+/// Runs to the end, which must come soon.
+fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
+    let mut command = program();
+    command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
+    command.arg("--port-file").arg(ports).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The case's own addresses take the place of these.
+    let mut command_line = Vec::new();
+    for argument in command.get_args().skip(1) {
+        command_line.push(argument.to_str().unwrap().to_owned());
+    }
+    for pair in arguments.chunks(2) {
+        if let Some(at) = command_line.iter().position(|argument| *argument == pair[0]) {
+            command_line.drain(at..at + 2);
+        }
+    }
+    let mut command = program();
+    command.arg("serve").args(command_line).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let asked = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if asked.elapsed() > PATIENCE / 3 {
+            child.kill().unwrap();
+            panic!("{case}: it serves");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn does_not_start_with_a_configuration_that_is_no_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (name, content) in PLACES.into_iter().zip(["x", "short", "ééééééééééééééééé", "0123456789\n0123456789\n"])
+    {
+        std::fs::write(path(name), content).unwrap();
+    }
+    std::fs::write(path("token"), "0123456789abcdef\n").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (config, ports) = (path("serve.toml"), path("ports"));
+    let mut faults = Faults::default();
+    for case in cases() {
+        let fill = |word: &str| word.replace("DIR", text(directory.path())).replace("TAKEN", &taken);
+        let mut arguments: Vec<String> = case.arguments.iter().map(|argument| fill(argument)).collect();
+        if let Some(file) = case.file {
+            std::fs::write(&config, file).unwrap();
+            arguments.extend(["--config".to_owned(), text(&config).to_owned()]);
+        }
+        let output = ends(&case.name, &arguments, &ports);
+        let error = String::from_utf8_lossy(&output.stderr);
+        faults.check(&case.name, output.status.code() == Some(case.status), format!("{}: {error}", output.status));
+        for says in &case.says {
+            let says = fill(says);
+            faults.check(&case.name, error.contains(&says), format!("'{says}' is missing from: {error}"));
+        }
+        faults.check(&case.name, !error.contains("panicked"), format!("panicked: {error}"));
+        // Whoever waits for the port file must not be told of ports that close at once.
+        faults.check(&case.name, !ports.exists(), "it wrote the port file");
+        let _ = std::fs::remove_file(&ports);
+    }
+    faults.report();
+}
+
+#[test]
+fn two_sidecars_do_not_share_a_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut first = Sidecar::start(&["--data-dir", text(&data)]);
+    let arguments = ["--data-dir".to_owned(), text(&data).to_owned()];
+    let output = ends("a data directory in use", &arguments, &directory.path().join("ports"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("in use by another process"), "{error}");
+    assert!(first.is_alive());
+    assert_eq!(first.get("/ready"), "ready\n");
+}

@@ -1,0 +1,52 @@
+//! Bad input over the real port and the command line: a clear error that names the field, nothing applied, the
+//! process alive. One table for each place where input comes in.
+#![cfg(feature = "server")]
+
+mod archives;
+mod batches;
+#[path = "../common/mod.rs"]
+mod common;
+mod configuration;
+mod declarations;
+mod messages;
+mod names;
+mod npy;
+mod questions;
+mod streams;
+
+/// Cases of all tables together.
+#[test]
+fn the_tables_hold_at_least_a_hundred_and_fifty_cases() {
+    let counts = [
+        batches::cases().len(),
+        messages::cases().len(),
+        declarations::cases().len(),
+        questions::cases().len(),
+        archives::cases().len(),
+        configuration::cases().len(),
+    ];
+    assert!(counts.iter().sum::<usize>() >= 150, "{counts:?}");
+}
+
+/// Fails with all that is wrong with a case, so that one run shows every fault.
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn check(&mut self, case: &str, holds: bool, what: impl std::fmt::Display) {
+        if !holds {
+            self.0.push(format!("{case}: {what}"));
+        }
+    }
+
+    /// A message names its field first, says something of what was expected, and is safe to print.
+    fn check_message(&mut self, case: &str, message: &str, says: &str) {
+        self.check(case, message.contains(says), format!("says '{message}', expected '{says}' in it"));
+        self.check(case, message.len() < 1500, format!("has a message of {} bytes", message.len()));
+        self.check(case, !message.chars().any(char::is_control), format!("has control characters: {message:?}"));
+    }
+
+    fn report(self) {
+        assert!(self.0.is_empty(), "{} faults:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Calls that ask for something that is not there, or in words that mean nothing.
+
+use conceptwatch::server::proto::{
+    FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, WatchRequest,
+};
+use tonic::{Code, Status};
+
+use super::declarations::check_status;
+use super::{Faults, names};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, run};
+
+pub struct Case {
+    name: String,
+    code: Code,
+    field: &'static str,
+    says: &'static str,
+    call: Call,
+}
+
+enum Call {
+    Scores(GetScoresRequest),
+    Series(GetSeriesRequest),
+    Advice(GetAdviceRequest),
+    Finish(FinishRunRequest),
+    Watch(WatchRequest),
+}
+
+impl Call {
+    async fn make(self, client: &mut Client) -> Result<(), Status> {
+        match self {
+            Self::Scores(request) => client.get_scores(request).await.map(drop),
+            Self::Series(request) => client.get_series(request).await.map(drop),
+            Self::Advice(request) => client.get_advice(request).await.map(drop),
+            Self::Finish(request) => client.finish_run(request).await.map(drop),
+            Self::Watch(request) => client.watch(request).await.map(drop),
+        }
+    }
+}
+
+fn scores() -> GetScoresRequest {
+    GetScoresRequest { run: "known".into(), split: "val".into(), ..Default::default() }
+}
+
+fn series() -> GetSeriesRequest {
+    GetSeriesRequest { run: "known".into(), split: "val".into(), score: "ctl".into(), ..Default::default() }
+}
+
+fn advice() -> GetAdviceRequest {
+    GetAdviceRequest { run: "known".into(), ..Default::default() }
+}
+
+pub fn cases() -> Vec<Case> {
+    let case = |name: &str, code, field, says, call| Case { name: format!("call: {name}"), code, field, says, call };
+    let (bad, unknown) = (Code::InvalidArgument, Code::NotFound);
+    let other = || "other".to_owned();
+    let wait = "expected 0 to 3600 seconds";
+    let mut cases = vec![
+        case("scores of an unknown run", unknown, "run", "'other' is unknown", {
+            Call::Scores(GetScoresRequest { run: other(), ..scores() })
+        }),
+        case("a series of an unknown run", unknown, "run", "'other' is unknown", {
+            Call::Series(GetSeriesRequest { run: other(), ..series() })
+        }),
+        case("a series of an unknown score", bad, "score", "'leak' is no score", {
+            Call::Series(GetSeriesRequest { score: "leak".into(), ..series() })
+        }),
+        case("a series of an enormous score", bad, "score", "is no score", {
+            Call::Series(GetSeriesRequest { score: "x".repeat(1 << 20), ..series() })
+        }),
+        case("a series of a score in HTML", bad, "score", "is no score", {
+            Call::Series(GetSeriesRequest { score: "<b>\n".into(), ..series() })
+        }),
+        case("a series of an unknown concept", unknown, "concept", "'tail' is unknown", {
+            Call::Series(GetSeriesRequest { concept: "tail".into(), ..series() })
+        }),
+        case("advice for an unknown run", unknown, "run", "'other' is unknown", {
+            Call::Advice(GetAdviceRequest { run: other(), ..advice() })
+        }),
+        case("the end of an unknown run", unknown, "run", "'other' is unknown", {
+            Call::Finish(FinishRunRequest { run: other(), rank: 0 })
+        }),
+    ];
+    for (what, seconds) in
+        [("-1", -1.0), ("an hour and a second", 3601.0), ("NaN", f64::NAN), ("infinite", f64::INFINITY)]
+    {
+        let request = GetScoresRequest { timeout_seconds: seconds, ..scores() };
+        cases.push(case(&format!("scores, waiting {what}"), bad, "timeout_seconds", wait, Call::Scores(request)));
+        let request = GetAdviceRequest { timeout_seconds: seconds, ..advice() };
+        cases.push(case(&format!("advice, waiting {what}"), bad, "timeout_seconds", wait, Call::Advice(request)));
+    }
+    for (what, name, says) in names::hostile() {
+        let mut hostile = |call: &str, field, request| {
+            cases.push(case(&format!("{call} {what}"), bad, field, says, request));
+        };
+        hostile("scores of a run", "run", Call::Scores(GetScoresRequest { run: name.clone(), ..scores() }));
+        hostile("scores of a split", "split", Call::Scores(GetScoresRequest { split: name.clone(), ..scores() }));
+        hostile("a series of a run", "run", Call::Series(GetSeriesRequest { run: name.clone(), ..series() }));
+        hostile("a series of a split", "split", Call::Series(GetSeriesRequest { split: name.clone(), ..series() }));
+        hostile("advice for a run", "run", Call::Advice(GetAdviceRequest { run: name.clone(), ..advice() }));
+        hostile("the end of a run", "run", Call::Finish(FinishRunRequest { run: name.clone(), rank: 0 }));
+        hostile("a watch of a run", "runs", Call::Watch(WatchRequest { runs: vec![name.clone()] }));
+        if !name.is_empty() {
+            hostile("a series of a concept", "concept", Call::Series(GetSeriesRequest { concept: name, ..series() }));
+        }
+    }
+    cases
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_bad_questions_by_naming_the_field() {
+    let mut sidecar = Sidecar::start(&["--log", "error"]);
+    let mut client = sidecar.client().await;
+    let mut faults = Faults::default();
+    client.start_run(run("known")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    stream.ask(chunk("known", 1, 0..16)).await;
+    stream.ask(end_pass("known", 2)).await;
+    point(&mut client, "known", "val", 1).await;
+    for case in cases() {
+        match case.call.make(&mut client).await {
+            Ok(()) => faults.check(&case.name, false, "was taken"),
+            Err(status) if case.code == Code::NotFound => {
+                faults.check(&case.name, status.code() == case.code, format!("was answered {status:?}"));
+                faults.check_message(&case.name, status.message(), case.says);
+                faults.check(&case.name, status.message().starts_with(case.field), format!("is {status}"));
+            }
+            Err(status) => check_status(&mut faults, &case.name, &status, case.code, case.field, case.says),
+        }
+        assert!(sidecar.is_alive(), "{}: the sidecar ended", case.name);
+    }
+    assert_eq!(point(&mut client, "known", "val", 1).await.rows, 16);
+    faults.report();
+}

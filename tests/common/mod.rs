@@ -1,0 +1,229 @@
+//! The real program with its two ports, and good messages to send it.
+// Every test program uses a part of this.
+#![allow(dead_code)]
+
+pub mod rows;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
+use conceptwatch::server::proto::{self, IngestRequest, IngestResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+pub use rows::{Sent, chunk, end_pass, run};
+
+/// Longer than anything here may take, also on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub type Client = ConceptWatchClient<Channel>;
+
+/// `conceptwatch` with nothing of this process's environment.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// A running `conceptwatch serve`, ended when it is dropped.
+pub struct Sidecar {
+    child: Child,
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
+    directory: tempfile::TempDir,
+}
+
+impl Sidecar {
+    /// Starts on free ports and waits until both are open. Scoring gets all the CPU time it wants.
+    pub fn start(arguments: &[&str]) -> Self {
+        Self::start_as(program(), arguments)
+    }
+
+    pub fn start_as(mut command: Command, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ports = directory.path().join("ports");
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
+        command.args(["--cpu-share", "16", "--port-file"]).arg(&ports).args(arguments).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let text = loop {
+            if let Ok(text) = std::fs::read_to_string(&ports) {
+                break text;
+            }
+            if let Some(status) = child.try_wait().unwrap() {
+                let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+                panic!("the sidecar ended with {status}: {log}");
+            }
+            assert!(Instant::now() < deadline, "the ports did not open");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut addresses = text.split_whitespace().map(|address| address.parse().unwrap());
+        let (grpc, http) = (addresses.next().unwrap(), addresses.next().unwrap());
+        Self { child, grpc, http, directory }
+    }
+
+    pub async fn client(&self) -> Client {
+        self.connect().await.unwrap()
+    }
+
+    pub async fn connect(&self) -> Result<Client, tonic::transport::Error> {
+        let client = ConceptWatchClient::connect(format!("http://{}", self.grpc)).await?;
+        Ok(client.max_decoding_message_size(64 << 20).max_encoding_message_size(usize::MAX))
+    }
+
+    /// The body of a page of the HTTP port.
+    pub fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap()
+    }
+
+    /// The sum of a metric over all its series whose labels contain `labels`; 0 while it has none.
+    pub fn metric(&self, name: &str, labels: &str) -> f64 {
+        metric(&self.get("/metrics"), name, labels)
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGTERM; how it ended and how long that took.
+    pub fn terminate(mut self) -> (ExitStatus, Duration) {
+        let asked = Instant::now();
+        // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        while asked.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, asked.elapsed());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("did not end after SIGTERM");
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        // Both fail when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the sidecar's last words:\n{}", lines[lines.len().saturating_sub(20)..].join("\n"));
+        }
+    }
+}
+
+pub fn metric(text: &str, name: &str, labels: &str) -> f64 {
+    let series = text.lines().filter_map(|line| line.rsplit_once(' '));
+    series
+        .filter(|(series, _)| match series.strip_prefix(name) {
+            Some("") => labels.is_empty(),
+            Some(rest) => rest.starts_with('{') && rest.contains(labels),
+            None => false,
+        })
+        .map(|(_, value)| value.parse::<f64>().unwrap())
+        .sum()
+}
+
+/// One ingest stream.
+pub struct Stream {
+    pub sender: mpsc::Sender<IngestRequest>,
+    answers: Streaming<IngestResponse>,
+}
+
+impl Stream {
+    pub async fn open(client: &mut Client) -> Self {
+        let (sender, receiver) = mpsc::channel(8);
+        let answers = client.ingest(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { sender, answers }
+    }
+
+    pub async fn send(&self, message: impl Sent) {
+        let request = IngestRequest { message: Some(message.message()) };
+        self.sender.send(request).await.expect("the stream is open");
+    }
+
+    /// The next answer, or how the stream ended.
+    pub async fn next(&mut self) -> Result<Option<IngestResponse>, Status> {
+        tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("an answer in time")
+    }
+
+    pub async fn answer(&mut self) -> IngestResponse {
+        self.next().await.unwrap().expect("an answer and not the stream's end")
+    }
+
+    /// Sends a whole message and takes its answer.
+    pub async fn ask(&mut self, message: impl Sent) -> IngestResponse {
+        self.send(message).await;
+        self.answer().await
+    }
+
+    /// Says that nothing more comes, and waits for the server to have noticed.
+    pub async fn close(self) -> Vec<IngestResponse> {
+        let Self { sender, mut answers } = self;
+        drop(sender);
+        let mut last = Vec::new();
+        while let Ok(Some(answer)) = tokio::time::timeout(PATIENCE, answers.message()).await.expect("an end in time") {
+            last.push(answer);
+        }
+        last
+    }
+}
+
+/// The point of a step, waited for.
+pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<Option<u64>>) -> proto::Point {
+    let request = proto::GetScoresRequest {
+        run: run.into(),
+        split: split.into(),
+        step: step.into(),
+        timeout_seconds: PATIENCE.as_secs_f64(),
+        matrices: true,
+    };
+    client.get_scores(request).await.unwrap().into_inner().point.expect("a point")
+}
+
+/// What a run's split has received; `None` when the run has no such split.
+pub async fn split(client: &mut Client, run: &str, split: &str) -> Option<proto::SplitStatus> {
+    let runs = client.list_runs(proto::ListRunsRequest {}).await.unwrap().into_inner().runs;
+    let found = runs.into_iter().find(|status| status.run.as_ref().is_some_and(|r| r.name == run));
+    found.expect("the run is listed").splits.into_iter().find(|status| status.split == split)
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

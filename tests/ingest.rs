@@ -1,0 +1,388 @@
+//! What the sidecar makes of good batches, however they come: over the real port, from the real program.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::time::Duration;
+
+use conceptwatch::server::proto::ingest_response::Outcome;
+use conceptwatch::server::proto::watch_response::Event;
+use conceptwatch::server::proto::{
+    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, Point, WatchRequest,
+};
+use prost::Message;
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use common::rows::{floats, tensors};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, split, text, until};
+
+/// Rows of a pass here, more than the sample keeps.
+const ROWS: u64 = 600;
+const SMALL_SAMPLE: [&str; 2] = ["--sample-rows", "256"];
+
+/// What a point says of its rows, to the last bit.
+fn scores(point: &Point) -> (u64, u64, Vec<u8>) {
+    let bare = Point { scores: point.scores.clone(), tie_fraction: point.tie_fraction, ..Point::default() };
+    assert!(point.scores.iter().any(|score| score.id == "icl" && score.value.is_some()));
+    (point.rows, point.rows_seen, bare.encode_to_vec())
+}
+
+/// The pass in batches of 100 rows, without ids: a row is known by its client, batch and place.
+fn batches(run: &str) -> Vec<BatchChunk> {
+    let batch = |at: u64| {
+        let mut batch = chunk(run, at + 1, at * 100..(at + 1) * 100);
+        batch.tensors.pop();
+        batch
+    };
+    (0..ROWS / 100).map(batch).collect()
+}
+
+async fn send_all(client: &mut Client, run: &str, batches: Vec<BatchChunk>) -> Point {
+    let mut stream = Stream::open(client).await;
+    for batch in batches {
+        assert_eq!(stream.ask(batch).await.outcome(), Outcome::Accepted);
+    }
+    stream.ask(end_pass(run, 1000)).await;
+    point(client, run, "val", 1).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scores_hang_neither_on_chunks_nor_on_retries_nor_on_order() {
+    let sidecar = Sidecar::start(&SMALL_SAMPLE);
+    let mut client = sidecar.client().await;
+    for name in ["whole", "chunks", "twice"] {
+        client.start_run(run(name)).await.unwrap();
+    }
+    let whole = scores(&send_all(&mut client, "whole", batches("whole")).await);
+    assert_eq!((whole.0, whole.1), (256, ROWS));
+
+    let mut stream = Stream::open(&mut client).await;
+    for at in 0..ROWS / 100 {
+        for (part, rows) in [(0, 0..33), (1, 33..99), (2, 99..100)] {
+            let place = at * 100;
+            let mut piece = chunk("chunks", at + 1, place + rows.start..place + rows.end);
+            piece.tensors.pop();
+            let last = part == 2;
+            stream.send(BatchChunk { chunk: part, last, first_row: rows.start, ..piece }).await;
+        }
+        let answer = stream.answer().await;
+        assert_eq!((answer.outcome(), answer.rows, answer.sequence), (Outcome::Accepted, 100, at + 1));
+    }
+    stream.ask(end_pass("chunks", 1000)).await;
+    assert_eq!(scores(&point(&mut client, "chunks", "val", 1).await), whole);
+
+    let (mut first, mut second) = (Stream::open(&mut client).await, Stream::open(&mut client).await);
+    let mut outcomes = Vec::new();
+    for batch in batches("twice").into_iter().rev() {
+        first.send(batch.clone()).await;
+        second.send(batch).await;
+        outcomes.extend([first.answer().await.outcome(), second.answer().await.outcome()]);
+    }
+    let duplicates = outcomes.iter().filter(|outcome| **outcome == Outcome::Duplicate).count();
+    assert_eq!((duplicates, outcomes.len()), (6, 12), "one of each two is a duplicate");
+    first.ask(end_pass("twice", 1000)).await;
+    let late = second.ask(end_pass("twice", 1000)).await;
+    assert_eq!(late.outcome(), Outcome::Duplicate);
+    assert_eq!(scores(&point(&mut client, "twice", "val", 1).await), whole);
+    // A retry after the pass has closed is still known for one.
+    assert_eq!(second.ask(batches("twice").remove(3)).await.outcome(), Outcome::Duplicate);
+    let status = split(&mut client, "twice", "val").await.unwrap();
+    assert_eq!((status.rows_received, status.rows_duplicate), (13 * 100, 7 * 100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_in_any_order_give_the_scores_of_one_process() {
+    let sidecar = Sidecar::start(&SMALL_SAMPLE);
+    let mut client = sidecar.client().await;
+    client.start_run(run("one")).await.unwrap();
+    let one = scores(&send_all(&mut client, "one", vec![chunk("one", 1, 0..ROWS)]).await);
+    for (ranks, reversed) in [(2, false), (2, true), (4, false), (4, true)] {
+        let name = format!("{ranks} ranks {reversed}");
+        let mut request = run(&name);
+        request.run.as_mut().unwrap().world_size = ranks;
+        client.start_run(request).await.unwrap();
+        let mut order: Vec<u32> = (0..ranks).collect();
+        if reversed {
+            order.reverse();
+        }
+        for rank in order {
+            // As a distributed sampler deals rows out, with a row of the next rank as padding.
+            let own = (0..ROWS).filter(|row| row % u64::from(ranks) == u64::from(rank));
+            let padded: Vec<u64> = own.chain([u64::from((rank + 1) % ranks)]).collect();
+            let who = format!("trainer-{rank}");
+            let mut stream = Stream::open(&mut client).await;
+            for (at, rows) in padded.chunks(70).enumerate() {
+                let batch = chunk(&name, at as u64 + 1, rows.iter().copied());
+                let answer = stream.ask(BatchChunk { rank, client: who.clone(), ..batch }).await;
+                assert_eq!(answer.outcome(), Outcome::Accepted, "{answer:?}");
+            }
+            stream.ask(EndPass { rank, client: who, ..end_pass(&name, 100) }).await;
+        }
+        let point = point(&mut client, &name, "val", 1).await;
+        assert!(!point.incomplete);
+        let (rows, seen, values) = scores(&point);
+        assert_eq!((rows, values), (one.0, one.2.clone()), "{name}");
+        // Repeats among rows that the sample turned away go unseen, so with padding this is an estimate.
+        assert!(seen.abs_diff(ROWS) <= ROWS / 100, "{name}: {seen} distinct rows");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_broken_off_applies_nothing() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let broken = Stream::open(&mut client).await;
+    broken.send(BatchChunk { last: false, ..chunk("r", 1, 0..50) }).await;
+    until("the chunk came", || sidecar.metric("conceptwatch_received_bytes_total", "") > 0.0).await;
+    // The stream is reset, not ended.
+    drop(broken);
+    let dropped = || sidecar.metric("conceptwatch_rows_dropped_total", "refused");
+    until("its rows are counted", || dropped() == 50.0).await;
+    let point = send_all(&mut client, "r", vec![chunk("r", 2, 100..140)]).await;
+    assert_eq!((point.rows, point.rows_seen), (40, 40));
+    assert_eq!(sidecar.metric("conceptwatch_ingest_budget_used_bytes", ""), 0.0);
+}
+
+/// A chunk of 2 MiB in `rows` rows that go into the sample as they are.
+fn heavy(run: &str, sequence: u64, first: u64) -> BatchChunk {
+    let rows = first..first + 8;
+    let mut tensors = tensors(rows);
+    tensors.push(floats("image_embeddings", &[8, 65_536], &vec![0.25; 8 * 65_536]));
+    BatchChunk { tensors, ..chunk(run, sequence, 0..0) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_the_byte_budget_a_stream_ends_and_may_come_again() {
+    let sidecar = Sidecar::start(&["--ingest-mib", "8"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut streams = Vec::new();
+    for at in 0..8 {
+        let stream = Stream::open(&mut client).await;
+        stream.send(BatchChunk { last: false, ..heavy("r", at + 1, at * 8) }).await;
+        streams.push(stream);
+    }
+    let waiting = streams.iter_mut().map(|stream| Box::pin(stream.next()));
+    let (ended, _, _) = futures::future::select_all(waiting).await;
+    let status = ended.expect_err("more came than there is room for");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let wait = status.get_error_details().retry_info().and_then(|retry| retry.retry_delay);
+    assert!(wait.is_some_and(|wait| wait > Duration::ZERO && wait < Duration::from_secs(10)), "{wait:?}");
+    let used = sidecar.metric("conceptwatch_ingest_budget_used_bytes", "");
+    assert!(used <= 8.0 * 1024.0 * 1024.0, "{used} bytes");
+    assert!(sidecar.metric("conceptwatch_batches_refused_total", "Unavailable") >= 1.0);
+
+    drop(streams);
+    let free = || sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") == 0.0;
+    until("the room is given back", free).await;
+    let mut stream = Stream::open(&mut client).await;
+    assert_eq!(stream.ask(heavy("r", 20, 0)).await.outcome(), Outcome::Accepted);
+
+    // What can never fit is not told to come again.
+    for part in 0..4 {
+        stream.send(BatchChunk { chunk: part, last: part == 3, ..heavy("r", 21, 8 * u64::from(part + 9)) }).await;
+    }
+    let answer = stream.answer().await;
+    assert_eq!((answer.outcome(), answer.field.as_str()), (Outcome::Refused, "batch"), "{answer:?}");
+    assert_eq!(answer.rows_dropped, 32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_stay_within_their_memory_and_give_it_back() {
+    let sidecar = Sidecar::start(&["--sample-mib", "8"]);
+    let mut client = sidecar.client().await;
+    let memory = || sidecar.metric("conceptwatch_sample_memory_bytes", "");
+    client.start_run(run("full")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let mut taken = 0;
+    let status = loop {
+        stream.send(BatchChunk { split: "train".into(), ..heavy("full", taken + 1, taken * 8) }).await;
+        match stream.next().await {
+            Ok(_) => taken += 1,
+            Err(status) => break status,
+        }
+        assert!(taken < 5, "more than the limit was taken");
+    };
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.get_error_details().retry_info().is_some());
+    let used = memory();
+    assert!(taken >= 1 && used > 2e6 && used <= f64::from(8 << 20), "{used} bytes");
+
+    // The run comes back with other ranks: what it held before is of no use.
+    let mut again = run("full");
+    again.run.as_mut().unwrap().world_size = 2;
+    client.start_run(again).await.unwrap();
+    assert_eq!(memory(), 0.0);
+    client.finish_run(FinishRunRequest { run: "full".into() }).await.unwrap();
+    client.start_run(run("next")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    assert_eq!(stream.ask(heavy("next", 1, 0)).await.outcome(), Outcome::Accepted);
+    assert!(memory() > 2e6);
+    client.finish_run(FinishRunRequest { run: "next".into() }).await.unwrap();
+    assert_eq!(memory(), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_capped() {
+    let sidecar = Sidecar::start(&["--connections", "2"]);
+    let ask = async || {
+        let mut client = sidecar.connect().await.ok()?;
+        client.list_runs(conceptwatch::server::proto::ListRunsRequest {}).await.ok()?;
+        Some(client)
+    };
+    let (first, second) = (ask().await.unwrap(), ask().await.unwrap());
+    assert!(ask().await.is_none(), "a third was taken");
+    assert_eq!(sidecar.metric("conceptwatch_connections", "grpc"), 2.0);
+    drop(first);
+    until("a place is free", || sidecar.metric("conceptwatch_connections", "grpc") == 1.0).await;
+    assert!(ask().await.is_some());
+    drop(second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_without_all_ranks_closes_at_its_deadline_and_says_so() {
+    let sidecar = Sidecar::start(&["--pass-deadline", "0.3"]);
+    let mut client = sidecar.client().await;
+    let mut request = run("r");
+    request.run.as_mut().unwrap().world_size = 2;
+    client.start_run(request).await.unwrap();
+    let point = send_all(&mut client, "r", vec![chunk("r", 1, 0..32)]).await;
+    assert!(point.incomplete);
+    assert_eq!(point.rows, 32);
+    assert_eq!(sidecar.metric("conceptwatch_passes_incomplete_total", ""), 1.0);
+    assert_eq!(sidecar.metric("conceptwatch_passes_closed_total", ""), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rolling_windows_give_points_at_intervals() {
+    let sidecar = Sidecar::start(&["--interval", "0.4", "--sample-rows", "64"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let mut newest = 0;
+    let mut times: Vec<f64> = Vec::new();
+    for step in 1.. {
+        let rows = step * 32..(step + 1) * 32;
+        let batch = BatchChunk { split: "train".into(), step, epoch: None, ..chunk("r", step, rows) };
+        assert_eq!(stream.ask(batch).await.outcome(), Outcome::Accepted);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let request = GetScoresRequest { run: "r".into(), split: "train".into(), ..Default::default() };
+        let point = client.get_scores(request).await.unwrap().into_inner().point;
+        if let Some(point) = point.filter(|point| point.step > newest) {
+            newest = point.step;
+            assert!(newest <= step && point.rows <= 64);
+            times.push(point.time);
+        }
+        if times.len() == 4 {
+            break;
+        }
+        assert!(step < 1000, "points at {times:?}");
+    }
+    // The clock that asks has its own ticks, so an interval may seem a little shorter.
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] > 0.3), "{times:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curves_survive_a_restart_and_their_run_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", text(directory.path())];
+    let sidecar = Sidecar::start(&data);
+    let mut client = sidecar.client().await;
+    assert!(!client.start_run(run("r")).await.unwrap().into_inner().resumed);
+    let before = send_all(&mut client, "r", vec![chunk("r", 1, 0..64)]).await;
+    assert!(sidecar.terminate().0.success());
+
+    let sidecar = Sidecar::start(&data);
+    let mut client = sidecar.client().await;
+    assert_eq!(point(&mut client, "r", "val", 1).await, before, "the whole point, matrices too");
+    assert!(client.start_run(run("r")).await.unwrap().into_inner().resumed);
+    let mut stream = Stream::open(&mut client).await;
+    stream.ask(BatchChunk { step: 2, ..chunk("r", 2, 0..64) }).await;
+    stream.ask(EndPass { step: 2, ..end_pass("r", 3) }).await;
+    let after = point(&mut client, "r", "val", 2).await;
+    assert_eq!(scores(&after), scores(&before), "the same rows score the same");
+    let request = GetSeriesRequest { run: "r".into(), split: "val".into(), score: "icl".into(), ..Default::default() };
+    let series = client.get_series(request).await.unwrap().into_inner().points;
+    assert_eq!(series.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2]);
+    assert!(series[0].value.is_some() && series[0].value == series[1].value);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scores_can_be_waited_for_and_watched() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let request = GetScoresRequest { run: "r".into(), split: "val".into(), step: Some(1), ..Default::default() };
+    assert!(client.get_scores(request).await.unwrap().into_inner().point.is_none(), "there is none yet");
+    let mut events = client.watch(WatchRequest { runs: vec!["r".into()] }).await.unwrap().into_inner();
+    let waiting = {
+        let mut client = client.clone();
+        tokio::spawn(async move { point(&mut client, "r", "val", 1).await })
+    };
+    for step in 1..=5 {
+        let mut stream = Stream::open(&mut client).await;
+        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..32) }).await;
+        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        assert_eq!(point(&mut client, "r", "val", step).await.step, step);
+    }
+    assert_eq!(waiting.await.unwrap().step, 1);
+    let mut steps = Vec::new();
+    while steps.len() < 5 {
+        let event = tokio::time::timeout(PATIENCE, events.message()).await.expect("in time").unwrap().unwrap();
+        if let Some(Event::Point(point)) = event.event {
+            assert!(point.scores.iter().all(|score| score.matrix.is_empty()));
+            steps.push(point.step);
+        }
+    }
+    assert_eq!(steps, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advice_for_a_step_never_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("serve.toml");
+    let rule = "[[alerts]]\nname = \"leak\"\nscore = \"icl\"\nabove = -1.0\nevaluations = 2\nadvise_stop = true\n";
+    std::fs::write(&config, rule).unwrap();
+    let sidecar = Sidecar::start(&["--config", text(&config)]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let advice = async |client: &mut Client, step, timeout_seconds| {
+        let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds };
+        client.get_advice(request).await.unwrap().into_inner()
+    };
+    let early = advice(&mut client, 2, 0.0).await;
+    assert!(!early.stop);
+    let mut stream = Stream::open(&mut client).await;
+    for step in 1..=3 {
+        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..32) }).await;
+        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        point(&mut client, "r", "val", step).await;
+    }
+    assert_eq!(advice(&mut client, 2, 0.0).await, early, "as another rank was told");
+    let late = advice(&mut client, 3, 10.0).await;
+    assert!(late.stop && late.reason.contains("leak") && late.decided_by_step == 3, "{late:?}");
+    let text = sidecar.get("/metrics");
+    assert!(!text.contains("NaN"), "an undefined value is left out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_dropped_by_policy_are_counted() {
+    let sidecar = Sidecar::start(&["--non-finite", "drop_row"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut batch = chunk("r", 1, 0..16);
+    let mut data = batch.tensors[0].data.to_vec();
+    data[4 * 7..4 * 8].copy_from_slice(&f32::NAN.to_le_bytes());
+    data[4 * 20..4 * 21].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    batch.tensors[0].data = data.into();
+    let mut stream = Stream::open(&mut client).await;
+    let answer = stream.ask(batch).await;
+    assert_eq!((answer.outcome(), answer.rows, answer.rows_dropped), (Outcome::Accepted, 14, 2));
+    assert_eq!(sidecar.metric("conceptwatch_rows_dropped_total", "non_finite"), 2.0);
+    assert_eq!(split(&mut client, "r", "val").await.unwrap().rows_dropped, 2);
+    stream.ask(end_pass("r", 2)).await;
+    assert_eq!(point(&mut client, "r", "val", 1).await.rows, 14);
+}

@@ -1,0 +1,141 @@
+//! How the program ends, and what it outlives.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
+
+use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
+use tonic::Code;
+
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+
+async fn pass(client: &mut Client, step: u64) -> conceptwatch::server::proto::Point {
+    let mut stream = Stream::open(client).await;
+    stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
+    stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+    point(client, "r", "val", step).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_ends_it_within_five_seconds_whatever_clients_do() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    pass(&mut client, 1).await;
+
+    let silent = [TcpStream::connect(sidecar.grpc).unwrap(), TcpStream::connect(sidecar.http).unwrap()];
+    let mut half_a_greeting = TcpStream::connect(sidecar.grpc).unwrap();
+    half_a_greeting.write_all(b"PRI * HTT").unwrap();
+    let mut half_a_request = TcpStream::connect(sidecar.http).unwrap();
+    half_a_request.write_all(b"GET /metrics HT").unwrap();
+    let mut unread = TcpStream::connect(sidecar.http).unwrap();
+    write!(unread, "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", sidecar.http).unwrap();
+    let mut idle = Stream::open(&mut client).await;
+    let mut half_a_batch = Stream::open(&mut client).await;
+    half_a_batch.send(BatchChunk { step: 2, last: false, ..chunk("r", 9, 0..64) }).await;
+    let _watch = client.watch(WatchRequest::default()).await.unwrap();
+    let waiting = {
+        let mut client = sidecar.client().await;
+        let request = GetScoresRequest {
+            run: "r".into(),
+            split: "val".into(),
+            step: Some(99),
+            timeout_seconds: 3600.0,
+            matrices: false,
+        };
+        tokio::spawn(async move { client.get_scores(request).await })
+    };
+    let open = || sidecar.metric("conceptwatch_connections", "grpc");
+    // Two clients, the silent connection and the half greeting.
+    until("the connections are open", || open() == 4.0).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    let (status, took) = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
+    assert!(status.success(), "ended with {status}");
+    assert!(took < Duration::from_secs(5), "took {took:?}");
+    for stream in [&mut idle, &mut half_a_batch] {
+        let status = stream.next().await.expect_err("the stream is ended");
+        assert_eq!(status.code(), Code::Unavailable, "so that the client sends it again: {status}");
+    }
+    assert!(waiting.await.unwrap().is_err());
+    drop((silent, half_a_greeting, half_a_request, unread));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_without_clients_ends_it_at_once() {
+    let sidecar = Sidecar::start(&[]);
+    let (status, took) = sidecar.terminate();
+    assert!(status.success() && took < Duration::from_secs(2), "{status}, {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_survive_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", text(directory.path())];
+    let mut sidecar = Sidecar::start(&data);
+    let mut known = Vec::new();
+    // Killed twice, since the second time a log is left behind by the first.
+    for step in 1..=6 {
+        let mut client = sidecar.client().await;
+        client.start_run(run("r")).await.unwrap();
+        known.push(pass(&mut client, step).await);
+        if step % 2 == 0 {
+            let stream = Stream::open(&mut client).await;
+            stream.send(BatchChunk { step: step + 100, last: false, ..chunk("r", 900, 0..64) }).await;
+            sidecar.kill();
+            sidecar = Sidecar::start(&data);
+        }
+    }
+    let mut client = sidecar.client().await;
+    for expected in &known {
+        assert_eq!(&point(&mut client, "r", "val", expected.step).await, expected);
+    }
+    let request = GetSeriesRequest { run: "r".into(), split: "val".into(), score: "ctl".into(), ..Default::default() };
+    let steps = client.get_series(request).await.unwrap().into_inner().points;
+    assert_eq!(steps.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_costs_history_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    // Files that cannot grow stand for a disk that is full: of the history, and of the log on standard error.
+    let mut command = program();
+    // SAFETY: setrlimit takes a number and a struct of two, and may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let limit = libc::rlimit { rlim_cur: 400 << 10, rlim_max: 400 << 10 };
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let mut sidecar = Sidecar::start_as(command, &["--data-dir", text(directory.path()), "--log", "trace"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let failed = |sidecar: &Sidecar| sidecar.metric("conceptwatch_history_errors_total", "");
+    let mut step = 0;
+    while failed(&sidecar) < 3.0 {
+        step += 1;
+        assert!(step < 300, "the disk does not fill");
+        let point = pass(&mut client, step).await;
+        assert_eq!((point.step, point.rows), (step, 64));
+        assert!(point.scores.iter().any(|score| score.id == "icl" && score.value.is_some()));
+    }
+    assert!(step > 3, "the history had room for a few");
+    assert!(sidecar.is_alive());
+    assert_eq!(sidecar.metric("conceptwatch_step", "run=\"r\""), step as f64);
+    assert!(sidecar.get("/metrics").contains("conceptwatch_icl{"));
+    let newest = point(&mut client, "r", "val", None).await;
+    assert_eq!(newest.step, step, "the newest value is served");
+    let first = point(&mut client, "r", "val", 1).await;
+    assert_eq!(first.step, 1, "what was stored before can be read");
+    assert_eq!(sidecar.get("/live"), "live\n");
+    let (status, took) = sidecar.terminate();
+    assert!(status.success() && took < Duration::from_secs(5), "{status}, {took:?}");
+}
