@@ -271,13 +271,13 @@ impl Service {
         loop {
             // Looked up first: what is settled before the history is read cannot be missing from it.
             let settled = step.is_some_and(|step| self.ingest.runs.is_settled(run, split, step));
+            // Values are served while the history's disk is full, too. Where it has the point, that one is given.
+            let live = self.ingest.runs.newest_point(run, split);
+            let live = live.filter(|live| step.is_none_or(|step| step == live.step));
             let point = {
                 let (run, split) = (run.to_owned(), split.to_owned());
                 self.blocking(move |history| history.point(&run, &split, step, matrices)).await
             };
-            // Values are served while the history's disk is full, too.
-            let live = self.ingest.runs.newest_point(run, split);
-            let live = live.filter(|live| step.is_none_or(|step| step == live.step));
             let stored = point.as_ref().ok().and_then(Option::as_ref).map(|point| point.step);
             match live {
                 Some(live) if stored.is_none_or(|step| step < live.step) => return Ok(Some(Point::clone(&live))),
