@@ -216,12 +216,12 @@ async fn samples_stay_within_their_memory_and_give_it_back() {
     again.run.as_mut().unwrap().world_size = 2;
     client.start_run(again).await.unwrap();
     assert_eq!(memory(), 0.0);
-    client.finish_run(FinishRunRequest { run: "full".into() }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: "full".into(), rank: 0 }).await.unwrap();
     client.start_run(run("next")).await.unwrap();
     let mut stream = Stream::open(&mut client).await;
     assert_eq!(stream.ask(heavy("next", 1, 0)).await.outcome(), Outcome::Accepted);
     assert!(memory() > 2e6);
-    client.finish_run(FinishRunRequest { run: "next".into() }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: "next".into(), rank: 0 }).await.unwrap();
     assert_eq!(memory(), 0.0);
 }
 

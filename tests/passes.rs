@@ -99,7 +99,7 @@ fn content(sample: &Sample) -> (Vec<u64>, Vec<u32>) {
 }
 
 fn end(split: &mut Split, step: u64, rank: u32, now: u64) -> Vec<ClosedPass> {
-    split.end_pass(step, None, rank, seconds(now)).unwrap().closed
+    split.end_pass(step, None, rank, 0, seconds(now)).unwrap().closed
 }
 
 #[derive(Clone, Debug)]
@@ -287,7 +287,7 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
     assert_eq!(late.commit(&mut split, 1).unwrap_err(), CommitError::Late { step: 1 });
     let retry = batch.commit(&mut split, 1).unwrap();
     assert_eq!((retry.rows, retry.duplicates, split.counts().late), (5, 5, 4));
-    assert!(split.end_pass(1, None, 0, seconds(1)).unwrap().duplicate);
+    assert!(split.end_pass(1, None, 0, 0, seconds(1)).unwrap().duplicate);
     // An earlier step that never was is no late one: someone evaluates an older checkpoint.
     assert!(Logged::with_ids(0, 3, 0, 0..5).commit(&mut split, 1).is_ok());
 
@@ -318,8 +318,8 @@ fn ranks_that_missed_the_deadline_are_late() {
     let mut split = Split::new(options(WindowKind::Pass, 3), &run(2));
     end(&mut split, 1, 0, 0);
     assert_eq!(split.close_overdue(seconds(60)).len(), 1);
-    assert!(split.end_pass(1, None, 0, seconds(61)).unwrap().duplicate);
-    assert_eq!(split.end_pass(1, None, 1, seconds(61)).unwrap_err(), CommitError::Late { step: 1 });
+    assert!(split.end_pass(1, None, 0, 0, seconds(61)).unwrap().duplicate);
+    assert_eq!(split.end_pass(1, None, 1, 0, seconds(61)).unwrap_err(), CommitError::Late { step: 1 });
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn one_pass_too_many_closes_the_one_opened_first() {
     }
     let closed = Logged::with_ids(0, 3, 20, 0..5).commit(&mut split, 0).unwrap().closed;
     assert_eq!(closed.iter().map(|pass| (pass.step, pass.incomplete())).collect::<Vec<_>>(), [(30, true)]);
-    let ended = split.end_pass(40, None, 0, seconds(0)).unwrap().closed;
+    let ended = split.end_pass(40, None, 0, 0, seconds(0)).unwrap().closed;
     assert_eq!(ended.iter().map(|pass| pass.step).collect::<Vec<_>>(), [10, 40]);
     assert!(ended[1].sample.is_none());
 }
@@ -348,7 +348,7 @@ fn wrong_ranks_and_changed_schemas_apply_nothing() {
     let (staged, _) = stage(&split, vec![floats(&[1.0], DataType::Float32)]);
     let error = split.commit(staged, None, 2, 0, seconds(0)).unwrap_err();
     assert_eq!(error.to_string(), "rank: 2 came, expected 0 to 1 with world_size 2");
-    assert!(split.end_pass(1, None, 2, seconds(0)).is_err());
+    assert!(split.end_pass(1, None, 2, 0, seconds(0)).is_err());
     assert_eq!((split.next_deadline(), split.counts().refused), (None, 1), "no pass was opened");
 
     let (mut staged, _) = stage(&split, vec![floats(&[1.0], DataType::Float32)]);
@@ -489,5 +489,16 @@ fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
         assert_eq!(split.stage(1, Source { client: 0, sequence: 0 }).bytes(), 0, "staging costs nothing");
         let bytes = batch(100).stage(&split, 100).bytes();
         assert!(bytes < alone / 4, "{window:?}: {bytes} bytes, {alone} into an empty sample");
+    }
+}
+
+#[test]
+fn a_pass_that_lost_rows_is_incomplete() {
+    // As when the server was restarted within the pass: the rank says it sent more than what came.
+    for (stated, missing) in [(0, 0), (10, 0), (25, 15)] {
+        let mut split = Split::new(options(WindowKind::Pass, 100), &run(1));
+        Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();
+        let closed = split.end_pass(1, None, 0, stated, seconds(1)).unwrap().closed;
+        assert_eq!((closed[0].rows_missing, closed[0].incomplete()), (missing, missing > 0), "{stated} stated");
     }
 }

@@ -62,6 +62,8 @@ class EndOfPass:
     split: str
     step: int
     epoch: float | None
+    # Of the whole pass, as logged: the sidecar sees by it whether some did not come.
+    logged_rows: int
     rows = 0
     bytes = 0
 

@@ -287,10 +287,10 @@ class Run:
         wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
         return wanted if wanted.size < ids.size else None
 
-    def _end(self, split: str, step: int, epoch: float | None) -> None:
+    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
-                self._sender.put(self._link, EndOfPass(split, step, epoch))
+                self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
 
 
 class Pass:
@@ -300,6 +300,7 @@ class Pass:
         self.split, self.step, self.epoch = split, step, epoch
         self._run = run
         self._panel = Panel()
+        self._rows = 0
         run._link.panels.add(self._panel)
 
     def __enter__(self) -> Pass:
@@ -309,7 +310,7 @@ class Pass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._run._end(self.split, int(self.step), self.epoch)
+            self._run._end(self.split, int(self.step), self.epoch, self._rows)
         else:
             self._run._link.warn(
                 f"{kind.__name__} left an evaluation of '{self.split}': it is not ended, the sidecar closes it "
@@ -328,6 +329,7 @@ class Pass:
         localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
         """
+        self._rows += _rows(tensors)
         self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:

@@ -351,6 +351,7 @@ class Sender:
             rank=link.rank,
             client=self.client,
             sequence=item.sequence,
+            rows=content.logged_rows,
         )
         return iter([messages.IngestRequest(end_pass=end).SerializeToString()])
 

@@ -21,12 +21,14 @@ pub struct ClosedPass {
     pub duplicates: u64,
     /// Ranks that had not ended the pass when it was closed, by a deadline or because too many passes were open.
     pub ranks_missing: u32,
+    /// Rows that ranks said they sent and that did not come, as when the server was restarted within the pass.
+    pub rows_missing: u64,
 }
 
 impl ClosedPass {
-    /// Not every rank ended it.
+    /// Not every rank ended it, or rows are missing.
     pub fn incomplete(&self) -> bool {
-        self.ranks_missing > 0
+        self.ranks_missing > 0 || self.rows_missing > 0
     }
 }
 
@@ -41,6 +43,10 @@ pub(super) struct OpenPass {
     pub applied: Applied,
     /// Rows of batches that were sent again.
     pub repeated: u64,
+    /// Rows of applied batches, those left out and dropped included.
+    pub taken: u64,
+    /// Rows that ranks said they sent. More than were taken: some were lost, as when the server was restarted meanwhile.
+    pub stated: u64,
     /// It was open when a process not seen before joined the run: perhaps nobody is left to end it.
     pub carried_over: bool,
     pub ended: Ranks,
@@ -57,6 +63,8 @@ impl OpenPass {
             sampler,
             applied: Applied::default(),
             repeated: 0,
+            taken: 0,
+            stated: 0,
             carried_over: false,
             ended: Ranks::default(),
             first_end: None,
@@ -85,6 +93,7 @@ impl OpenPass {
             rows_seen: self.sampler.distinct_rows(),
             duplicates: self.sampler.duplicates() + self.repeated,
             ranks_missing: world_size - self.ended.count(),
+            rows_missing: self.stated.saturating_sub(self.taken),
         };
         (closed, Remembered { applied: self.applied, ended: self.ended })
     }

@@ -124,6 +124,7 @@ impl Split {
             return Err(CommitError::Superseded { step });
         }
         let mut closed = Vec::new();
+        let new_rows = all_rows.saturating_add(rows_left_out);
         let (sampler, applied) = match self.options.window {
             WindowKind::Pass => {
                 let pass = self.pass(step, now, &mut closed);
@@ -148,6 +149,9 @@ impl Split {
         sampler.left_out(rows_left_out);
         let duplicates = sampler.duplicates() - before;
         applied.insert(staged.source());
+        if let Some(pass) = self.open.iter_mut().find(|pass| pass.step == step) {
+            pass.taken = pass.taken.saturating_add(new_rows);
+        }
         if self.schema.is_none() {
             self.schema = staged.schema().cloned();
         }
@@ -159,12 +163,13 @@ impl Split {
     }
 
     /// Notes that `rank` has sent all of the pass of `step`; the last rank closes it. In rolling windows, which have
-    /// no passes, nothing happens.
+    /// no passes, nothing happens. `rows` are those the rank says it sent, left out ones included; 0: not said.
     pub fn end_pass(
         &mut self,
         step: u64,
         epoch: Option<f64>,
         rank: u32,
+        rows: u64,
         now: Duration,
     ) -> Result<EndedPass, CommitError> {
         self.check_rank(rank)?;
@@ -182,6 +187,9 @@ impl Split {
         let pass = self.pass(step, now, &mut closed);
         pass.heard(epoch, now);
         let duplicate = !pass.ended.insert(rank);
+        if !duplicate {
+            pass.stated = pass.stated.saturating_add(rows);
+        }
         pass.first_end.get_or_insert(now);
         if pass.ended.count() == world_size {
             self.close_where(&mut closed, |pass| pass.step == step);

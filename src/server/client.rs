@@ -72,6 +72,7 @@ impl Client {
     /// Sends a whole pass of rank 0 in one batch, of at most one chunk, and ends it.
     pub async fn pass(&mut self, split: &str, step: u64, epoch: f64, tensors: Vec<Tensor>) -> Result<(), ClientError> {
         self.sequence += 1;
+        let rows = tensors.first().and_then(|tensor| tensor.shape.first()).copied().unwrap_or_default();
         let chunk = BatchChunk {
             run: self.run.clone(),
             split: split.to_owned(),
@@ -93,6 +94,7 @@ impl Client {
             rank: 0,
             client: self.name.clone(),
             sequence: self.sequence,
+            rows,
         };
         self.send(ingest_request::Message::EndPass(end)).await
     }

@@ -275,7 +275,7 @@ impl Ingest {
             check_names(&end.run, &end.split, &end.client)?;
             check_numbers(end.sequence, end.step, end.epoch)?;
             let running = self.runs.find(&end.run)?;
-            self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank)
+            self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank, end.rows)
         };
         match ended() {
             Ok(duplicate) => Ok(IngestResponse {

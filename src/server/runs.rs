@@ -230,12 +230,13 @@ impl Runs {
         step: u64,
         epoch: Option<f64>,
         rank: u32,
+        rows: u64,
     ) -> Result<bool, Refusal> {
         check_rank(running, rank)?;
         let mut state = lock(&running.state);
         let split = self.split(running, &mut state, split)?;
         let now = self.now();
-        let ended = split.sampler()?.end_pass(step, epoch, rank, now)?;
+        let ended = split.sampler()?.end_pass(step, epoch, rank, rows, now)?;
         self.closed(running, split, ended.closed);
         Ok(ended.duplicate)
     }
@@ -450,7 +451,8 @@ impl Runs {
             if incomplete {
                 tracing::warn!(
                     run = %running.name, split = %split.name, step = pass.step, ranks_missing = pass.ranks_missing,
-                    "a pass was closed without all ranks"
+                    rows_missing = pass.rows_missing,
+                    "a pass is incomplete"
                 );
             }
             let Some(sample) = pass.sample else {

@@ -180,8 +180,11 @@ def entropy(labels):
 def spread(values):
     """A matrix over pairs i != j with its mean over the others of each row, and over all."""
     k = len(values)
-    return {"value": values.sum() / (k * (k - 1)), "per_concept": (values.sum(axis=1) / (k - 1)).tolist(),
-            "matrix": values.tolist()}
+    return {
+        "value": values.sum() / (k * (k - 1)),
+        "per_concept": (values.sum(axis=1) / (k - 1)).tolist(),
+        "matrix": values.tolist(),
+    }
 
 
 def averaged(values):
@@ -196,22 +199,30 @@ def leakage(activations, labels, task, neighbours=3):
     """CTL, ICL (eq. 6-9 of arXiv:2504.14094) and icl_label. Without ties the estimate of I(x; x) is a constant."""
     n, k = activations.shape
     self_information = psi(n) - psi(neighbours) - 1 / neighbours
-    ctl = [(continuous_discrete(activations[:, i], task, neighbours) - mutual_info_score(labels[:, i], task))
-           / entropy(task) for i in range(k)]
+    ctl = [
+        (continuous_discrete(activations[:, i], task, neighbours) - mutual_info_score(labels[:, i], task))
+        / entropy(task)
+        for i in range(k)
+    ]
     icl, icl_label = np.zeros((k, k)), np.zeros((k, k))
     for i in range(k):
         for j in (j for j in range(k) if j != i):
             true = mutual_info_score(labels[:, i], labels[:, j])
-            icl[i, j] = (continuous_continuous(activations[:, i], activations[:, j], neighbours) / self_information
-                         - true / np.sqrt(entropy(labels[:, i]) * entropy(labels[:, j])))
+            icl[i, j] = continuous_continuous(
+                activations[:, i], activations[:, j], neighbours
+            ) / self_information - true / np.sqrt(entropy(labels[:, i]) * entropy(labels[:, j]))
             learnt = continuous_discrete(activations[:, i], labels[:, j], neighbours)
             icl_label[i, j] = (learnt - true) / entropy(labels[:, j])
-    return {**twice("ctl", np.array(ctl), averaged), **twice("icl", icl, spread),
-            **twice("icl_label", icl_label, spread)}
+    return {
+        **twice("ctl", np.array(ctl), averaged),
+        **twice("icl", icl, spread),
+        **twice("icl_label", icl_label, spread),
+    }
 
 
 def alignment(positive, negative, labels, task):
     """Eq. 13, both groups cut to the smaller one's size."""
+
     def share(vectors, rows):
         return continuous_discrete(vectors[rows], task[rows], 3) / entropy(task[rows])
 
@@ -220,8 +231,12 @@ def alignment(positive, negative, labels, task):
         present, absent = np.flatnonzero(labels[:, i]), np.flatnonzero(labels[:, i] == 0)
         size = min(len(present), len(absent))
         present, absent = present[:size], absent[:size]
-        values.append(share(positive[:, i], present) - share(positive[:, i], absent)
-                      + share(negative[:, i], absent) - share(negative[:, i], present))
+        values.append(
+            share(positive[:, i], present)
+            - share(positive[:, i], absent)
+            + share(negative[:, i], absent)
+            - share(negative[:, i], present)
+        )
     return averaged(values)
 
 
@@ -244,21 +259,34 @@ def write_scores(made_with):
     positive, negative = (np.round(random.normal(size=(n, k, 2)) + task[:, None, None], 9) for _ in range(2))
     embeddings = np.round(random.normal(size=(n, k, 4)) + labels[:, :, None] + 0.4 * task[:, None, None], 9)
     present = (logits > 0).astype(int)
-    information = [[continuous_discrete(embeddings[:, i], c, 3) / entropy(c) for c in (*labels.T, task)]
-                   for i in range(k)]
+    information = [
+        [continuous_discrete(embeddings[:, i], c, 3) / entropy(c) for c in (*labels.T, task)] for i in range(k)
+    ]
     to_labels = np.array(information)[:, :k]
-    add("binary concepts, logits", {"activation_kind": "logit", "cardinalities": [0] * k},
-        {"concept_activations": logits, "concept_labels": labels, "task_labels": task, "task_logits": head,
-         "positive_embeddings": positive, "negative_embeddings": negative, "concept_embeddings": embeddings},
-        {**leakage(logits, labels, task),
-         "alignment_leakage": alignment(positive, negative, labels, task),
-         "embedding_ct": averaged(np.array(information)[:, k]),
-         "embedding_self": averaged(np.diag(to_labels)),
-         "embedding_ic": spread(to_labels - np.diag(np.diag(to_labels))),
-         "task_accuracy": {"value": accuracy_score(task, head.argmax(axis=1))},
-         "concept_accuracy": averaged((present == labels).mean(axis=0)),
-         "concept_f1": averaged([f1_score(labels[:, i], present[:, i]) for i in range(k)]),
-         "concept_auc": averaged([roc_auc_score(labels[:, i], logits[:, i]) for i in range(k)])})
+    add(
+        "binary concepts, logits",
+        {"activation_kind": "logit", "cardinalities": [0] * k},
+        {
+            "concept_activations": logits,
+            "concept_labels": labels,
+            "task_labels": task,
+            "task_logits": head,
+            "positive_embeddings": positive,
+            "negative_embeddings": negative,
+            "concept_embeddings": embeddings,
+        },
+        {
+            **leakage(logits, labels, task),
+            "alignment_leakage": alignment(positive, negative, labels, task),
+            "embedding_ct": averaged(np.array(information)[:, k]),
+            "embedding_self": averaged(np.diag(to_labels)),
+            "embedding_ic": spread(to_labels - np.diag(np.diag(to_labels))),
+            "task_accuracy": {"value": accuracy_score(task, head.argmax(axis=1))},
+            "concept_accuracy": averaged((present == labels).mean(axis=0)),
+            "concept_f1": averaged([f1_score(labels[:, i], present[:, i]) for i in range(k)]),
+            "concept_auc": averaged([roc_auc_score(labels[:, i], logits[:, i]) for i in range(k)]),
+        },
+    )
 
     n, cardinalities = 120, [3, 2, 4]
     # The last concept's class 3 occurs neither among the labels nor among the predictions.
@@ -281,12 +309,18 @@ def write_scores(made_with):
         assert np.all(a_class_that_never_occurs == 0)
         return roc_auc_score(labels[:, i], blocks[i][:, :3], multi_class="ovo")
 
-    add("categorical concepts, probabilities", {"activation_kind": "probability", "cardinalities": cardinalities},
+    add(
+        "categorical concepts, probabilities",
+        {"activation_kind": "probability", "cardinalities": cardinalities},
         {"concept_activations": np.hstack(blocks), "concept_labels": labels},
-        {"concept_accuracy": averaged([(classes[i] == labels[:, i]).mean() for i in range(3)]),
-         "concept_f1": averaged([f1_score(labels[:, i], classes[i], average="macro" if i != 1 else "binary")
-                                 for i in range(3)]),
-         "concept_auc": averaged([auc(i) for i in range(3)])})
+        {
+            "concept_accuracy": averaged([(classes[i] == labels[:, i]).mean() for i in range(3)]),
+            "concept_f1": averaged(
+                [f1_score(labels[:, i], classes[i], average="macro" if i != 1 else "binary") for i in range(3)]
+            ),
+            "concept_auc": averaged([auc(i) for i in range(3)]),
+        },
+    )
 
     path = pathlib.Path(__file__).with_name("scores.json")
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
