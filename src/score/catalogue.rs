@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn ids_are_unique_metric_and_json_names() {
         for (at, score) in CATALOGUE.iter().enumerate() {
-            assert!(score.id.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", score.id);
+            assert!(score.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'), "{}", score.id);
             assert!(CATALOGUE[..at].iter().all(|earlier| earlier.id != score.id), "{} stands twice", score.id);
             assert!(score.range.0 < score.range.1 && !score.help.is_empty() && !score.inputs.is_empty());
         }
