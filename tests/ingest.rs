@@ -281,8 +281,9 @@ async fn rolling_windows_give_points_at_intervals() {
         }
         assert!(step < 1000, "points at {times:?}");
     }
-    // The clock that asks has its own ticks, so an interval may seem a little shorter.
-    assert!(times.windows(2).all(|pair| pair[1] - pair[0] > 0.3), "{times:?}");
+    // On a busy machine a sample is taken late, and the next is then sooner after it. Without intervals there would be a
+    // point for each batch, every 20 ms.
+    assert!(times[3] - times[0] > 0.6, "{times:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

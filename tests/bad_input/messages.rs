@@ -208,7 +208,7 @@ fn rows(messages: &[Message]) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_bad_batches_and_applies_nothing_of_them() {
-    let mut sidecar = Sidecar::start(&["--linger", "0", "--log", "error"]);
+    let mut sidecar = Sidecar::start(&["--linger", "5", "--log", "error"]);
     let mut client = sidecar.client().await;
     let mut faults = Faults::default();
     let mut stream = Stream::open(&mut client).await;
