@@ -224,13 +224,7 @@ async fn serve_grpc(
     let token = options.token.map(|token| format!("Bearer {token}"));
     let service = InterceptedService::new(service, move |request| authorised(request, token.as_deref()));
     let stop = stopped(stopping);
-    Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE.0))
-        .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .initial_stream_window_size(WINDOWS.0)
-        .initial_connection_window_size(WINDOWS.1)
-        .max_concurrent_streams(64)
-        .http2_max_header_list_size(16 << 10)
+    transport()
         .add_service(health)
         .add_service(service)
         .serve_with_incoming_shutdown(connections, async {
@@ -239,6 +233,17 @@ async fn serve_grpc(
         })
         .await?;
     Ok(())
+}
+
+/// HTTP/2 as the gRPC port speaks it.
+pub fn transport() -> Server {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1))
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .max_concurrent_streams(64)
+        .http2_max_header_list_size(16 << 10)
 }
 
 fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, Status> {
