@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 8;
 const ROWS: usize = 117_000;
 /// Batches of a pass.
 const PASS: u64 = 4;
-const LOAD: Duration = Duration::from_secs(12);
+const LOAD: Duration = Duration::from_secs(8);
 const IDLE_TARGET: f64 = 40.0;
 /// Above the bounds in use.
 const LOAD_TARGET: f64 = 64.0;
@@ -45,19 +45,19 @@ fn main() {
     let page = server.memory("VmRSS");
     line("resident after a page load", page, target(page, IDLE_TARGET));
 
-    let load = server.load();
-    let peak = server.memory("VmHWM");
-    println!(
-        "\n{CONNECTIONS} connections, batches of {:.1} MiB, {:.0} s:",
-        (ROWS * traffic::ROW_BYTES) as f64 / MIB,
-        LOAD.as_secs_f64()
-    );
-    println!("  {:.0} MB/s; {} batches taken, {} put off", load.speed, load.taken, load.put_off);
-    line("peak resident", peak, "");
-    line("most in use of the ingest budget, of 256 MiB", load.budget, "");
-    line("most in use of the samples' memory, of 512 MiB", load.samples, "");
-    let above = peak - load.budget - load.samples;
-    line("peak above what was in use", above, target(above, LOAD_TARGET));
+    for passes_end in [false, true] {
+        let load = server.load(passes_end);
+        let peak = server.memory("VmHWM");
+        let size = (ROWS * traffic::ROW_BYTES) as f64 / MIB;
+        let passes = if passes_end { "passes end and are scored" } else { "passes stay open: no scoring" };
+        println!("\n{CONNECTIONS} connections, batches of {size:.1} MiB, {:.0} s, {passes}:", LOAD.as_secs_f64());
+        println!("  {:.0} MB/s; {} batches taken, {} put off", load.speed, load.taken, load.put_off);
+        line("peak resident", peak, "");
+        line("most in use of the ingest budget, of 256 MiB", load.budget, "");
+        line("most in use of the samples' memory, of 512 MiB", load.samples, "");
+        let above = peak - load.budget - load.samples;
+        line("peak above what was in use", above, target(above, LOAD_TARGET));
+    }
     std::thread::sleep(Duration::from_secs(4));
     line("resident 4 s after", server.memory("VmRSS"), "");
     println!("\ntargets: {IDLE_TARGET:.0} MiB idle; {LOAD_TARGET:.0} MiB above the bounds in use");
@@ -146,12 +146,12 @@ impl Server {
         }
     }
 
-    fn load(&self) -> Load {
+    fn load(&self, passes_end: bool) -> Load {
         let values = Arc::new(Values::new(ROWS));
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads start");
         let until = Instant::now() + LOAD;
         let connections: Vec<_> = (0..CONNECTIONS)
-            .map(|at| runtime.spawn(send(self.grpc, format!("run {at}"), Arc::clone(&values), until)))
+            .map(|at| runtime.spawn(send(self.grpc, format!("run {at}"), passes_end, Arc::clone(&values), until)))
             .collect();
         let mut load = Load::default();
         while Instant::now() < until {
@@ -177,14 +177,14 @@ fn gauge(metrics: &str, name: &str) -> f64 {
 }
 
 /// Sends batches until it is time, and again what was put off; how many were taken and put off.
-async fn send(grpc: SocketAddr, run: String, values: Arc<Values>, until: Instant) -> (u64, u64) {
+async fn send(grpc: SocketAddr, run: String, passes_end: bool, values: Arc<Values>, until: Instant) -> (u64, u64) {
     let mut calls = ConceptWatchClient::connect(format!("http://{grpc}")).await.expect("the server listens");
     calls.start_run(traffic::start_run(&run, "benchmark")).await.expect("a valid run");
     let mut rank = Rank::new(&run);
     let (mut taken, mut put_off) = (0, 0);
     while Instant::now() < until {
         let mut messages = rank.batch(&values);
-        if (taken + 1) % PASS == 0 {
+        if passes_end && (taken + 1) % PASS == 0 {
             messages.push(rank.end_pass());
         }
         let answered = messages.iter().filter(|message| traffic::is_answered(message).is_some()).count();
