@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::run::Run;
+use crate::run::{Concept, Run};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
 /// Largest class number a task label or prediction may have.
@@ -103,6 +103,10 @@ impl Batch {
         let batch = Self { rows, tensors: named, dropped };
         // After all tensors have shown their non-finite rows, so that what is refused does not hang on their order.
         for tensor in batch.tensors.values() {
+            // One look over all elements; only where it finds something is the row looked for.
+            if lowest_limit(tensor, run).is_some_and(|limit| tensor.holds_classes_below(limit)) {
+                continue;
+            }
             check_integral(tensor, run, &batch.dropped)?;
             check_range(tensor, run, &batch.dropped)?;
         }
@@ -285,6 +289,19 @@ fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Res
     Ok(())
 }
 
+/// Classes that every column of a tensor of classes allows; `None` for other tensors.
+fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
+    let name = tensor.name();
+    let limit = match name.content() {
+        _ if run.has_continuous_labels(name) => return None,
+        Content::Labels if name == TensorName::ConceptLabels => run.concepts.iter().map(Concept::classes).min()?,
+        Content::Labels | Content::Classes => MAX_CLASS as u32 + 1,
+        Content::Flags => 2,
+        _ => return None,
+    };
+    Some(if tensor.dtype() == DataType::Bool { limit.min(2) } else { limit })
+}
+
 fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
     if tensor.dtype() == DataType::Bool {
@@ -308,6 +325,7 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
             check_below(tensor, MAX_CLASS + 1, "classes", dropped)
         }
         TensorName::ActiveConcepts => check_below(tensor, 2, "values of a flag", dropped),
+        TensorName::SampleIds if tensor.dtype().is_unsigned() => Ok(()),
         TensorName::SampleIds => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
             Some(row) => {
                 Err(Fault::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
@@ -319,6 +337,9 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
 }
 
 fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {
+    if u32::try_from(limit).is_ok_and(|limit| tensor.holds_classes_below(limit)) {
+        return Ok(());
+    }
     each_row(tensor, dropped, |row, _, value| {
         (value < 0 || value >= limit).then(|| format!("row {row} has {value}, expected 0 to {} ({what})", limit - 1))
     })

@@ -1,7 +1,8 @@
 //! Named tensors: the table of names, element types, and a tensor whose bytes are known to fit its shape.
 
+mod elements;
+
 use bytes::Bytes;
-use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
@@ -54,6 +55,10 @@ impl DataType {
 
     pub const fn is_integer(self) -> bool {
         !self.is_float() && !matches!(self, Self::Bool | Self::String)
+    }
+
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
     }
 
     pub const fn name(self) -> &'static str {
@@ -260,68 +265,6 @@ impl Tensor {
         }
     }
 
-    /// Calls `visit` with every element of `row` widened to f64, which is exact for every type but 64-bit integers.
-    /// Texts have none.
-    pub fn for_each_float(&self, row: usize, visit: impl FnMut(f64)) {
-        let bytes = self.row_bytes(row);
-        match self.dtype {
-            DataType::Float16 => elements(bytes, |b| f16::from_le_bytes(b).to_f64(), visit),
-            DataType::BFloat16 => elements(bytes, |b| bf16::from_le_bytes(b).to_f64(), visit),
-            DataType::Float32 => elements(bytes, |b| f64::from(f32::from_le_bytes(b)), visit),
-            DataType::Float64 => elements(bytes, f64::from_le_bytes, visit),
-            DataType::Int8 => elements(bytes, |b| f64::from(i8::from_le_bytes(b)), visit),
-            DataType::Int16 => elements(bytes, |b| f64::from(i16::from_le_bytes(b)), visit),
-            DataType::Int32 => elements(bytes, |b| f64::from(i32::from_le_bytes(b)), visit),
-            DataType::Int64 => elements(bytes, |b| i64::from_le_bytes(b) as f64, visit),
-            DataType::UInt8 | DataType::Bool => elements(bytes, |b| f64::from(u8::from_le_bytes(b)), visit),
-            DataType::UInt16 => elements(bytes, |b| f64::from(u16::from_le_bytes(b)), visit),
-            DataType::UInt32 => elements(bytes, |b| f64::from(u32::from_le_bytes(b)), visit),
-            DataType::UInt64 => elements(bytes, |b| u64::from_le_bytes(b) as f64, visit),
-            DataType::String => {}
-        }
-    }
-
-    /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
-    /// are integral where integers are asked for. Texts have none.
-    pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
-        let bytes = self.row_bytes(row);
-        match self.dtype {
-            DataType::Int64 => elements(bytes, i64::from_le_bytes, visit),
-            // Beyond i64 the value is out of every label's range anyway: saturate so that the range check refuses it.
-            DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
-            // Narrower integers are exact as f64.
-            _ => self.for_each_float(row, |value| visit(value as i64)),
-        }
-    }
-
-    /// The row's only element as an unsigned integer, for `sample_ids`; `None` when negative.
-    pub fn id(&self, row: usize) -> Option<u64> {
-        if self.dtype == DataType::UInt64 {
-            let bytes = self.row_bytes(row);
-            return bytes.try_into().ok().map(u64::from_le_bytes);
-        }
-        let mut id = None;
-        self.for_each_integer(row, |value| id = u64::try_from(value).ok());
-        id
-    }
-
-    /// First row that holds a NaN or an infinity, looking from row `from` on, which may be the end.
-    pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
-        let bytes = self.bytes_from(from);
-        // An exponent of all ones is what makes a float non-finite.
-        let at = match self.dtype {
-            DataType::Float16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7c00 == 0x7c00),
-            DataType::BFloat16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7f80 == 0x7f80),
-            DataType::Float32 => position(bytes, |b| u32::from_le_bytes(b) & 0x7f80_0000 == 0x7f80_0000),
-            DataType::Float64 => {
-                const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
-                position(bytes, |b| u64::from_le_bytes(b) & EXPONENT == EXPONENT)
-            }
-            _ => None,
-        };
-        at.map(|element| from + element / self.width())
-    }
-
     fn row_bytes(&self, row: usize) -> &[u8] {
         let stride = self.width() * self.dtype.size();
         match &self.data {
@@ -337,25 +280,6 @@ impl Tensor {
             Data::Texts(_) => &[],
         }
     }
-}
-
-fn elements<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, mut visit: impl FnMut(T)) {
-    for chunk in bytes.as_chunks::<SIZE>().0 {
-        visit(decode(*chunk));
-    }
-}
-
-fn position<const SIZE: usize>(bytes: &[u8], found: impl Fn([u8; SIZE]) -> bool) -> Option<usize> {
-    // Blocks without an early exit inside, so that the common case of no hit is vectorised.
-    let elements = bytes.as_chunks::<SIZE>().0;
-    let mut start = 0;
-    for block in elements.chunks(256) {
-        if block.iter().fold(false, |any, &element| any | found(element)) {
-            return block.iter().position(|&element| found(element)).map(|at| start + at);
-        }
-        start += block.len();
-    }
-    None
 }
 
 fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {

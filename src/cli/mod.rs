@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use serve::ServeOptions;
+
 /// Bad input or usage, as for most command line tools.
 const BAD_INPUT: u8 = 2;
 

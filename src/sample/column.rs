@@ -125,7 +125,8 @@ impl Column {
         match &mut self.values {
             Values::Text(v) => v.push(tensor.text(row).to_owned()),
             // Validation has shown that classes fit.
-            Values::Integer(v) => tensor.for_each_integer(row, |value| v.push(value as i32)),
+            Values::Integer(v) => tensor.extend_integers(row, v),
+            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row, v),
             Values::Float32(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value as f32)),
             Values::Float64(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value)),
         }
@@ -147,9 +148,10 @@ impl Column {
     /// Removes row `row`; the last row takes its place.
     pub fn swap_remove(&mut self, row: usize) {
         let (width, last) = (self.width(), self.rows() - 1);
-        fn move_last<T: Clone>(v: &mut Vec<T>, width: usize, row: usize, last: usize) {
-            for at in 0..width {
-                v.swap(row * width + at, last * width + at);
+        fn move_last<T>(v: &mut Vec<T>, width: usize, row: usize, last: usize) {
+            let (before, end) = v.split_at_mut(last * width);
+            if row < last {
+                before[row * width..(row + 1) * width].swap_with_slice(end);
             }
             v.truncate(last * width);
         }
@@ -165,7 +167,9 @@ impl Column {
     pub fn gather(&self, order: &[usize]) -> Column {
         let width = self.width();
         fn gather<T: Clone>(v: &[T], width: usize, order: &[usize]) -> Vec<T> {
-            order.iter().flat_map(|&row| v[row * width..(row + 1) * width].iter().cloned()).collect()
+            let mut rows = Vec::with_capacity(order.len() * width);
+            order.iter().for_each(|&row| rows.extend_from_slice(&v[row * width..(row + 1) * width]));
+            rows
         }
         let values = match &self.values {
             Values::Float32(v) => Values::Float32(gather(v, width, order)),
@@ -204,6 +208,14 @@ impl Column {
             Values::Integer(v) => Some(v.iter().skip(at).step_by(self.width()).copied().collect()),
             _ => None,
         }
+    }
+}
+
+/// Whether a row of the tensor has more elements than its column has values.
+fn is_reduced(tensor: &Tensor) -> bool {
+    match tensor.name() {
+        TensorName::ConceptActivations => tensor.shape().len() == 3,
+        name => name == TensorName::LocalizationMaps,
     }
 }
 

@@ -16,6 +16,7 @@ pub mod live;
 pub mod metrics;
 mod priority;
 pub mod proto;
+mod release;
 mod runs;
 mod service;
 mod status;
@@ -51,6 +52,7 @@ use ingest::Ingest;
 use live::{Latest, Live, RunStatus};
 use metrics::{HistoryCollector, Metrics, ScoreCollector};
 use proto::concept_watch_server::ConceptWatchServer;
+use release::Release;
 use runs::Runs;
 use service::Service;
 use worker::{Queue, Worker, estimator_name};
@@ -62,8 +64,9 @@ const EVENTS: usize = 1024;
 const LOOK: Duration = Duration::from_millis(250);
 /// Answer to a peer that says nothing, and time for it to answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// HTTP/2 windows: room for a chunk to arrive without a pause.
-const WINDOWS: (u32, u32) = (4 << 20, 8 << 20);
+/// HTTP/2 windows of a stream and of a connection. What they let come before it is looked at is outside the byte
+/// budget of ingest, so they are no larger than a local connection needs to be kept busy.
+const WINDOWS: (u32, u32) = (1 << 20, 2 << 20);
 /// Time for calls under way when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -180,8 +183,8 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
         access: Arc::new(Access::new(listeners.http.local_addr()?, &options.host_names, options.token.as_deref())),
     };
     let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
-    let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics, stopping.clone()));
-    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), stopping));
+    let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics.clone(), stopping.clone()));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), metrics, stopping));
 
     let mut grpc = grpc;
     let ended = tokio::select! {
@@ -235,13 +238,7 @@ async fn serve_grpc(
     let token = options.token.map(|token| format!("Bearer {token}"));
     let service = InterceptedService::new(service, move |request| authorised(request, token.as_deref()));
     let stop = stopped(stopping);
-    Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE.0))
-        .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .initial_stream_window_size(WINDOWS.0)
-        .initial_connection_window_size(WINDOWS.1)
-        .max_concurrent_streams(64)
-        .http2_max_header_list_size(16 << 10)
+    transport()
         .add_service(health)
         .add_service(service)
         .serve_with_incoming_shutdown(connections, async {
@@ -250,6 +247,17 @@ async fn serve_grpc(
         })
         .await?;
     Ok(())
+}
+
+/// HTTP/2 as the gRPC port speaks it.
+pub fn transport() -> Server {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1))
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .max_concurrent_streams(64)
+        .http2_max_header_list_size(16 << 10)
 }
 
 fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, Status> {
@@ -262,15 +270,21 @@ fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, 
     }
 }
 
-/// The clock of the shell: closes overdue passes, and tells the schedule which rolling samples changed.
-async fn tick(runs: Arc<Runs>, queue: Arc<Queue>, stopping: watch::Receiver<bool>) {
+/// The clock of the shell: closes overdue passes, tells the schedule which rolling samples changed, and gives memory
+/// back when batches have stopped coming.
+async fn tick(runs: Arc<Runs>, queue: Arc<Queue>, metrics: Metrics, stopping: watch::Receiver<bool>) {
     let mut looks = tokio::time::interval(LOOK);
+    let mut release = Release::default();
     while !*stopping.borrow() {
         looks.tick().await;
         for gone in runs.close_overdue() {
             queue.forget(&gone);
         }
         queue.look(&runs);
+        if release.is_due(metrics.received_bytes.get(), Instant::now()) {
+            // Not waited for: it only has to happen away from the threads that serve.
+            tokio::task::spawn_blocking(release::give_back);
+        }
     }
 }
 

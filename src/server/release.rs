@@ -1,0 +1,54 @@
+//! Gives memory back to the system when ingest rests: the allocator would keep what a burst of batches took.
+
+use std::time::{Duration, Instant};
+
+/// Time without a batch after which memory is given back.
+const REST: Duration = Duration::from_secs(2);
+
+/// When memory was last in demand.
+#[derive(Default)]
+pub struct Release {
+    received_bytes: u64,
+    /// The newest look that saw new bytes, until memory was given back for them.
+    busy: Option<Instant>,
+}
+
+impl Release {
+    /// Whether now is the time to give memory back: batches came, and none for a while. `received_bytes` counts up.
+    pub fn is_due(&mut self, received_bytes: u64, now: Instant) -> bool {
+        if received_bytes != self.received_bytes {
+            self.received_bytes = received_bytes;
+            self.busy = Some(now);
+        }
+        self.busy.take_if(|busy| now.duration_since(*busy) >= REST).is_some()
+    }
+}
+
+/// Gives free pages back. Takes milliseconds.
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: glibc's malloc_trim has no precondition and locks the arenas it looks at.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_once_after_each_burst() {
+        let start = Instant::now();
+        let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        let mut release = Release::default();
+        assert!(!release.is_due(0, at(10.0)));
+        assert!(!release.is_due(100, at(11.0)));
+        assert!(!release.is_due(200, at(12.5)));
+        assert!(!release.is_due(200, at(14.0)));
+        assert!(release.is_due(200, at(14.5)));
+        assert!(!release.is_due(200, at(20.0)));
+        assert!(!release.is_due(300, at(21.0)));
+        assert!(release.is_due(300, at(23.0)));
+    }
+}

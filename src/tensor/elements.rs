@@ -1,0 +1,255 @@
+//! Reading a tensor's elements: one by one, a row at a time, and in one look over all of them.
+
+use half::{bf16, f16};
+
+use super::{DataType, Tensor};
+
+impl Tensor {
+    /// Calls `visit` with every element of `row` widened to f64, which is exact for every type but 64-bit integers.
+    /// Texts have none.
+    pub fn for_each_float(&self, row: usize, visit: impl FnMut(f64)) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::Float16 => elements(bytes, |b| f16::from_le_bytes(b).to_f64(), visit),
+            DataType::BFloat16 => elements(bytes, |b| bf16::from_le_bytes(b).to_f64(), visit),
+            DataType::Float32 => elements(bytes, |b| f64::from(f32::from_le_bytes(b)), visit),
+            DataType::Float64 => elements(bytes, f64::from_le_bytes, visit),
+            DataType::Int8 => elements(bytes, |b| f64::from(i8::from_le_bytes(b)), visit),
+            DataType::Int16 => elements(bytes, |b| f64::from(i16::from_le_bytes(b)), visit),
+            DataType::Int32 => elements(bytes, |b| f64::from(i32::from_le_bytes(b)), visit),
+            DataType::Int64 => elements(bytes, |b| i64::from_le_bytes(b) as f64, visit),
+            DataType::UInt8 | DataType::Bool => elements(bytes, |b| f64::from(u8::from_le_bytes(b)), visit),
+            DataType::UInt16 => elements(bytes, |b| f64::from(u16::from_le_bytes(b)), visit),
+            DataType::UInt32 => elements(bytes, |b| f64::from(u32::from_le_bytes(b)), visit),
+            DataType::UInt64 => elements(bytes, |b| u64::from_le_bytes(b) as f64, visit),
+            DataType::String => {}
+        }
+    }
+
+    /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
+    /// are integral where integers are asked for. Texts have none.
+    pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::Int64 => elements(bytes, i64::from_le_bytes, visit),
+            // Beyond i64 the value is out of every label's range anyway: saturate so that the range check refuses it.
+            DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
+            // Narrower integers are exact as f64.
+            _ => self.for_each_float(row, |value| visit(value as i64)),
+        }
+    }
+
+    /// Adds the elements of `row` to `values`, as [`for_each_float`](Self::for_each_float) gives them out, rounded.
+    pub fn extend_floats(&self, row: usize, values: &mut Vec<f32>) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::Float32 => extend(bytes, f32::from_le_bytes, values),
+            _ => self.for_each_float(row, |value| values.push(value as f32)),
+        }
+    }
+
+    /// Adds the elements of `row` to `values`, as [`for_each_integer`](Self::for_each_integer) gives them out.
+    /// Validation has shown that they fit.
+    pub fn extend_integers(&self, row: usize, values: &mut Vec<i32>) {
+        let bytes = self.row_bytes(row);
+        match self.dtype {
+            DataType::UInt8 | DataType::Bool => extend(bytes, |b: [u8; 1]| i32::from(b[0]), values),
+            DataType::Int32 => extend(bytes, i32::from_le_bytes, values),
+            DataType::Int64 => extend(bytes, |b| i64::from_le_bytes(b) as i32, values),
+            DataType::Float32 => extend(bytes, |b| f32::from_le_bytes(b) as i32, values),
+            _ => self.for_each_integer(row, |value| values.push(value as i32)),
+        }
+    }
+
+    /// Whether every element is one of the integers from 0 to `limit` - 1. Texts are not.
+    pub fn holds_classes_below(&self, limit: u32) -> bool {
+        let bytes = self.bytes_from(0);
+        // Unsigned, a negative number is beyond every limit that i32 can hold.
+        let limit = limit.min(i32::MAX as u32);
+        let beyond = match self.dtype {
+            DataType::UInt8 | DataType::Bool => match u8::try_from(limit) {
+                Ok(limit) => position(bytes, |[b]: [u8; 1]| b >= limit),
+                Err(_) => None,
+            },
+            DataType::Int8 => {
+                let limit = limit.min(1 << 7) as u8;
+                position(bytes, |[b]: [u8; 1]| b >= limit)
+            }
+            DataType::UInt16 => match u16::try_from(limit) {
+                Ok(limit) => position(bytes, |b| u16::from_le_bytes(b) >= limit),
+                Err(_) => None,
+            },
+            DataType::Int16 => {
+                let limit = limit.min(1 << 15) as u16;
+                position(bytes, |b| u16::from_le_bytes(b) >= limit)
+            }
+            DataType::Int32 | DataType::UInt32 => position(bytes, |b| u32::from_le_bytes(b) >= limit),
+            DataType::Int64 | DataType::UInt64 => position(bytes, |b| u64::from_le_bytes(b) >= u64::from(limit)),
+            DataType::Float32 => position(bytes, |b| {
+                let value = f32::from_le_bytes(b);
+                let class = value as i32;
+                // The sign of -0 is no fault, that of NaN is.
+                class as f32 != value || class as u32 >= limit
+            }),
+            DataType::Float16 | DataType::BFloat16 | DataType::Float64 => {
+                let mut all = true;
+                for row in 0..self.rows() {
+                    self.for_each_float(row, |value| {
+                        all &= value.fract() == 0.0 && value >= 0.0 && value < f64::from(limit);
+                    });
+                }
+                return all;
+            }
+            DataType::String => return false,
+        };
+        beyond.is_none()
+    }
+
+    /// The row's only element as an unsigned integer, for `sample_ids`; `None` when negative.
+    pub fn id(&self, row: usize) -> Option<u64> {
+        if self.dtype == DataType::UInt64 {
+            let bytes = self.row_bytes(row);
+            return bytes.try_into().ok().map(u64::from_le_bytes);
+        }
+        let mut id = None;
+        self.for_each_integer(row, |value| id = u64::try_from(value).ok());
+        id
+    }
+
+    /// First row that holds a NaN or an infinity, looking from row `from` on, which may be the end.
+    pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
+        let bytes = self.bytes_from(from);
+        // An exponent of all ones is what makes a float non-finite.
+        let at = match self.dtype {
+            DataType::Float16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7c00 == 0x7c00),
+            DataType::BFloat16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7f80 == 0x7f80),
+            DataType::Float32 => position(bytes, |b| u32::from_le_bytes(b) & 0x7f80_0000 == 0x7f80_0000),
+            DataType::Float64 => {
+                const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
+                position(bytes, |b| u64::from_le_bytes(b) & EXPONENT == EXPONENT)
+            }
+            _ => None,
+        };
+        at.map(|element| from + element / self.width())
+    }
+}
+
+fn elements<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, mut visit: impl FnMut(T)) {
+    for chunk in bytes.as_chunks::<SIZE>().0 {
+        visit(decode(*chunk));
+    }
+}
+
+fn extend<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, values: &mut Vec<T>) {
+    values.extend(bytes.as_chunks::<SIZE>().0.iter().map(|chunk| decode(*chunk)));
+}
+
+fn position<const SIZE: usize>(bytes: &[u8], found: impl Fn([u8; SIZE]) -> bool) -> Option<usize> {
+    // Blocks without an early exit inside, so that the common case of no hit is vectorised.
+    let elements = bytes.as_chunks::<SIZE>().0;
+    let mut start = 0;
+    for block in elements.chunks(256) {
+        if block.iter().fold(false, |any, &element| any | found(element)) {
+            return block.iter().position(|&element| found(element)).map(|at| start + at);
+        }
+        start += block.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::TensorName;
+    use proptest::prelude::*;
+
+    const NUMBERS: [DataType; 13] = [
+        DataType::Float16,
+        DataType::BFloat16,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Int8,
+        DataType::Int16,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt8,
+        DataType::UInt16,
+        DataType::UInt32,
+        DataType::UInt64,
+        DataType::Bool,
+    ];
+
+    /// A tensor of one value a row. Integer types take the value modulo their range.
+    fn tensor(dtype: DataType, values: &[f64]) -> Tensor {
+        let element = |&value: &f64| match dtype {
+            DataType::Float16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            DataType::BFloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+            DataType::Float32 => (value as f32).to_le_bytes().to_vec(),
+            DataType::Float64 => value.to_le_bytes().to_vec(),
+            _ => (value as i64).to_le_bytes()[..dtype.size()].to_vec(),
+        };
+        let bytes: Vec<u8> = values.iter().flat_map(element).collect();
+        Tensor::numbers(TensorName::TaskLabels, dtype, &[values.len() as u64], bytes.into()).unwrap()
+    }
+
+    fn value() -> impl Strategy<Value = f64> {
+        let odd = [-1.0, -0.0, 0.5, 1.5, 127.0, 128.0, 255.0, 256.0, 32768.0, 65535.0, 65536.0, -32768.0, 4294967295.0];
+        let not_finite = [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        prop_oneof![
+            8 => (0i32..4).prop_map(f64::from),
+            2 => prop::sample::select(odd.to_vec()),
+            1 => prop::sample::select(not_finite.to_vec()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn one_look_finds_what_looking_at_each_element_finds(
+            values in prop::collection::vec(value(), 1..600),
+            limit in prop::sample::select(vec![1u32, 2, 3, 127, 128, 129, 255, 256, 257, 32768, 65535, 65536, 1 << 31]),
+        ) {
+            for dtype in NUMBERS {
+                let tensor = tensor(dtype, &values);
+                let is_class = |row| {
+                    let mut is_class = true;
+                    tensor.for_each_float(row, |x| is_class &= x.fract() == 0.0 && x >= 0.0 && x < f64::from(limit));
+                    is_class
+                };
+                let expected = (0..values.len()).all(is_class);
+                prop_assert_eq!(tensor.holds_classes_below(limit), expected, "{}", dtype.name());
+            }
+        }
+
+        #[test]
+        fn rows_are_read_whole_as_they_are_one_by_one(values in prop::collection::vec(value(), 1..20)) {
+            for dtype in NUMBERS {
+                let tensor = tensor(dtype, &values);
+                for row in 0..values.len() {
+                    let (mut floats, mut one_by_one) = (Vec::new(), Vec::new());
+                    tensor.extend_floats(row, &mut floats);
+                    tensor.for_each_float(row, |value| one_by_one.push((value as f32).to_bits()));
+                    prop_assert_eq!(floats.into_iter().map(f32::to_bits).collect::<Vec<_>>(), one_by_one);
+                    let (mut integers, mut one_by_one) = (Vec::new(), Vec::new());
+                    tensor.for_each_integer(row, |value| one_by_one.push(value));
+                    if one_by_one.iter().all(|&value| i32::try_from(value).is_ok()) {
+                        tensor.extend_integers(row, &mut integers);
+                        prop_assert_eq!(integers.into_iter().map(i64::from).collect::<Vec<_>>(), one_by_one);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_element_beyond_the_limit_is_found_wherever_it_is() {
+        for dtype in NUMBERS {
+            for at in [0, 255, 256, 599] {
+                let mut values = vec![1.0; 600];
+                values[at] = 2.0;
+                let tensor = tensor(dtype, &values);
+                assert!(!tensor.holds_classes_below(2), "{} at {at}", dtype.name());
+                assert!(tensor.holds_classes_below(3), "{} at {at}", dtype.name());
+            }
+        }
+    }
+}
