@@ -293,10 +293,10 @@ fn bad_input_is_one_line_that_names_the_array() {
     let nan: Vec<f64> = (0..ROWS * K).map(|at| if at == 7 { f64::NAN } else { at as f64 }).collect();
     let cases = [
         (extra(Array::new("cardinalities", "<f8", &[3], &[2.5, 2.0, 2.0])), "cardinalities: 2.5 came, expected whole"),
-        (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "concept_activations.shape: "),
+        (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "cardinalities: 2 values came"),
         (extra(Array::text("cardinalities", "|S3", "two")), "cardinalities: holds strings, expected numbers"),
         (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: 'soft' came, expected hard, "),
-        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "run.constants.concept_weights: 2 weights"),
+        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: 2 weights"),
         (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: 1.5 came, expected whole numbers"),
         (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: 119 rows came"),
         (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),

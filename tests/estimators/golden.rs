@@ -20,7 +20,7 @@ fn without_ties_scikit_learn_computes_the_same() {
         let noisy = estimate(&x, &y, &published(neighbours)).unclipped;
         let wide = matches!(&x, Variable::Vector(x) if x.block().width() > 15);
         // Noise of 10⁻¹⁰ reorders next to nothing; wide vectors repeat a rounding error of the published code.
-        let (lowest, highest) = if wide { (-0.4, -0.05) } else { (-1e-6, 1e-6) };
+        let (lowest, highest) = if wide { (-0.4, -0.02) } else { (-1e-6, 1e-6) };
         assert!((lowest..=highest).contains(&(noisy - expected)), "{name}: published {noisy}, scikit-learn {expected}");
     }
 }
