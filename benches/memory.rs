@@ -91,6 +91,8 @@ struct Load {
 }
 
 impl Server {
+    // The process is waited for when the value is dropped; the early exits of this function end the bench.
+    #[allow(clippy::zombie_processes)]
     fn start(ports: &Path) -> Self {
         let free = "127.0.0.1:0";
         let mut process = Command::new(env!("CARGO_BIN_EXE_conceptwatch"))

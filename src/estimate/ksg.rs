@@ -110,18 +110,22 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
 
 /// The balls of the `open` rows in each draw.
 fn draw(x: Continuous, y: Continuous, open: &[u32], seed: u64, draws: usize, k: usize) -> Vec<Vec<Ball>> {
+    // Columns of different keys differ in their noise already; only a column with itself needs a second version.
+    let other = usize::from(x.key() == y.key());
     match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => {
-            let (xs, ys) = (a.draws(0, seed, draws), b.draws(1, seed, draws));
-            xs.iter().zip(ys.iter()).map(|(x, y)| balls_of(&x.1, &y.1, open, k)).collect()
+            let (xs, ys) = (a.draws(0, seed, draws), b.draws(other, seed, draws));
+            xs.iter().zip(ys.iter()).map(|(x, y)| balls_of(x, y, open, k)).collect()
         }
         _ => (0..draws)
             .map(|draw| {
                 let block = |variable: Continuous, side| match variable {
-                    Continuous::Scalar(v) => Block::new(v.draws(side, seed, draws)[draw].0.clone(), v.values().len()),
+                    Continuous::Scalar(v) => {
+                        Block::new(v.draws(side, seed, draws)[draw].in_row_order(), v.values().len())
+                    }
                     Continuous::Vector(v) => v.draws(side, seed, draws)[draw].clone(),
                 };
-                block_balls_of(&block(x, 0), &block(y, 1), open, k)
+                block_balls_of(&block(x, 0), &block(y, other), open, k)
             })
             .collect(),
     }

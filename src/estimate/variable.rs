@@ -146,13 +146,16 @@ impl<'a> Continuous<'a> {
     }
 }
 
-/// The two versions of a column's draws, for the two places in a pair, with the seed and number they were made for.
-type Draws<T> = [OnceLock<(u64, usize, Arc<Vec<T>>)>; 2];
+/// A column's draws for side 0, which every pair with another column uses, with the seed and number they were made for.
+type Draws<T> = OnceLock<(u64, usize, Arc<Vec<T>>)>;
 
-/// Draws from the cache, or new ones when the cache was filled for other settings.
+/// Draws from the cache, or new ones for the other side, needed once, or other settings.
 fn cached<T>(cache: &Draws<T>, side: usize, seed: u64, draws: usize, make: impl Fn(usize) -> T) -> Arc<Vec<T>> {
     let all = || Arc::new((0..draws).map(&make).collect());
-    let (cached_seed, cached_draws, kept) = cache[side].get_or_init(|| (seed, draws, all()));
+    if side != 0 {
+        return all();
+    }
+    let (cached_seed, cached_draws, kept) = cache.get_or_init(|| (seed, draws, all()));
     if (*cached_seed, *cached_draws) == (seed, draws) { Arc::clone(kept) } else { all() }
 }
 
@@ -163,7 +166,7 @@ pub struct Scalar {
     ids: Arc<[u64]>,
     key: Key,
     sorted: OnceLock<Sorted<f64>>,
-    draws: Draws<(Vec<Moved>, Sorted<Moved>)>,
+    draws: Draws<Sorted<Moved>>,
 }
 
 impl Scalar {
@@ -195,13 +198,11 @@ impl Scalar {
         count_tied(self.sorted().places(), |a, b| a == b)
     }
 
-    /// The column with its ties broken, once per draw: in row order and sorted.
-    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<(Vec<Moved>, Sorted<Moved>)>> {
+    /// The column with its ties broken, once per draw. `side` is 0, and 1 for the second of a column and itself.
+    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<Sorted<Moved>>> {
         cached(&self.draws, side, seed, draws, |draw| {
             let source = Source::new(seed, Purpose::Ties, self.key, side, draw, None);
-            let column = break_ties(&self.values, self.sorted(), &self.ids, source);
-            let sorted = Sorted::new(&column);
-            (column, sorted)
+            Sorted::new(&break_ties(&self.values, self.sorted(), &self.ids, source))
         })
     }
 
@@ -360,17 +361,18 @@ mod tests {
         let values: Vec<f64> = (0..200).map(|i| f64::from(1.0 - (i % 40) as f32 * f32::EPSILON)).collect();
         let variable = Scalar::new(values.clone(), &ids(200), KEY);
         let draws = variable.draws(0, 1, 3);
-        for (column, sorted) in draws.iter() {
+        for sorted in draws.iter() {
             assert!(sorted.places().windows(2).all(|pair| pair[0].value <= pair[1].value && pair[0] != pair[1]));
-            for (moved, value) in column.iter().zip(&values) {
+            for (moved, value) in sorted.in_row_order().iter().zip(&values) {
                 assert_eq!(moved.value, *value);
                 assert!(moved.offset.abs() <= 1e-6 * f64::from(f32::EPSILON));
             }
         }
-        assert_ne!(draws[0].0, draws[1].0);
-        assert_ne!(draws[0].0, variable.draws(1, 1, 3)[0].0);
+        let column = |draws: &[Sorted<Moved>], draw: usize| draws[draw].in_row_order();
+        assert_ne!(column(&draws, 0), column(&draws, 1));
+        assert_ne!(column(&draws, 0), column(&variable.draws(1, 1, 3), 0));
         // Other settings do not meet the cache of the first.
-        assert_ne!(draws[0].0, variable.draws(0, 2, 3)[0].0);
+        assert_ne!(column(&draws, 0), column(&variable.draws(0, 2, 3), 0));
         assert_eq!(variable.draws(0, 1, 7).len(), 7);
     }
 

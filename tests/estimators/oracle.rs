@@ -102,7 +102,7 @@ fn ksg(x: &Variable, y: &Variable, k: usize, draws: usize) -> f64 {
     };
     let drawn = |variable: &Variable, side: usize, draw: usize| -> Vec<Vec<f64>> {
         let columns: Vec<Vec<Moved>> = match variable {
-            Variable::Scalar(v) => vec![v.draws(side, 0, draws)[draw].0.clone()],
+            Variable::Scalar(v) => vec![v.draws(side, 0, draws)[draw].in_row_order()],
             Variable::Vector(v) => {
                 let block = &v.draws(side, 0, draws)[draw];
                 (0..block.width()).map(|at| block.coordinate(at).to_vec()).collect()
@@ -113,7 +113,8 @@ fn ksg(x: &Variable, y: &Variable, k: usize, draws: usize) -> f64 {
     };
     let n = x.rows();
     let undisturbed = (plain(x), plain(y));
-    let disturbed: Vec<_> = (0..draws).map(|draw| (drawn(x, 0, draw), drawn(y, 1, draw))).collect();
+    let disturbed: Vec<_> =
+        (0..draws).map(|draw| (drawn(x, 0, draw), drawn(y, usize::from(std::ptr::eq(x, y)), draw))).collect();
     let term = |row: usize| {
         let psis = |(nx, ny, _): (usize, usize, usize)| psi(nx + 1) + psi(ny + 1);
         let counts = ksg_counts(&undisturbed.0, &undisturbed.1, row, k);

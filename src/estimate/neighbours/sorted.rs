@@ -29,6 +29,11 @@ impl<P: Place> Sorted<P> {
         &self.places
     }
 
+    /// The column as it came.
+    pub fn in_row_order(&self) -> Vec<P> {
+        self.ranks.iter().map(|&rank| self.places[rank as usize]).collect()
+    }
+
     /// The row at each position of [`Self::places`].
     pub fn rows(&self) -> &[u32] {
         &self.rows
