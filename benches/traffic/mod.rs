@@ -10,8 +10,8 @@ use conceptwatch::server::proto::{
 pub const CONCEPTS: usize = 112;
 /// Bytes of a row: float32 activations, uint8 concept labels, an int32 task label and a uint64 sample id.
 pub const ROW_BYTES: usize = CONCEPTS * 4 + CONCEPTS + 4 + 8;
-/// Rows of a chunk, which stay below 4 MiB.
-const CHUNK_ROWS: usize = 7168;
+/// Rows of a chunk, which stay below the 1 MiB that the server asks for.
+const CHUNK_ROWS: usize = 1792;
 pub const SPLIT: &str = "val";
 
 /// The declaration of a run.

@@ -18,7 +18,7 @@ use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::{Listeners, proto, run as run_server};
 
 use super::logs;
-use super::serve::ServeOptions;
+use super::options::ServeOptions;
 
 /// Watch two concept bottleneck models train
 ///

@@ -3,6 +3,7 @@
 mod demo;
 mod logs;
 mod npz;
+mod options;
 mod score;
 mod serve;
 
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub use serve::ServeOptions;
+pub use options::ServeOptions;
 
 /// Bad input or usage, as for most command line tools.
 const BAD_INPUT: u8 = 2;
@@ -27,7 +28,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoOptions),
-    Serve(Box<serve::ServeOptions>),
+    Serve(Box<ServeOptions>),
     Score(score::Options),
 }
 

@@ -26,6 +26,9 @@ use super::status::Refusal;
 
 /// Answers waiting for a client that reads slowly; beyond them its stream waits, and so does the client.
 const ANSWERS: usize = 64;
+/// Bytes of a chunk that clients are asked for. Larger ones are taken, but every connection then holds more memory,
+/// and nothing is faster for it.
+const ASKED_CHUNK: usize = 1 << 20;
 /// How often a waiting call looks again, should it have missed the event.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -66,7 +69,7 @@ impl ConceptWatch for Service {
             server_version: env!("CARGO_PKG_VERSION").into(),
             sample_rows: options.sampling.rows as u64,
             sample_seed: options.sampling.seed,
-            max_chunk_bytes: self.ingest.limits.chunk_bytes as u64,
+            max_chunk_bytes: self.ingest.limits.chunk_bytes.min(ASKED_CHUNK) as u64,
             max_batch_bytes: self.ingest.limits.batch_bytes as u64,
             windows: windows.map(|(split, kind)| (split.clone(), convert::window(*kind).into())).collect(),
             default_window: proto::WindowKind::Pass.into(),

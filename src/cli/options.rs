@@ -1,0 +1,319 @@
+//! The options of `conceptwatch serve`: flags, environment variables and a TOML file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::alert::Rule;
+use crate::batch::NonFinite;
+use crate::estimate::{Kind, Settings};
+use crate::fault::Fault;
+use crate::run::check_name;
+use crate::sample::{Sampling, WindowKind};
+use crate::schedule::{Budget, Ticks};
+use crate::server::{IngestLimits, Options, SamplingOptions, WorkerOptions};
+
+/// Serve: receive batches, score them, show the curves
+///
+/// Training jobs send to the gRPC port; people and Prometheus read from the HTTP port. Every option can also be given
+/// as an environment variable, CONCEPTWATCH_ and its name in capitals, or as a key of the TOML file --config names,
+/// with underscores. The command line goes before the environment, and both before the file.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeOptions {
+    /// TOML file with any of these options, and [[alerts]].
+    #[arg(long, env = "CONCEPTWATCH_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// Where training jobs send to; port 0 takes a free one [default: 127.0.0.1:7800]
+    #[arg(long, env = "CONCEPTWATCH_GRPC_ADDRESS", value_name = "HOST:PORT")]
+    pub grpc_address: Option<SocketAddr>,
+    /// The page, /metrics and the API; port 0 takes a free one [default: 127.0.0.1:7801]
+    #[arg(long, env = "CONCEPTWATCH_HTTP_ADDRESS", value_name = "HOST:PORT")]
+    pub http_address: Option<SocketAddr>,
+    /// Host names under which the page may be asked for, besides its address and localhost.
+    #[arg(long, env = "CONCEPTWATCH_HOST_NAMES", value_delimiter = ',', value_name = "NAME,NAME")]
+    host_names: Option<Vec<String>>,
+    /// File with the bearer token that both ports ask for; required on any address but loopback.
+    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Directory of the curves, made if absent; without it they live in memory and end with the process.
+    #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// MiB that curves may take, in memory or on disk; the oldest matrices go first [default: 64, on disk 1024]
+    #[arg(long, env = "CONCEPTWATCH_HISTORY_MIB", value_name = "MIB")]
+    history_mib: Option<u32>,
+    /// Rows a sample keeps, N [default: 4096]
+    #[arg(long, env = "CONCEPTWATCH_SAMPLE_ROWS", value_name = "ROWS")]
+    sample_rows: Option<u32>,
+    /// Seed of the sampling and of the estimators' noise [default: 0]
+    #[arg(long, env = "CONCEPTWATCH_SEED", value_name = "SEED")]
+    seed: Option<u64>,
+    /// Windows of splits: pass, recent or all [default: train=recent, every other pass]
+    #[arg(long, env = "CONCEPTWATCH_WINDOWS", value_delimiter = ',', value_parser = split_window, value_name = "SPLIT=WINDOW,…")]
+    #[serde(skip)]
+    window: Option<Vec<(String, WindowKind)>>,
+    /// The file's form of --window.
+    #[arg(skip)]
+    windows: Option<BTreeMap<String, WindowKind>>,
+    /// Steps in which the weight of a row halves, in recent windows [default: 500]
+    #[arg(long, env = "CONCEPTWATCH_HALF_LIFE_STEPS", value_name = "STEPS")]
+    half_life_steps: Option<f64>,
+    /// Seconds from the first rank's end of a pass to its close without the others [default: 120]
+    #[arg(long, env = "CONCEPTWATCH_PASS_DEADLINE", value_name = "SECONDS")]
+    pass_deadline: Option<f64>,
+    /// Seconds without a batch after which a pass that no rank has ended is closed [default: 1800]
+    #[arg(long, env = "CONCEPTWATCH_IDLE_DEADLINE", value_name = "SECONDS")]
+    idle_deadline: Option<f64>,
+    /// Passes of a split that may be open at a time [default: 2]
+    #[arg(long, env = "CONCEPTWATCH_OPEN_PASSES", value_name = "PASSES")]
+    open_passes: Option<u16>,
+    /// Seconds between two scorings of a rolling window [default: 15]
+    #[arg(long, env = "CONCEPTWATCH_INTERVAL", value_name = "SECONDS")]
+    interval: Option<f64>,
+    /// Share of a rolling window's rows that must have changed to score it again [default: 0.1]
+    #[arg(long, env = "CONCEPTWATCH_LEAST_CHANGED", value_name = "SHARE")]
+    least_changed: Option<f64>,
+    /// tie_aware, or published for parity with papers [default: tie_aware]
+    #[arg(long, env = "CONCEPTWATCH_ESTIMATOR", value_parser = ["tie_aware", "published"], value_name = "NAME")]
+    estimator: Option<String>,
+    /// Neighbours of the estimators [default: 3]
+    #[arg(long, env = "CONCEPTWATCH_NEIGHBOURS", value_name = "K")]
+    neighbours: Option<u16>,
+    /// Threads that score [default: 1]
+    #[arg(long, env = "CONCEPTWATCH_THREADS", value_name = "THREADS")]
+    threads: Option<u16>,
+    /// CPU-seconds per second that scoring may take on average [default: 0.5]
+    #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
+    pub cpu_share: Option<f64>,
+    /// Niceness of the scoring threads, 0 to 19: training goes first [default: 19]
+    #[arg(long, env = "CONCEPTWATCH_NICENESS", value_name = "NICENESS")]
+    pub niceness: Option<u8>,
+    /// MiB of batches that may be on their way at once [default: 256]
+    #[arg(long, env = "CONCEPTWATCH_INGEST_MIB", value_name = "MIB")]
+    ingest_mib: Option<u32>,
+    /// MiB that all samples together may hold [default: 512]
+    #[arg(long, env = "CONCEPTWATCH_SAMPLE_MIB", value_name = "MIB")]
+    sample_mib: Option<u32>,
+    /// gRPC connections at a time [default: 256]
+    #[arg(long, env = "CONCEPTWATCH_CONNECTIONS", value_name = "CONNECTIONS")]
+    connections: Option<u16>,
+    /// What happens to rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
+    #[arg(long, env = "CONCEPTWATCH_NON_FINITE", value_parser = non_finite, value_name = "POLICY")]
+    non_finite: Option<NonFinite>,
+    /// Seconds for which a finished run's series stay in /metrics [default: 300]
+    #[arg(long, env = "CONCEPTWATCH_LINGER", value_name = "SECONDS")]
+    linger: Option<f64>,
+    /// Log lines as JSON objects.
+    #[arg(long, env = "CONCEPTWATCH_LOG_JSON", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub(super) log_json: Option<bool>,
+    /// What is logged: error, warn, info, debug, or per module [default: info]
+    #[arg(long, env = "CONCEPTWATCH_LOG", value_name = "LEVEL")]
+    pub(super) log: Option<String>,
+    /// File that gets "GRPC_ADDRESS HTTP_ADDRESS" once both ports are open, for whoever started this with port 0.
+    #[arg(long, env = "CONCEPTWATCH_PORT_FILE", value_name = "FILE")]
+    pub(super) port_file: Option<PathBuf>,
+    /// Stop when standard input ends: with the process that started this one.
+    #[arg(long, env = "CONCEPTWATCH_EXIT_WITH_STDIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub(super) exit_with_stdin: Option<bool>,
+    /// Alert rules, from the file alone.
+    #[arg(skip)]
+    alerts: Option<Vec<Rule>>,
+}
+
+fn split_window(text: &str) -> Result<(String, WindowKind), String> {
+    let (split, window) = text.split_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
+    let window = match window {
+        "pass" => WindowKind::Pass,
+        "recent" => WindowKind::Recent,
+        "all" => WindowKind::All,
+        other => return Err(format!("'{other}' is no window, expected pass, recent or all")),
+    };
+    Ok((split.to_owned(), window))
+}
+
+fn non_finite(text: &str) -> Result<NonFinite, String> {
+    match text {
+        "reject" => Ok(NonFinite::Reject),
+        "drop_row" => Ok(NonFinite::DropRow),
+        other => Err(format!("'{other}' came, expected reject or drop_row")),
+    }
+}
+
+impl ServeOptions {
+    /// Adds what the file says to what the command line and the environment left open.
+    pub fn with_file(self) -> Result<Self, Fault> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let field = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Fault::new(field.as_str(), format!("cannot be read: {error}")))?;
+        let file: Self = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            Fault::new(format!("{field} line {line}"), error.message().to_owned())
+        })?;
+        macro_rules! either {
+            ($($key:ident),*) => { Self { $($key: self.$key.or(file.$key)),* } };
+        }
+        Ok(either!(
+            config,
+            grpc_address,
+            http_address,
+            host_names,
+            token_file,
+            data_dir,
+            history_mib,
+            sample_rows,
+            seed,
+            window,
+            windows,
+            half_life_steps,
+            pass_deadline,
+            idle_deadline,
+            open_passes,
+            interval,
+            least_changed,
+            estimator,
+            neighbours,
+            threads,
+            cpu_share,
+            niceness,
+            ingest_mib,
+            sample_mib,
+            connections,
+            non_finite,
+            linger,
+            log_json,
+            log,
+            port_file,
+            exit_with_stdin,
+            alerts
+        ))
+    }
+
+    /// Addresses of the gRPC and the HTTP port.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        (self.grpc_address.unwrap_or(loopback(7800)), self.http_address.unwrap_or(loopback(7801)))
+    }
+
+    /// The server's options, checked.
+    pub fn server(&self) -> Result<Options, Fault> {
+        let mut windows = self.windows.clone().unwrap_or_default();
+        windows.extend(self.window.clone().unwrap_or_default());
+        for split in windows.keys() {
+            check_name("windows", split)?;
+        }
+        let seed = self.seed.unwrap_or(0);
+        let sample_rows = within("sample_rows", self.sample_rows.unwrap_or(4096), 8, 1 << 20)?;
+        let sampling = SamplingOptions {
+            sampling: Sampling { rows: sample_rows as usize, seed },
+            windows,
+            half_life_steps: self.half_life_steps.unwrap_or(500.0),
+            pass_deadline: seconds("pass_deadline", self.pass_deadline, 120.0)?,
+            idle_deadline: seconds("idle_deadline", self.idle_deadline, 1800.0)?,
+            open_passes: usize::from(within("open_passes", self.open_passes.unwrap_or(2), 1, 64)?),
+            memory: mebibytes("sample_mib", self.sample_mib, 512)?,
+            linger: seconds("linger", self.linger, 300.0)?,
+        };
+        let kind = match self.estimator.as_deref() {
+            None | Some("tie_aware") => Kind::TieAware,
+            Some("published") => Kind::Published,
+            Some(other) => {
+                return Err(Fault::new("estimator", format!("'{other}' came, expected tie_aware or published")));
+            }
+        };
+        let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
+        let history = if self.data_dir.is_some() { 1024 } else { 64 };
+        Ok(Options {
+            sampling,
+            worker: WorkerOptions {
+                settings: Settings { kind, neighbours, seed, ..Settings::default() },
+                threads: usize::from(within("threads", self.threads.unwrap_or(1), 1, 256)?),
+                niceness: i32::from(within("niceness", self.niceness.unwrap_or(19), 0, 19)?),
+            },
+            ticks: Ticks {
+                interval: seconds("interval", self.interval, 15.0)?,
+                least_changed: within("least_changed", self.least_changed.unwrap_or(0.1), 0.0, 1.0)?,
+            },
+            cpu: Budget {
+                cpu_share: within("cpu_share", self.cpu_share.unwrap_or(0.5), 0.001, 256.0)?,
+                ..Budget::default()
+            },
+            ingest: IngestLimits {
+                chunk_bytes: 4 << 20,
+                batch_bytes: 64 << 20,
+                non_finite: self.non_finite.unwrap_or_default(),
+            },
+            ingest_bytes: mebibytes("ingest_mib", self.ingest_mib, 256)?,
+            connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
+            data_dir: self.data_dir.clone(),
+            history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
+            alerts: self.alerts.clone().unwrap_or_default(),
+            token: self.token_file.as_deref().map(token).transpose()?,
+            host_names: self.host_names.clone().unwrap_or_default(),
+        })
+    }
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, most: T) -> Result<T, Fault> {
+    if value >= least && value <= most {
+        Ok(value)
+    } else {
+        Err(Fault::new(field, format!("{value} came, expected {least} to {most}")))
+    }
+}
+
+/// At most a year: nobody means more.
+fn seconds(field: &str, value: Option<f64>, default: f64) -> Result<Duration, Fault> {
+    within(field, value.unwrap_or(default), 0.0, 31_536_000.0).map(Duration::from_secs_f64)
+}
+
+fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fault> {
+    within(field, value.unwrap_or(default), 8, 1 << 20).map(|mebibytes| (mebibytes as usize) << 20)
+}
+
+/// The token a file holds: one line of printable ASCII, at least 16 characters.
+fn token(path: &std::path::Path) -> Result<String, Fault> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Fault::new("token_file", format!("{} cannot be read: {error}", path.display())))?;
+    let token = text.trim_end();
+    if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Fault::new("token_file", format!("{} must hold 16 or more printable characters", path.display())));
+    }
+    Ok(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_file_states_the_defaults() {
+        let text = include_str!("../../deploy/conceptwatch.toml");
+        let file: ServeOptions = toml::from_str(text).unwrap();
+        let defaults = ServeOptions::default();
+        assert_eq!(format!("{:?}", file.server().unwrap()), format!("{:?}", defaults.server().unwrap()));
+        assert_eq!(file.addresses(), defaults.addresses());
+    }
+
+    #[test]
+    fn every_key_of_the_file_stands_in_the_example() {
+        let text = include_str!("../../deploy/conceptwatch.toml");
+        // An unknown key is answered with all that are known; `[[alerts]]` and what only the command line has aside.
+        let message = toml::from_str::<ServeOptions>("nonsense = 1").unwrap_err().message().to_owned();
+        let known = message.split('`').skip(3).step_by(2).filter(|key| !["port_file", "exit_with_stdin"].contains(key));
+        let mut count = 0;
+        for key in known {
+            let stands = |line: &str| {
+                line.trim_start_matches("# ").starts_with(&format!("{key} =")) || line.contains(&format!("[[{key}]]"))
+            };
+            assert!(text.lines().any(stands), "{key}");
+            count += 1;
+        }
+        assert!(count > 20, "{message}");
+    }
+}
