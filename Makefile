@@ -26,19 +26,24 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests
 	cd python && ../$(VENV)/mypy
 
-bench: .venv/ready ## speed and memory: ingest, scores, the cost to training
+bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench ingest --bench memory --bench score
 	cargo build --release --locked
 	PYTHONPATH=python $(VENV)/python python/benches/log_cost.py
 	PYTHONPATH=python $(VENV)/python python/benches/epoch_cost.py
 
-screenshot: .venv/ready ## the page during a training run, as docs/page.png
+screenshot: .venv/torch ## the page during a training run, as docs/page.png
 	cargo build --release --locked
 	PATH="$(CURDIR)/$(VENV):$$PATH" PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		sh tests/page/take_picture.sh docs/page.png
 
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
+
+# Large, so only what needs it asks for it; tests that use it say when it is missing.
+.venv/torch: .venv/ready
+	$(VENV)/pip install --quiet --disable-pip-version-check torch
+	touch $@
 
 .venv/ready: python/requirements.txt
 	$(PYTHON) -m venv .venv

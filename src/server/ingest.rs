@@ -59,7 +59,7 @@ enum Progress {
     Staged {
         running: Arc<Running>,
         staged: Box<Staged>,
-        _room: Reservation,
+        room: Reservation,
     },
     /// The rest of the batch is read and passed over, so that the stream can go on.
     Refused(Refusal),
@@ -155,7 +155,7 @@ impl Ingest {
         current.rows_left_out = current.rows_left_out.saturating_add(header.rows_left_out);
         let expected = current.next_chunk;
         current.next_chunk += 1;
-        if let Progress::Staged { staged, _room, .. } = &mut current.progress {
+        if let Progress::Staged { staged, room, .. } = &mut current.progress {
             let offered = check_continues(&current.header, &header, expected)
                 .and_then(|()| check_left_out(current.rows_left_out))
                 .and_then(|()| self.offer(&header, tensors, size, current.bytes, staged));
@@ -165,7 +165,7 @@ impl Ingest {
                     let bytes = staged.bytes();
                     if bytes.saturating_add(size) > self.budget.limit() {
                         current.progress = Progress::Refused(self.never_fits(bytes).into());
-                    } else if !_room.resize(bytes) {
+                    } else if !room.resize(bytes) {
                         *partial = None;
                         return Err(self.over_budget());
                     }
@@ -181,7 +181,7 @@ impl Ingest {
                 self.runs.refused(&whole.header.run, &whole.header.split, whole.rows);
                 Ok(Some(self.refuse(sequence, whole.rows, &refusal)))
             }
-            Progress::Staged { running, staged, _room } => {
+            Progress::Staged { running, staged, room } => {
                 self.commit(&header, &running, *staged, whole.rows, whole.rows_left_out).map(Some)
             }
         }
@@ -200,7 +200,7 @@ impl Ingest {
         let progress = match stage() {
             Ok((running, staged)) => {
                 let Some(room) = self.budget.reserve(staged.bytes()) else { return Err(self.over_budget()) };
-                Progress::Staged { running, staged: Box::new(staged), _room: room }
+                Progress::Staged { running, staged: Box::new(staged), room: room }
             }
             Err(refusal) if refusal.is_passing() => return Err(refusal),
             Err(refusal) => Progress::Refused(refusal),
