@@ -181,7 +181,7 @@ impl Ingest {
                 self.runs.refused(&whole.header.run, &whole.header.split, whole.rows);
                 Ok(Some(self.refuse(sequence, whole.rows, &refusal)))
             }
-            Progress::Staged { running, staged, room } => {
+            Progress::Staged { running, staged, room: _room } => {
                 self.commit(&header, &running, *staged, whole.rows, whole.rows_left_out).map(Some)
             }
         }
@@ -200,7 +200,7 @@ impl Ingest {
         let progress = match stage() {
             Ok((running, staged)) => {
                 let Some(room) = self.budget.reserve(staged.bytes()) else { return Err(self.over_budget()) };
-                Progress::Staged { running, staged: Box::new(staged), room: room }
+                Progress::Staged { running, staged: Box::new(staged), room }
             }
             Err(refusal) if refusal.is_passing() => return Err(refusal),
             Err(refusal) => Progress::Refused(refusal),
