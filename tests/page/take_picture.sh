@@ -37,12 +37,12 @@ read -r grpc http <"$folder/ports"
 
 # The models are small: with more threads they train no faster, and the browser waits.
 train() {
-    OMP_NUM_THREADS=1 python3 "$root/python/examples/train_cbm.py" --epochs 60 --concept-weight "$1" --name "$2" --address "$grpc"
+    OMP_NUM_THREADS=1 python3 "$root/python/examples/train_cbm.py" --epochs 400 --concept-weight "$1" --name "$2" --address "$grpc"
 }
 live="soft lambda 0.01"
 train 5 "soft lambda 5" >"$folder/log" || { cat "$folder/log" >&2; exit 1; }
-# The page is open before the second run begins, and its picture is taken after 30 of 60 epochs of 14 steps.
-node "$here/screenshot.mjs" "http://$http/" "$out" --run "$live" --step 420 &
+# The page is open before the second run begins, and its picture is taken after 120 of 400 epochs of 14 steps.
+node "$here/screenshot.mjs" "http://$http/" "$out" --run "$live" --step 1680 &
 camera=$!
 train 0.01 "$live" >"$folder/log" &
 training=$!
