@@ -128,12 +128,6 @@ impl Batch {
         self.tensors.values().filter(|tensor| tensor.name() != TensorName::SampleIds)
     }
 
-    /// `sample_ids` of a row, if the batch has them.
-    pub fn sample_id(&self, row: usize) -> Option<u64> {
-        // Validation has shown that every id is non-negative.
-        self.tensors.get(&TensorName::SampleIds).and_then(|ids| ids.id(row))
-    }
-
     /// Rows left out because they hold a NaN or an infinity.
     pub fn dropped_rows(&self) -> usize {
         self.dropped.iter().filter(|dropped| **dropped).count()

@@ -176,10 +176,13 @@ impl Run {
 
     /// Whether the labels in this tensor are measured quantities and not class numbers.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {
-        match name {
-            TensorName::ConceptLabels => self.concept_label_kind == LabelKind::Continuous,
-            TensorName::TaskLabels => self.task_label_kind == LabelKind::Continuous,
-            _ => false,
+        self.continuous_labels().holds(name)
+    }
+
+    pub fn continuous_labels(&self) -> ContinuousLabels {
+        ContinuousLabels {
+            concept: self.concept_label_kind == LabelKind::Continuous,
+            task: self.task_label_kind == LabelKind::Continuous,
         }
     }
 
@@ -199,6 +202,23 @@ impl Run {
             let blocks: Vec<_> = blocks.collect();
             (end == total).then_some(blocks)
         })
+    }
+}
+
+/// Which label tensors of a run hold measured quantities: all that sampling needs to know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ContinuousLabels {
+    concept: bool,
+    task: bool,
+}
+
+impl ContinuousLabels {
+    pub fn holds(self, name: TensorName) -> bool {
+        match name {
+            TensorName::ConceptLabels => self.concept,
+            TensorName::TaskLabels => self.task,
+            _ => false,
+        }
     }
 }
 

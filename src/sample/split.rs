@@ -8,18 +8,18 @@ use std::time::Duration;
 use super::BottomK;
 use super::applied::{Applied, Source};
 use super::pass::{ClosedPass, ClosedSteps, OpenPass, later_epoch};
-use super::stage::{Continuous, Staged};
+use super::stage::Staged;
 use super::window::{CommitError, Committed, Counts, EndedPass, Snapshot, SplitOptions, WindowKind};
 use crate::batch::Schema;
 use crate::fault::Fault;
-use crate::run::Run;
+use crate::run::{ContinuousLabels, Run};
 
 /// One split of a run.
 #[derive(Clone, Debug)]
 pub struct Split {
     options: SplitOptions,
     world_size: u32,
-    continuous: Continuous,
+    continuous: ContinuousLabels,
     schema: Option<Schema>,
     counts: Counts,
     next_serial: u64,
@@ -52,7 +52,7 @@ impl Split {
         Self {
             options,
             world_size: run.world_size,
-            continuous: Continuous::of(run),
+            continuous: run.continuous_labels(),
             schema: None,
             counts: Counts::default(),
             next_serial: 0,

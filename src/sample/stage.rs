@@ -5,32 +5,8 @@ use super::bottom_k::{Arrival, BottomK};
 use super::priority::Origin;
 use crate::batch::{Batch, Schema};
 use crate::fault::Fault;
-use crate::run::{LabelKind, Run};
+use crate::run::ContinuousLabels;
 use crate::tensor::TensorName;
-
-/// Which label tensors of a run hold measured quantities.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Continuous {
-    concept: bool,
-    task: bool,
-}
-
-impl Continuous {
-    pub fn of(run: &Run) -> Self {
-        Self {
-            concept: run.concept_label_kind == LabelKind::Continuous,
-            task: run.task_label_kind == LabelKind::Continuous,
-        }
-    }
-
-    fn holds(self, name: TensorName) -> bool {
-        match name {
-            TensorName::ConceptLabels => self.concept,
-            TensorName::TaskLabels => self.task,
-            _ => false,
-        }
-    }
-}
 
 /// Row numbers, within the batch as logged, of the rows of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +23,7 @@ pub struct Staged {
     sampler: BottomK,
     /// Serial of the sample whose limit it took over; `None` when that was empty or not there.
     target: Option<u64>,
-    continuous: Continuous,
+    continuous: ContinuousLabels,
     step: u64,
     source: Source,
     schema: Option<Schema>,
@@ -59,7 +35,7 @@ impl Staged {
     pub(super) fn new(
         sampler: BottomK,
         target: Option<u64>,
-        continuous: Continuous,
+        continuous: ContinuousLabels,
         step: u64,
         source: Source,
     ) -> Self {
