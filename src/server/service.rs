@@ -236,8 +236,10 @@ impl ConceptWatch for Service {
         check_name("run", &request.run).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
+        // One wait for all splits: the caller's time is not to be spent once for each.
+        let deadline = Instant::now() + wait;
         for split in self.advice.splits() {
-            self.wait_until_settled(&running.name, split, request.step, wait).await;
+            self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let decision = self.advice.decide(&running.name, request.step);
         Ok(Response::new(proto::GetAdviceResponse {
@@ -300,8 +302,7 @@ impl Service {
         }
     }
 
-    async fn wait_until_settled(&self, run: &str, split: &str, step: u64, wait: Duration) {
-        let deadline = Instant::now() + wait;
+    async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
         while !self.ingest.runs.is_settled(run, split, step) && Instant::now() < deadline {
             self.next_look(&mut events, deadline).await;
