@@ -10,8 +10,8 @@ const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 /// ψ(1) … ψ(largest).
 pub struct Digamma(Cow<'static, [f64]>);
 
-/// Entries computed once for all: as many as samples usually have rows.
-const SHARED: usize = 1 << 14;
+/// Entries computed once for all: more than samples usually need.
+const SHARED: usize = 1 << 16;
 static TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| Digamma::table(SHARED));
 
 impl Digamma {
@@ -37,6 +37,11 @@ impl Digamma {
     /// ψ(n) for 1 ≤ n ≤ `largest`. Panics beyond the table; NaN at 0, where ψ has a pole.
     pub fn at(&self, n: usize) -> f64 {
         self.0[n]
+    }
+
+    /// ψ(n), ψ(n + 1), … as far as the table goes.
+    pub fn from(&self, n: usize) -> &[f64] {
+        &self.0[n..]
     }
 }
 

@@ -13,28 +13,20 @@
 //! cannot exceed about ψ(N). Larger k lowers the variance and raises the bias towards 0. It may be negative by chance.
 //! A variable with itself has no finite I; its estimate measures N: for k neighbours, ψ(N) − ψ(k) − 1/k.
 //!
-//! Ties: points on the border of the ball leave n_x and n_y open. The tie-aware estimate keeps every row whose border
-//! holds the one point that defines it, in one variable only, as it is; the other rows' terms are averaged over draws
-//! in which equal values were put in random order.
+//! Ties: points on the border of the ball leave n_x and n_y open. The tie-aware estimate takes the expectation over all
+//! orders of the distances that are equal to r_i: see [`ties`](super::ties).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::digamma::Digamma;
+use super::neighbours::lanes::{LANES, Real, larger};
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{self, Sorted};
-use super::neighbours::strips::Strips;
-use super::neighbours::{Closest, Counts, Place};
-use super::sum::Sum;
+use super::neighbours::sorted::{Inside, Sorted, border, inside};
+use super::neighbours::walk::Plane;
+use super::ties::{Border, Shape};
 use super::variable::Continuous;
-use super::{Estimate, Settings, variance_of_mean};
-
-/// The ball that reaches the k-th neighbour of a row.
-#[derive(Clone, Copy, Default)]
-struct Ball {
-    radius: f64,
-    x: Counts,
-    y: Counts,
-}
+use super::{Estimate, Settings};
 
 /// Noise makes equal distances a rarity. Those left, where the mean is 0 or the noise is rounded away, are counted as
 /// the authors' code does: strictly, but for a radius of 0 all identical values.
@@ -42,93 +34,66 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     let (x, y) = in_order(x, y);
     let (n, k, seed) = (x.rows(), settings.neighbours, settings.seed);
     let digamma = Digamma::up_to(n);
+    let psis = |near_x: usize, near_y: usize| -(digamma.at(near_x + 1) + digamma.at(near_y + 1));
     let repeats = (0..settings.repeats.max(1)).map(|repeat| {
-        let counts = match (x, y) {
+        let terms = match (x, y) {
             (Continuous::Scalar(a), Continuous::Scalar(b)) => {
-                let xs = a.with_noise(seed, 0, repeat, Some(b.key()));
-                let ys = b.with_noise(seed, 1, repeat, Some(a.key()));
-                count_scalars(&Sorted::new(&xs), &Sorted::new(&ys), k)
+                let xs = Sorted::new(&a.with_noise(seed, 0, repeat, Some(b.key())));
+                let ys = Sorted::new(&b.with_noise(seed, 1, repeat, Some(a.key())));
+                let balls = Balls::new(&xs, &ys, k);
+                balls.terms(|at| {
+                    let [near_x, near_y] = balls.strictly_inside(at);
+                    psis(near_x, near_y)
+                })
             }
-            _ => count_blocks(&noisy(x, y, seed, 0, repeat), &noisy(y, x, seed, 1, repeat), k),
+            _ => {
+                let (xs, ys) = (noisy(x, y, seed, 0, repeat), noisy(y, x, seed, 1, repeat));
+                of_blocks(&xs, &ys, k, |dx, dy, _, radius| {
+                    let near = |distances: &[f64]| {
+                        let counts = rows::counts(distances, radius);
+                        if radius == 0.0 { counts.border } else { counts.closer }
+                    };
+                    psis(near(dx), near(dy))
+                })
+            }
         };
-        let identical = |counts: Counts, radius| if radius == 0.0 { counts.border } else { 0 };
-        let inside = |ball: &Ball| -> f64 {
-            [ball.x, ball.y].map(|counts| digamma.at(counts.closer + identical(counts, ball.radius) + 1)).iter().sum()
-        };
-        let terms = counts.iter().map(|ball| Some(-inside(ball))).collect();
-        Estimate::from_terms(digamma.at(n) + digamma.at(k), terms)
+        Estimate::from_terms(digamma.at(n) + digamma.at(k), &terms, &[])
     });
     Estimate::over_repeats(&repeats.collect::<Vec<_>>())
 }
 
-fn plain(variable: Continuous) -> Cow<Block<f64>> {
+fn plain(variable: Continuous) -> Cow<Block> {
     match variable {
         Continuous::Scalar(v) => Cow::Owned(Block::new(v.values().to_vec(), v.values().len())),
         Continuous::Vector(v) => Cow::Borrowed(v.block()),
     }
 }
 
-fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: usize) -> Block<f64> {
+fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: usize) -> Block {
     match this {
         Continuous::Scalar(v) => Block::new(v.with_noise(seed, side, repeat, Some(other.key())), v.values().len()),
         Continuous::Vector(v) => v.with_noise(seed, side, repeat, Some(other.key())),
     }
 }
 
-/// Without ties the estimator itself; otherwise the mean over `settings.draws` random orders of what is tied.
+/// The expectation over random orders of equal distances; without ties the estimator itself.
 pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
-    let (x, y) = in_order(x, y);
     let (n, k) = (x.rows(), settings.neighbours);
-    let digamma = Digamma::up_to(n);
-    let undisturbed = match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => count_scalars(a.sorted(), b.sorted(), k),
-        _ => count_blocks(&plain(x), &plain(y), k),
+    // A position among tied distances counts those of two variables.
+    let digamma = Digamma::up_to(2 * n + 2);
+    let terms = match (x, y) {
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (a.compact(), b.compact()) {
+            (Some(a), Some(b)) => tie_aware_terms(a, b, k, &digamma),
+            _ => tie_aware_terms(a.sorted(), b.sorted(), k, &digamma),
+        },
+        _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
+            let mut around = Around::default();
+            let others = dx.iter().zip(dy).enumerate().filter(|(other, _)| *other != row);
+            others.for_each(|(_, (&dx, &dy))| around.add(dx, dy, radius));
+            around.closed(k).term(&digamma)
+        }),
     };
-    let mut terms: Vec<Option<f64>> = undisturbed.iter().map(|row| Some(term(&digamma, row))).collect();
-    let normaliser = digamma.at(n) + digamma.at(k);
-    let open: Vec<u32> = (0..n as u32).filter(|&row| is_open(&undisturbed[row as usize])).collect();
-    if open.is_empty() {
-        return Estimate::from_terms(normaliser, terms);
-    }
-    let draws = settings.draws.max(1);
-    let mut sums = vec![0.0; open.len()];
-    let mut values = Vec::with_capacity(draws);
-    for balls in draw(x, y, &open, settings.seed, draws, k) {
-        let mut total = Sum::default();
-        for (sum, ball) in sums.iter_mut().zip(&balls) {
-            let term = term(&digamma, ball);
-            *sum += term;
-            total.add(term);
-        }
-        values.push(total.total() / n as f64);
-    }
-    for (sum, &row) in sums.iter().zip(&open) {
-        terms[row as usize] = Some(sum / draws as f64);
-    }
-    Estimate { draw_variance: variance_of_mean(&values), ..Estimate::from_terms(normaliser, terms) }
-}
-
-/// The balls of the `open` rows in each draw.
-fn draw(x: Continuous, y: Continuous, open: &[u32], seed: u64, draws: usize, k: usize) -> Vec<Vec<Ball>> {
-    // Columns of different keys differ in their noise already; only a column with itself needs a second version.
-    let other = usize::from(x.key() == y.key());
-    match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => {
-            let (xs, ys) = (a.draws(0, seed, draws), b.draws(other, seed, draws));
-            xs.iter().zip(ys.iter()).map(|(x, y)| balls_of(x, y, open, k)).collect()
-        }
-        _ => (0..draws)
-            .map(|draw| {
-                let block = |variable: Continuous, side| match variable {
-                    Continuous::Scalar(v) => {
-                        Block::new(v.draws(side, seed, draws)[draw].in_row_order(), v.values().len())
-                    }
-                    Continuous::Vector(v) => v.draws(side, seed, draws)[draw].clone(),
-                };
-                block_balls_of(&block(x, 0), &block(y, other), open, k)
-            })
-            .collect(),
-    }
+    Estimate::from_terms(digamma.at(n) + digamma.at(k), &terms, &[])
 }
 
 /// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is
@@ -137,16 +102,6 @@ pub fn self_information_without_ties(rows: usize, neighbours: usize) -> Estimate
     let digamma = Digamma::up_to(rows);
     let value = digamma.at(rows) - digamma.at(neighbours) - 1.0 / neighbours as f64;
     Estimate { value, repeats: vec![value], unclipped: value, influence: vec![0.0; rows], draw_variance: 0.0 }
-}
-
-fn term(digamma: &Digamma, ball: &Ball) -> f64 {
-    -(digamma.at(ball.x.closer + 1) + digamma.at(ball.y.closer + 1))
-}
-
-/// Whether equal distances leave the row's counts open: more lies on the border than the one point that defines it, or
-/// that point lies there in both variables.
-fn is_open(ball: &Ball) -> bool {
-    ball.x.border + ball.y.border > 1
 }
 
 /// The pair in an order of its own, so that I(X;Y) and I(Y;X) draw the same noise: by key, then by values.
@@ -159,48 +114,204 @@ fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Contin
     if order.is_gt() { (y, x) } else { (x, y) }
 }
 
-/// The balls of `rows`, in their order, of two sorted columns.
-fn balls_of<P: Place>(x: &Sorted<P>, y: &Sorted<P>, rows: &[u32], k: usize) -> Vec<Ball> {
-    let strips = Strips::new(x, y, k);
-    let mut nearest = Closest::new(k);
-    let ball = |&row: &u32| {
-        let (in_x, in_y) = (x.rank(row as usize), y.rank(row as usize));
-        let radius = strips.kth_distance(row, in_x, x.places()[in_x], y.places()[in_y], &mut nearest);
-        Ball { radius, x: sorted::counts(x.places(), in_x, radius), y: sorted::counts(y.places(), in_y, radius) }
-    };
-    rows.iter().map(ball).collect()
+/// The balls that reach the k-th neighbour of every point of a plane. Positions are those in x's order.
+struct Balls<'a, T> {
+    x: &'a Sorted<T>,
+    y: &'a Sorted<T>,
+    k: usize,
+    plane: Plane<'a, T>,
+    radii: Vec<T>,
+    in_x: Inside,
+    in_y: Inside,
 }
 
-/// The balls of all rows, in row order.
-fn count_scalars<P: Place>(x: &Sorted<P>, y: &Sorted<P>, k: usize) -> Vec<Ball> {
-    let mut balls = vec![Ball::default(); x.rows().len()];
-    // Searched in the order of x, so that one row's neighbours are still in the cache for the next.
-    for (&row, ball) in x.rows().iter().zip(balls_of(x, y, x.rows(), k)) {
-        balls[row as usize] = ball;
+impl<'a, T: Real> Balls<'a, T> {
+    fn new(x: &'a Sorted<T>, y: &'a Sorted<T>, k: usize) -> Self {
+        let n = x.rows().len();
+        let plane = Plane::new(x, y);
+        let mut radii = vec![T::default(); n + LANES];
+        let mut radii_y = vec![T::default(); n + LANES];
+        let mut left_over = Vec::new();
+        // Twice what independent columns need, and the first groups.
+        let share = 4 * ((k * n) as f64).sqrt() as usize + 64;
+        let all: Vec<u32> = (0..n as u32).collect();
+        plane.radii(&all, k, share, &mut radii, &mut left_over);
+        for (&rank, &radius) in plane.rank_y().iter().zip(&radii) {
+            radii_y[rank as usize] = radius;
+        }
+        if !left_over.is_empty() {
+            let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
+            positions.sort_unstable();
+            let turned = Plane::new(y, x);
+            turned.radii(&positions, k, usize::MAX, &mut radii_y, &mut Vec::new());
+            for at in left_over {
+                radii[at as usize] = radii_y[plane.rank_y()[at as usize] as usize];
+            }
+        }
+        let (in_x, in_y) = (inside(x.padded(), &radii), inside(y.padded(), &radii_y));
+        Self { x, y, k, plane, radii, in_x, in_y }
     }
-    balls
+
+    /// `term` of every position, by row.
+    fn terms(&self, mut term: impl FnMut(usize) -> f64) -> Vec<f64> {
+        let mut terms = vec![0.0; self.x.rows().len()];
+        for (at, &row) in self.x.rows().iter().enumerate() {
+            terms[row as usize] = term(at);
+        }
+        terms
+    }
+
+    fn rank_y(&self, at: usize) -> usize {
+        self.plane.rank_y()[at] as usize
+    }
+
+    /// n_x and n_y as the authors' code counts them.
+    fn strictly_inside(&self, at: usize) -> [usize; 2] {
+        let at_y = self.rank_y(at);
+        if self.radii[at].widen() == 0.0 {
+            let identical = |column: &Sorted<T>, at| {
+                let (before, behind) = border(column.places(), at, self.radii[at], at..at + 1);
+                before.len() + behind.len()
+            };
+            return [identical(self.x, at), identical(self.y, at_y)];
+        }
+        [self.in_x.closer(at), self.in_y.closer(at_y)]
+    }
 }
 
-/// The balls of `rows`, in their order, of two blocks.
-fn block_balls_of<P: Place>(x: &Block<P>, y: &Block<P>, rows: &[u32], k: usize) -> Vec<Ball> {
+fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Digamma) -> Vec<f64> {
+    let balls = Balls::new(x, y, k);
+    let mut open = Vec::new();
+    let mut terms = balls.terms(|at| {
+        let at_y = balls.rank_y(at);
+        if balls.in_x.edges(at) + balls.in_y.edges(at_y) > 1 {
+            open.push(at);
+            return 0.0;
+        }
+        -(digamma.at(balls.in_x.closer(at) + 1) + digamma.at(balls.in_y.closer(at_y) + 1))
+    });
+    if open.is_empty() {
+        return terms;
+    }
+    let turned = Plane::new(y, x);
+    // Identical points have identical terms.
+    let mut of_points: HashMap<[u64; 2], f64> = HashMap::new();
+    for at in open {
+        let term = |at| balls.around(at, &turned).term(digamma);
+        let row = x.rows()[at] as usize;
+        terms[row] = if balls.radii[at].widen() == 0.0 {
+            let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
+            *of_points.entry(point).or_insert_with(|| term(at))
+        } else {
+            term(at)
+        };
+    }
+    terms
+}
+
+impl<T: Real> Balls<'_, T> {
+    /// What lies about the point at position `at`; `turned` is the plane in y's order.
+    fn around(&self, at: usize, turned: &Plane<T>) -> Around {
+        let at_y = self.rank_y(at);
+        let (radius, x, y) = (self.radii[at], self.x.places()[at], self.y.places()[at_y]);
+        let (near_x, near_y) = (self.in_x.range(at), self.in_y.range(at_y));
+        let closer = |a: T, b: T| (a - b).abs() < radius;
+        let inside_both = self.plane.along()[near_x.clone()].iter().filter(|&&other| closer(other, y)).count();
+        let mut around = Around {
+            // The point itself is inside, unless the radius is 0.
+            closer_in_both: inside_both - usize::from(radius.widen() > 0.0),
+            closer: [near_x.len() - 1, near_y.len() - 1],
+            ..Around::default()
+        };
+        let mut distances = Vec::new();
+        let wide = |a: T, b: T| (a.widen() - b.widen()).abs();
+        let (before, behind) = border(self.x.places(), at, radius, near_x);
+        for other in before.chain(behind) {
+            let (other_x, other_y) = (self.x.places()[other], self.plane.along()[other]);
+            distances.push([wide(other_x, x), wide(other_y, y)]);
+            // It is to be added with both its distances.
+            around.closer[1] -= usize::from(closer(other_y, y));
+        }
+        let (before, behind) = border(self.y.places(), at_y, radius, near_y);
+        for other in before.chain(behind) {
+            let (other_x, other_y) = (turned.along()[other], self.y.places()[other]);
+            // Points at the radius in both are there already.
+            if (other_x - x).abs() != radius {
+                distances.push([wide(other_x, x), wide(other_y, y)]);
+                around.closer[0] -= usize::from(closer(other_x, x));
+            }
+        }
+        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
+        let mut joint: Vec<f64> = distances.iter().map(|d| larger(d[0], d[1])).collect();
+        let place = self.k - around.closer_in_both - 1;
+        let exact = *joint.select_nth_unstable_by(place, f64::total_cmp).1;
+        distances.into_iter().for_each(|[dx, dy]| around.add(dx, dy, exact));
+        around.closed(self.k)
+    }
+}
+
+/// The other points about a point, by their distances.
+#[derive(Default)]
+struct Around {
+    /// In x and in y.
+    closer: [usize; 2],
+    closer_in_both: usize,
+    /// Points at the radius: see [`Shape`].
+    only: [usize; 2],
+    both: usize,
+    beyond: [usize; 2],
+    missing: usize,
+}
+
+impl Around {
+    fn add(&mut self, dx: f64, dy: f64, radius: f64) {
+        let (near_x, near_y, level_x, level_y) = (dx < radius, dy < radius, dx == radius, dy == radius);
+        self.closer[0] += usize::from(near_x);
+        self.closer[1] += usize::from(near_y);
+        self.closer_in_both += usize::from(near_x && near_y);
+        self.only[0] += usize::from(level_x && near_y);
+        self.only[1] += usize::from(near_x && level_y);
+        self.both += usize::from(level_x && level_y);
+        self.beyond[0] += usize::from(level_x && dy > radius);
+        self.beyond[1] += usize::from(level_y && dx > radius);
+    }
+
+    /// With all points added, of which the `k` nearest are inside or on the border.
+    fn closed(self, k: usize) -> Self {
+        Self { missing: k - self.closer_in_both, ..self }
+    }
+
+    /// −E(ψ(n_x + 1) + ψ(n_y + 1)).
+    fn term(&self, digamma: &Digamma) -> f64 {
+        let from = |here: usize, there: usize| {
+            let shape = Shape {
+                missing: self.missing,
+                only_here: self.only[here],
+                only_there: self.only[there],
+                both: self.both,
+                beyond: self.beyond[here],
+            };
+            Border { closer: self.closer[here], shape }.expected_digamma(digamma)
+        };
+        -(from(0, 1) + from(1, 0))
+    }
+}
+
+/// `term` of every row, from its distances to all rows in x and in y, itself and its radius.
+fn of_blocks(x: &Block, y: &Block, k: usize, term: impl Fn(&[f64], &[f64], usize, f64) -> f64) -> Vec<f64> {
     let n = x.rows();
     let mut scratch = Vec::with_capacity(n);
     let (mut dx, mut dy, mut joint) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-    let mut of_row = |&row: &u32| {
-        let row = row as usize;
+    let of_row = |row: usize| {
         dx.fill(0.0);
         dy.fill(0.0);
         x.join_chebyshev(row, &mut dx);
         y.join_chebyshev(row, &mut dy);
         for ((joint, &x), &y) in joint.iter_mut().zip(&dx).zip(&dy) {
-            *joint = if x > y { x } else { y };
+            *joint = larger(x, y);
         }
         let radius = rows::kth_distance(&joint, row, k, &mut scratch);
-        Ball { radius, x: rows::counts(&dx, radius), y: rows::counts(&dy, radius) }
+        term(&dx, &dy, row, radius)
     };
-    rows.iter().map(&mut of_row).collect()
-}
-
-fn count_blocks<P: Place>(x: &Block<P>, y: &Block<P>, k: usize) -> Vec<Ball> {
-    block_balls_of(x, y, &(0..x.rows() as u32).collect::<Vec<_>>(), k)
+    (0..n).map(of_row).collect()
 }

@@ -20,12 +20,12 @@ pub mod noise;
 pub mod plug_in;
 pub mod ross;
 pub mod sum;
+pub mod ties;
 pub mod variable;
 
 pub use variable::{Key, Variable};
 
 use serde::{Deserialize, Serialize};
-use sum::Sum;
 use variable::{Continuous, Discrete};
 
 /// Which of the two estimators.
@@ -35,7 +35,7 @@ pub enum Kind {
     /// Gaussian noise of scale 10⁻¹⁰·|mean| (of the column; of the whole block for vectors) breaks ties, drawn anew for
     /// each repeat and independently for the two sides of a pair; each repeat is clipped at 0 before the mean.
     Published,
-    /// Ties in random order, exactly or by draws; never clipped.
+    /// Ties in random order, in expectation; never clipped.
     TieAware,
 }
 
@@ -47,14 +47,12 @@ pub struct Settings {
     pub neighbours: usize,
     /// Repeats of the published estimator with different noise; 0 counts as 1.
     pub repeats: usize,
-    /// Random orders of tied values in the tie-aware estimate of two continuous variables; 0 counts as 1.
-    pub draws: usize,
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { kind: Kind::TieAware, neighbours: 3, repeats: 5, draws: 5, seed: 0 }
+        Self { kind: Kind::TieAware, neighbours: 3, repeats: 5, seed: 0 }
     }
 }
 
@@ -77,13 +75,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// `normaliser` + the mean of the terms; `None` for rows left out.
-    fn from_terms(normaliser: f64, terms: Vec<Option<f64>>) -> Self {
-        let kept = terms.iter().flatten().count().max(1) as f64;
-        let mean = terms.iter().flatten().copied().collect::<Sum>().total() / kept;
+    /// `normaliser` + the mean of the rows' terms. Rows `left_out` take no part; their terms are 0.
+    fn from_terms(normaliser: f64, terms: &[f64], left_out: &[u32]) -> Self {
+        let kept = (terms.len() - left_out.len()).max(1) as f64;
+        let mean = sum::total(terms) / kept;
         let value = normaliser + mean;
         let weight = terms.len() as f64 / kept;
-        let influence = terms.iter().map(|term| term.map_or(0.0, |term| (term - mean) * weight)).collect();
+        let mut influence: Vec<f64> = terms.iter().map(|term| (term - mean) * weight).collect();
+        left_out.iter().for_each(|&row| influence[row as usize] = 0.0);
         Self { value, repeats: vec![value], unclipped: value, influence, draw_variance: 0.0 }
     }
 
@@ -109,8 +108,8 @@ impl Estimate {
 
     /// √Σ influence² / N: the standard error from sampling alone.
     pub fn sampling_error(&self) -> f64 {
-        let squares: Sum = self.influence.iter().map(|term| term * term).collect();
-        squares.total().sqrt() / self.influence.len().max(1) as f64
+        let squares: Vec<f64> = self.influence.iter().map(|term| term * term).collect();
+        sum::total(&squares).sqrt() / self.influence.len().max(1) as f64
     }
 }
 

@@ -14,34 +14,37 @@ use super::variable::Discrete;
 
 /// I(X;Y) ≥ 0 up to rounding. 0 if either has one class.
 pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
-    let width = y.sizes().len();
-    let cell = |row: usize| x.classes()[row] as usize * width + y.classes()[row] as usize;
-    let n = x.classes().len();
+    let (width, n) = (y.sizes().len(), x.classes().len());
+    let cells: Vec<usize> =
+        x.classes().iter().zip(y.classes()).map(|(&x, &y)| x as usize * width + y as usize).collect();
+    let information = |cell: usize, together: u32| {
+        let alone = f64::from(x.sizes()[cell / width]) * f64::from(y.sizes()[cell % width]);
+        (f64::from(together) * n as f64 / alone).ln()
+    };
     // A table where it is small, as it nearly always is; otherwise the occupied cells alone.
-    let cells = x.sizes().len() * width;
-    let together: Vec<u32> = if cells <= 16 * n {
-        let mut table = vec![0_u32; cells];
-        (0..n).for_each(|row| table[cell(row)] += 1);
-        (0..n).map(|row| table[cell(row)]).collect()
-    } else {
-        let mut rows: Vec<usize> = (0..n).collect();
-        rows.sort_unstable_by_key(|&row| cell(row));
-        let mut together = vec![0; n];
-        for run in rows.chunk_by(|&a, &b| cell(a) == cell(b)) {
-            run.iter().for_each(|&row| together[row] = run.len() as u32);
-        }
-        together
-    };
-    let term = |row: usize| {
-        let alone = f64::from(x.sizes()[x.classes()[row] as usize]) * f64::from(y.sizes()[y.classes()[row] as usize]);
-        Some((f64::from(together[row]) * n as f64 / alone).ln())
-    };
-    Estimate::from_terms(0.0, (0..n).map(term).collect())
+    let table = x.sizes().len() * width;
+    if table <= n {
+        let mut together = vec![0_u32; table];
+        cells.iter().for_each(|&cell| together[cell] += 1);
+        let of_cell = (0..).zip(&together).map(|(cell, &together)| information(cell, together));
+        let of_cell: Vec<f64> = of_cell.collect();
+        let terms: Vec<f64> = cells.iter().map(|&cell| of_cell[cell]).collect();
+        return Estimate::from_terms(0.0, &terms, &[]);
+    }
+    let mut rows: Vec<usize> = (0..n).collect();
+    rows.sort_unstable_by_key(|&row| cells[row]);
+    let mut terms = vec![0.0; n];
+    for run in rows.chunk_by(|&a, &b| cells[a] == cells[b]) {
+        let information = information(cells[run[0]], run.len() as u32);
+        run.iter().for_each(|&row| terms[row] = information);
+    }
+    Estimate::from_terms(0.0, &terms, &[])
 }
 
 /// H(X): 0 for one class.
 pub fn entropy(x: &Discrete) -> Estimate {
     let n = x.classes().len() as f64;
     let surprise: Vec<f64> = x.sizes().iter().map(|&size| (n / f64::from(size)).ln()).collect();
-    Estimate::from_terms(0.0, x.classes().iter().map(|&class| Some(surprise[class as usize])).collect())
+    let terms: Vec<f64> = x.classes().iter().map(|&class| surprise[class as usize]).collect();
+    Estimate::from_terms(0.0, &terms, &[])
 }

@@ -21,10 +21,15 @@
 //! Ties: see `expected_digamma`, which makes the tie-aware estimate an exact expectation over random orders of equal
 //! distances, without draws.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use super::digamma::Digamma;
+use super::neighbours::by_class;
 use super::neighbours::dot_products::{self, WIDEST_WITHOUT};
+use super::neighbours::lanes::Real;
 use super::neighbours::rows::{Block, Nearest};
-use super::neighbours::sorted::{self, Sorted};
+use super::neighbours::sorted::{MARGIN, Sorted, border, inside, with_margin};
 use super::variable::{Continuous, Discrete};
 use super::{Estimate, Kind, Settings, Undefined};
 
@@ -44,22 +49,34 @@ pub fn with_each(x: Continuous, labels: &[&Discrete], settings: &Settings) -> Ve
     for repeat in 0..repeats {
         let classes: Vec<&Classes> = labels.iter().flatten().map(|(classes, _)| classes).collect();
         let seed = settings.seed;
-        let borders = match (x, settings.kind) {
-            (Continuous::Scalar(x), Kind::TieAware) => borders_of_scalar(x.sorted(), &classes),
+        let terms = Terms { digamma: &digamma, kind: settings.kind };
+        let estimated: Vec<Estimate> = match (x, settings.kind) {
+            (Continuous::Scalar(x), Kind::TieAware) => match x.compact() {
+                Some(x) => classes.iter().map(|classes| terms.of_column(x, classes)).collect(),
+                None => classes.iter().map(|classes| terms.of_column(x.sorted(), classes)).collect(),
+            },
             (Continuous::Scalar(x), Kind::Published) => {
-                borders_of_scalar(&Sorted::new(&x.with_noise(seed, 0, repeat, None)), &classes)
+                let noisy = Sorted::new(&x.with_noise(seed, 0, repeat, None));
+                classes.iter().map(|classes| terms.of_column(&noisy, classes)).collect()
             }
-            (Continuous::Vector(x), Kind::TieAware) => borders_of_vector(x.block(), &classes),
-            (Continuous::Vector(x), Kind::Published) => {
-                let noisy = x.with_noise(seed, 0, repeat, None);
-                match noisy.width() {
-                    ..=WIDEST_WITHOUT => borders_of_vector(&noisy, &classes),
-                    _ => borders_by_dot_products(&noisy, &classes),
-                }
+            (Continuous::Vector(x), kind) => {
+                let noisy;
+                let block = match kind {
+                    Kind::TieAware => x.block(),
+                    Kind::Published => {
+                        noisy = x.with_noise(seed, 0, repeat, None);
+                        &noisy
+                    }
+                };
+                let borders = match kind {
+                    Kind::Published if block.width() > WIDEST_WITHOUT => borders_by_dot_products(block, &classes),
+                    _ => borders_of_vector(block, &classes),
+                };
+                classes.iter().zip(&borders).map(|(classes, borders)| terms.of_borders(classes, borders)).collect()
             }
         };
-        for ((classes, estimates), borders) in labels.iter_mut().flatten().zip(&borders) {
-            estimates.push(estimate(&digamma, classes, borders, settings.kind));
+        for ((_, estimates), estimate) in labels.iter_mut().flatten().zip(estimated) {
+            estimates.push(estimate);
         }
     }
     let combine = |mut estimates: Vec<Estimate>| match settings.kind {
@@ -75,6 +92,8 @@ struct Classes<'a> {
     /// k_i of each class; 0 for a class of one row, which is left out.
     neighbours: Vec<usize>,
     kept: usize,
+    /// Rows alone in their class.
+    left_out: Vec<u32>,
 }
 
 impl<'a> Classes<'a> {
@@ -86,11 +105,16 @@ impl<'a> Classes<'a> {
         match paired().count() {
             0 => Err(Undefined::NoClassOfTwo { classes: label.sizes().len() }),
             1 => Err(Undefined::OneClass),
-            _ => Ok(Self {
-                label,
-                neighbours: label.sizes().iter().map(|&size| neighbours.min(size as usize - 1)).collect(),
-                kept: paired().map(|&size| size as usize).sum(),
-            }),
+            _ => {
+                let alone = |class: u32| label.sizes()[class as usize] == 1;
+                let rows = label.classes().iter().zip(0..);
+                Ok(Self {
+                    label,
+                    neighbours: label.sizes().iter().map(|&size| neighbours.min(size as usize - 1)).collect(),
+                    kept: paired().map(|&size| size as usize).sum(),
+                    left_out: rows.filter(|&(&class, _)| alone(class)).map(|(_, row)| row).collect(),
+                })
+            }
         }
     }
 
@@ -119,18 +143,114 @@ struct Border {
     point: bool,
 }
 
-fn estimate(digamma: &Digamma, classes: &Classes, borders: &[Border], kind: Kind) -> Estimate {
-    let term = |(row, border): (usize, &Border)| {
-        let k = classes.neighbours_of(row)?;
-        let inside = match kind {
-            // Strictly, but for a radius of 0 all identical points, as the authors' code counts.
-            Kind::Published if border.point => digamma.at(border.level + 1),
-            Kind::Published => digamma.at(border.closer + 1),
-            Kind::TieAware => expected_digamma(digamma, *border),
+/// Makes borders into terms, and terms into an estimate.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    digamma: &'a Digamma,
+    kind: Kind,
+}
+
+impl Terms<'_> {
+    fn of_borders(self, classes: &Classes, borders: &[Border]) -> Estimate {
+        let term = |(row, border): (usize, &Border)| match classes.neighbours_of(row) {
+            Some(_) => self.term(classes, classes.of(row), *border),
+            None => 0.0,
         };
-        Some(digamma.at(k) - digamma.at(classes.label.sizes()[classes.of(row)] as usize) - inside)
-    };
-    Estimate::from_terms(digamma.at(classes.kept), borders.iter().enumerate().map(term).collect())
+        self.estimate(classes, &borders.iter().enumerate().map(term).collect::<Vec<_>>())
+    }
+
+    fn estimate(self, classes: &Classes, terms: &[f64]) -> Estimate {
+        Estimate::from_terms(self.digamma.at(classes.kept), terms, &classes.left_out)
+    }
+
+    fn term(self, classes: &Classes, class: usize, border: Border) -> f64 {
+        let inside = match self.kind {
+            // Strictly, but for a radius of 0 all identical points, as the authors' code counts.
+            Kind::Published if border.point => self.digamma.at(border.level + 1),
+            Kind::Published => self.digamma.at(border.closer + 1),
+            Kind::TieAware => expected_digamma(self.digamma, border),
+        };
+        self.of_class(classes, class) - inside
+    }
+
+    /// ψ(k_i) − ψ(n_i).
+    fn of_class(self, classes: &Classes, class: usize) -> f64 {
+        self.digamma.at(classes.neighbours[class]) - self.digamma.at(classes.label.sizes()[class] as usize)
+    }
+
+    /// Scalars: the k_i-th neighbour of the class is among the k_i before and the k_i behind in the order of the class,
+    /// and the others are counted in the order of all.
+    fn of_column<T: Real>(self, x: &Sorted<T>, classes: &Classes) -> Estimate {
+        let kept;
+        let column = match classes.left_out.is_empty() {
+            true => Kept { padded: x.padded(), rows: x.rows() },
+            false => {
+                let in_order = x.rows().iter().zip(x.places());
+                let pairs = in_order.filter(|&(&row, _)| classes.neighbours_of(row as usize).is_some());
+                let (rows, places): (Vec<u32>, Vec<T>) = pairs.map(|(&row, &place)| (row, place)).unzip();
+                kept = (rows, with_margin(places.into_iter()));
+                Kept { padded: &kept.1, rows: &kept.0 }
+            }
+        };
+        let of: Vec<u32> = column.rows.iter().map(|&row| classes.label.classes()[row as usize]).collect();
+        let radii = by_class::radii(column.places(), &of, classes.label.sizes(), &classes.neighbours);
+        let inside = inside(column.padded, &radii);
+        let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
+        let mut terms = vec![0.0; x.rows().len()];
+        let mut of_points: HashMap<(u64, u32), f64> = HashMap::new();
+        for (at, (&row, &class)) in column.rows.iter().zip(&of).enumerate() {
+            let border = || {
+                let k = classes.neighbours[class as usize];
+                column.border(at, radii[at], inside.range(at), &of, k)
+            };
+            let point = radii[at].widen() == 0.0;
+            terms[row as usize] = if inside.edges(at) == 1 && !point {
+                of_class[class as usize] - self.digamma.at(inside.closer(at) + 1)
+            } else if point {
+                // Identical points of a class have identical terms.
+                let point = (column.places()[at].widen().to_bits(), class);
+                *of_points.entry(point).or_insert_with(|| self.term(classes, class as usize, border()))
+            } else {
+                self.term(classes, class as usize, border())
+            };
+        }
+        self.estimate(classes, &terms)
+    }
+}
+
+/// A sorted column without the rows that are left out.
+struct Kept<'a, T> {
+    padded: &'a [T],
+    rows: &'a [u32],
+}
+
+impl<T: Real> Kept<'_, T> {
+    fn places(&self) -> &[T] {
+        &self.padded[MARGIN..MARGIN + self.rows.len()]
+    }
+
+    /// What lies about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are the
+    /// positions closer than `radius`.
+    fn border(&self, at: usize, radius: T, closer: Range<usize>, of: &[u32], k: usize) -> Border {
+        let places = self.places();
+        let (before, behind) = border(places, at, radius, closer.clone());
+        let own = |other: &usize| of[*other] == of[at];
+        let wide = |other: usize| (places[other].widen() - places[at].widen()).abs();
+        let missing = k + 1 - closer.clone().filter(own).count();
+        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
+        let mut same: Vec<f64> = before.clone().chain(behind.clone()).filter(own).map(wide).collect();
+        let exact = *same.select_nth_unstable_by(missing - 1, f64::total_cmp).1;
+        let level = |distance: f64| usize::from(distance == exact);
+        let near = |distance: f64| usize::from(distance < exact);
+        let others = || before.clone().chain(behind.clone()).map(wide);
+        Border {
+            closer: closer.len() - 1 + others().map(near).sum::<usize>(),
+            level: others().map(level).sum(),
+            same: same.iter().map(|&distance| level(distance)).sum(),
+            missing: missing - same.iter().map(|&distance| near(distance)).sum::<usize>(),
+            point: exact == 0.0,
+        }
+    }
 }
 
 /// E ψ(m) over random orders of the points at distance r_i: m = m_0 + M', where M' is the position of the k'-th point
@@ -180,44 +300,7 @@ fn expected_digamma(digamma: &Digamma, Border { closer, level, same, missing, ..
 const NEGLIGIBLE: f64 = 1e-22;
 
 /// The borders of every row, for each of `labels`; rows left out have an empty one.
-fn borders_of_scalar(x: &Sorted<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
-    labels.iter().map(|classes| borders_in_column(x, classes)).collect()
-}
-
-fn borders_in_column(x: &Sorted<f64>, classes: &Classes) -> Vec<Border> {
-    let in_order = x.rows().iter().zip(x.places());
-    let kept: Vec<(usize, f64)> = in_order
-        .map(|(&row, &place)| (row as usize, place))
-        .filter(|&(row, _)| classes.neighbours_of(row).is_some())
-        .collect();
-    let places: Vec<f64> = kept.iter().map(|pair| pair.1).collect();
-    let mut own: Vec<Vec<f64>> = vec![Vec::new(); classes.neighbours.len()];
-    // The position of each kept row among the sorted places of its class.
-    let in_class: Vec<usize> = kept
-        .iter()
-        .map(|&(row, place)| {
-            own[classes.of(row)].push(place);
-            own[classes.of(row)].len() - 1
-        })
-        .collect();
-    let mut borders = vec![Border::default(); x.rows().len()];
-    for (at, (&(row, _), &within)) in kept.iter().zip(&in_class).enumerate() {
-        let own = &own[classes.of(row)];
-        let k = classes.neighbours[classes.of(row)];
-        let radius = sorted::kth_distance(own, within, k);
-        let (all, same) = (sorted::counts(&places, at, radius), sorted::counts(own, within, radius));
-        borders[row] = Border {
-            closer: all.closer,
-            level: all.border,
-            same: same.border,
-            missing: k - same.closer,
-            point: radius == 0.0,
-        };
-    }
-    borders
-}
-
-fn borders_of_vector(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
+fn borders_of_vector(x: &Block, labels: &[&Classes]) -> Vec<Vec<Border>> {
     let n = x.rows();
     let mut borders = vec![vec![Border::default(); n]; labels.len()];
     let mut distances = vec![0.0; n];
@@ -236,7 +319,7 @@ fn borders_of_vector(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
 
 /// As the authors' code counts for wide vectors: r_i and m_i from distances that round differently. The border itself
 /// plays no part in the published estimator and stays empty.
-fn borders_by_dot_products(x: &Block<f64>, labels: &[&Classes]) -> Vec<Vec<Border>> {
+fn borders_by_dot_products(x: &Block, labels: &[&Classes]) -> Vec<Vec<Border>> {
     let n = x.rows();
     let norms = dot_products::squared_norms(x);
     let mut borders = vec![vec![Border::default(); n]; labels.len()];

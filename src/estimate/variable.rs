@@ -1,10 +1,9 @@
 //! The columns that estimators work on. A variable is built once for a sample and keeps what several estimates share:
-//! class counts, sorted order, tie facts, the order that tied values take in each draw.
+//! class counts, sorted order, tie facts.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use super::neighbours::Moved;
 use super::neighbours::rows::Block;
 use super::neighbours::sorted::Sorted;
 use super::noise::{Purpose, Source};
@@ -146,19 +145,6 @@ impl<'a> Continuous<'a> {
     }
 }
 
-/// A column's draws for side 0, which every pair with another column uses, with the seed and number they were made for.
-type Draws<T> = OnceLock<(u64, usize, Arc<Vec<T>>)>;
-
-/// Draws from the cache, or new ones for the other side, needed once, or other settings.
-fn cached<T>(cache: &Draws<T>, side: usize, seed: u64, draws: usize, make: impl Fn(usize) -> T) -> Arc<Vec<T>> {
-    let all = || Arc::new((0..draws).map(&make).collect());
-    if side != 0 {
-        return all();
-    }
-    let (cached_seed, cached_draws, kept) = cache.get_or_init(|| (seed, draws, all()));
-    if (*cached_seed, *cached_draws) == (seed, draws) { Arc::clone(kept) } else { all() }
-}
-
 /// A column of one number per row.
 #[derive(Clone, Debug)]
 pub struct Scalar {
@@ -166,7 +152,7 @@ pub struct Scalar {
     ids: Arc<[u64]>,
     key: Key,
     sorted: OnceLock<Sorted<f64>>,
-    draws: Draws<Sorted<Moved>>,
+    compact: OnceLock<Option<Sorted<f32>>>,
 }
 
 impl Scalar {
@@ -177,7 +163,7 @@ impl Scalar {
             ids: Arc::clone(ids),
             key,
             sorted: OnceLock::new(),
-            draws: Default::default(),
+            compact: OnceLock::new(),
         }
     }
 
@@ -198,12 +184,14 @@ impl Scalar {
         count_tied(self.sorted().places(), |a, b| a == b)
     }
 
-    /// The column with its ties broken, once per draw. `side` is 0, and 1 for the second of a column and itself.
-    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<Sorted<Moved>>> {
-        cached(&self.draws, side, seed, draws, |draw| {
-            let source = Source::new(seed, Purpose::Ties, self.key, side, draw, None);
-            Sorted::new(&break_ties(&self.values, self.sorted(), &self.ids, source))
-        })
+    /// The column in float32, where it came so or loses nothing by it.
+    pub fn compact(&self) -> Option<&Sorted<f32>> {
+        let narrow = || {
+            let values: Vec<f32> = self.values.iter().map(|&value| value as f32).collect();
+            let exact = values.iter().zip(&self.values).all(|(&narrow, &value)| f64::from(narrow) == value);
+            exact.then(|| Sorted::new(&values))
+        };
+        self.compact.get_or_init(narrow).as_ref()
     }
 
     /// The column with the published estimator's noise: Gaussian, of scale 10⁻¹⁰·|mean|.
@@ -216,11 +204,10 @@ impl Scalar {
 /// A column of one vector per row.
 #[derive(Clone, Debug)]
 pub struct Vector {
-    block: Block<f64>,
+    block: Block,
     ids: Arc<[u64]>,
     key: Key,
     tied: OnceLock<usize>,
-    draws: Draws<Block<Moved>>,
 }
 
 impl Vector {
@@ -230,16 +217,10 @@ impl Vector {
         let columns = (0..width)
             .flat_map(|at| values.iter().skip(at).step_by(width).map(|&value| without_sign_of_zero(value)))
             .collect();
-        Self {
-            block: Block::new(columns, ids.len()),
-            ids: Arc::clone(ids),
-            key,
-            tied: OnceLock::new(),
-            draws: Default::default(),
-        }
+        Self { block: Block::new(columns, ids.len()), ids: Arc::clone(ids), key, tied: OnceLock::new() }
     }
 
-    pub fn block(&self) -> &Block<f64> {
+    pub fn block(&self) -> &Block {
         &self.block
     }
 
@@ -263,20 +244,8 @@ impl Vector {
         })
     }
 
-    /// The block with its ties broken, once per draw.
-    pub fn draws(&self, side: usize, seed: u64, draws: usize) -> Arc<Vec<Block<Moved>>> {
-        cached(&self.draws, side, seed, draws, |draw| {
-            let columns = (0..self.block.width()).flat_map(|at| {
-                let source = Source::new(seed, Purpose::Ties, self.coordinate_key(at), side, draw, None);
-                let values = self.block.coordinate(at);
-                break_ties(values, &Sorted::new(values), &self.ids, source)
-            });
-            Block::new(columns.collect(), self.block.rows())
-        })
-    }
-
     /// The block with the published estimator's noise: Gaussian, of scale 10⁻¹⁰ times the block's |mean|.
-    pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Block<f64> {
+    pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Block {
         let coordinates = || (0..self.block.width()).map(|at| self.block.coordinate(at));
         let scale = NOISE
             * (coordinates().map(|values| mean(Sorted::new(values).places())).sum::<f64>() / self.block.width() as f64)
@@ -295,9 +264,6 @@ impl Vector {
 
 /// Scale of the published estimator's noise, relative to the mean.
 const NOISE: f64 = 1e-10;
-/// How far a draw moves a value, relative to its gap to the nearest distinct value: so little that it settles ties and
-/// hardly ever turns a distance that is merely close.
-const MOVE: f64 = 1e-6;
 
 /// −0 and +0 are the same value; adding +0 makes them the same bits.
 fn without_sign_of_zero(value: f64) -> f64 {
@@ -311,25 +277,6 @@ fn mean(sorted: &[f64]) -> f64 {
 
 fn add_noise(values: &[f64], ids: &[u64], scale: f64, source: Source) -> Vec<f64> {
     values.iter().zip(ids).map(|(value, &id)| value + scale * source.gaussian(id)).collect()
-}
-
-fn break_ties(values: &[f64], sorted: &Sorted<f64>, ids: &[u64], source: Source) -> Vec<Moved> {
-    let mut moved: Vec<Moved> = values.iter().map(|&value| Moved { value, offset: 0.0 }).collect();
-    let places = sorted.places();
-    let mut start = 0;
-    let mut gap_before = f64::INFINITY;
-    for run in places.chunk_by(|a, b| a == b) {
-        let end = start + run.len();
-        let gap_after = places.get(end).map_or(f64::INFINITY, |next| next - run[0]);
-        let gap = gap_before.min(gap_after);
-        if gap.is_finite() {
-            for &row in &sorted.rows()[start..end] {
-                moved[row as usize].offset = MOVE * gap * source.uniform(ids[row as usize]);
-            }
-        }
-        (start, gap_before) = (end, gap_after);
-    }
-    moved
 }
 
 /// Members of runs longer than 1 among neighbours in a sorted list.
@@ -354,26 +301,6 @@ mod tests {
         assert_eq!(Variable::vector(&[0.0, 1.0, 0.0, 1.0, 0.0, 2.0], 2, &ids(3), KEY).tie_fraction(), 2.0 / 3.0);
         assert_eq!(Variable::discrete(&[5, 5, 7]).tie_fraction(), 2.0 / 3.0);
         assert_eq!(Variable::scalar(Vec::new(), &ids(0), KEY).tie_fraction(), 0.0);
-    }
-
-    #[test]
-    fn a_draw_breaks_ties_and_keeps_the_order_of_distinct_values() {
-        let values: Vec<f64> = (0..200).map(|i| f64::from(1.0 - (i % 40) as f32 * f32::EPSILON)).collect();
-        let variable = Scalar::new(values.clone(), &ids(200), KEY);
-        let draws = variable.draws(0, 1, 3);
-        for sorted in draws.iter() {
-            assert!(sorted.places().windows(2).all(|pair| pair[0].value <= pair[1].value && pair[0] != pair[1]));
-            for (moved, value) in sorted.in_row_order().iter().zip(&values) {
-                assert_eq!(moved.value, *value);
-                assert!(moved.offset.abs() <= 1e-6 * f64::from(f32::EPSILON));
-            }
-        }
-        let column = |draws: &[Sorted<Moved>], draw: usize| draws[draw].in_row_order();
-        assert_ne!(column(&draws, 0), column(&draws, 1));
-        assert_ne!(column(&draws, 0), column(&variable.draws(1, 1, 3), 0));
-        // Other settings do not meet the cache of the first.
-        assert_ne!(column(&draws, 0), column(&variable.draws(0, 2, 3), 0));
-        assert_eq!(variable.draws(0, 1, 7).len(), 7);
     }
 
     #[test]

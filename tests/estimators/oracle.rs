@@ -2,11 +2,9 @@
 
 use std::num::NonZero;
 
-use conceptwatch::estimate::neighbours::Closest;
 use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
 use conceptwatch::estimate::neighbours::sorted::Sorted;
-use conceptwatch::estimate::neighbours::strips::Strips;
-use conceptwatch::estimate::neighbours::{Moved, Place};
+use conceptwatch::estimate::neighbours::walk::Plane;
 use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
 
@@ -70,20 +68,90 @@ fn expectation_by_drawing(closer: usize, level: usize, same: usize, missing: usi
     expectation
 }
 
-/// The counts of KSG for one row: (n_x, n_y, points at exactly r in x and in y).
-fn ksg_counts(dx: &[Vec<f64>], dy: &[Vec<f64>], row: usize, k: usize) -> (usize, usize, usize) {
+/// KSG's term of one row, E(ψ(n_x + 1) + ψ(n_y + 1)) over random orders of the distances equal to r_i.
+fn ksg_term(dx: &[f64], dy: &[f64], row: usize, k: usize) -> f64 {
     let others = || (0..dx.len()).filter(|&other| other != row);
-    let mut joint: Vec<f64> = others().map(|other| dx[row][other].max(dy[row][other])).collect();
+    let mut joint: Vec<f64> = others().map(|other| dx[other].max(dy[other])).collect();
     joint.sort_by(f64::total_cmp);
     let r = joint[k - 1];
-    let count = |holds: &dyn Fn(f64) -> bool, d: &[Vec<f64>]| others().filter(|&other| holds(d[row][other])).count();
-    let border = count(&|d| d == r, dx) + count(&|d| d == r, dy);
-    (count(&|d| d < r, dx), count(&|d| d < r, dy), border)
+    let missing = k - joint.iter().filter(|&&d| d < r).count();
+    let side = |here: &[f64], there: &[f64]| {
+        let closer = others().filter(|&other| here[other] < r).count();
+        let level = |holds: &dyn Fn(f64) -> bool| others().filter(|&o| here[o] == r && holds(there[o])).count();
+        let only_there = others().filter(|&other| here[other] < r && there[other] == r).count();
+        expectation_by_integration(
+            closer,
+            missing,
+            [level(&|d| d < r), only_there, level(&|d| d == r), level(&|d| d > r)],
+        )
+    };
+    side(dx, dy) + side(dy, dx)
 }
 
-fn matrix<P: Place>(columns: &[Vec<P>], join: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
+/// Every distance at r is a uniform number; the border's is t. Follows how many points are complete before t, and how
+/// many of their x are, point by point, and integrates over t, which is exact for polynomials.
+fn expectation_by_integration(closer: usize, missing: usize, [a, b, c, d]: [usize; 4]) -> f64 {
+    let (mut total, mut expectation) = (0.0, 0.0);
+    for (t, weight) in gauss_legendre((a + b + 2 * c + d) / 2 + 2) {
+        // The border is one of a, of b, or of c with the later of its two distances in y or in x.
+        let borders = [(a, [1, 0, 0], 1.0, 0), (b, [0, 1, 0], 1.0, 0), (c, [0, 0, 1], t, 1), (c, [0, 0, 1], t, 0)];
+        for (count, taken, density, counted) in borders.into_iter().filter(|border| border.0 > 0) {
+            let mut chance = vec![vec![0.0; a + c + d + 1]; missing];
+            chance[0][0] = 1.0;
+            let kinds = [
+                (a - taken[0], vec![(1, 1, t), (0, 0, 1.0 - t)]),
+                (b - taken[1], vec![(1, 0, t), (0, 0, 1.0 - t)]),
+                (c - taken[2], vec![(1, 1, t * t), (0, 1, t * (1.0 - t)), (0, 0, 1.0 - t)]),
+                (d, vec![(0, 1, t), (0, 0, 1.0 - t)]),
+            ];
+            for (points, ways) in kinds {
+                for _ in 0..points {
+                    let mut next = vec![vec![0.0; a + c + d + 1]; missing];
+                    for (complete, row) in chance.iter().enumerate() {
+                        for (near, &chance) in row.iter().enumerate().filter(|cell| *cell.1 > 0.0) {
+                            for &(one, in_x, p) in &ways {
+                                if complete + one < missing && near + in_x < row.len() {
+                                    next[complete + one][near + in_x] += chance * p;
+                                }
+                            }
+                        }
+                    }
+                    chance = next;
+                }
+            }
+            for (near, &chance) in chance[missing - 1].iter().enumerate() {
+                let mass = weight * count as f64 * density * chance;
+                total += mass;
+                expectation += mass * psi(closer + near + counted + 1);
+            }
+        }
+    }
+    expectation / total
+}
+
+/// Nodes and weights on [0, 1].
+fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
+    let node = |i: usize| {
+        let mut x = (std::f64::consts::PI * (i as f64 + 0.75) / (n as f64 + 0.5)).cos();
+        loop {
+            let (mut before, mut value) = (1.0, x);
+            for m in 2..=n {
+                (before, value) = (value, ((2 * m - 1) as f64 * x * value - (m - 1) as f64 * before) / m as f64);
+            }
+            let slope = n as f64 * (x * value - before) / (x * x - 1.0);
+            let step = value / slope;
+            x -= step;
+            if step.abs() < 1e-15 {
+                return (0.5 * (x + 1.0), 1.0 / ((1.0 - x * x) * slope * slope));
+            }
+        }
+    };
+    (0..n).map(node).collect()
+}
+
+fn matrix(columns: &[Vec<f64>], join: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
     let n = columns[0].len();
-    let distance = |i: usize, j: usize| columns.iter().map(|c| c[i].distance(c[j])).fold(0.0, &join);
+    let distance = |i: usize, j: usize| columns.iter().map(|c| (c[i] - c[j]).abs()).fold(0.0, &join);
     (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect()
 }
 
@@ -91,39 +159,17 @@ pub fn scalar_distances(values: &[f64]) -> Vec<Vec<f64>> {
     matrix(&[values.to_vec()], f64::max)
 }
 
-/// Distances of plain columns and of each draw: x and y in the order of their keys.
-fn ksg(x: &Variable, y: &Variable, k: usize, draws: usize) -> f64 {
-    let plain = |variable: &Variable| match variable {
+fn ksg(x: &Variable, y: &Variable, k: usize) -> f64 {
+    let distances = |variable: &Variable| match variable {
         Variable::Scalar(v) => scalar_distances(v.values()),
         Variable::Vector(v) => {
             matrix(&(0..v.block().width()).map(|at| v.block().coordinate(at).to_vec()).collect::<Vec<_>>(), f64::max)
         }
         Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
     };
-    let drawn = |variable: &Variable, side: usize, draw: usize| -> Vec<Vec<f64>> {
-        let columns: Vec<Vec<Moved>> = match variable {
-            Variable::Scalar(v) => vec![v.draws(side, 0, draws)[draw].in_row_order()],
-            Variable::Vector(v) => {
-                let block = &v.draws(side, 0, draws)[draw];
-                (0..block.width()).map(|at| block.coordinate(at).to_vec()).collect()
-            }
-            Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
-        };
-        matrix(&columns, f64::max)
-    };
+    let (dx, dy) = (distances(x), distances(y));
     let n = x.rows();
-    let undisturbed = (plain(x), plain(y));
-    let disturbed: Vec<_> =
-        (0..draws).map(|draw| (drawn(x, 0, draw), drawn(y, usize::from(std::ptr::eq(x, y)), draw))).collect();
-    let term = |row: usize| {
-        let psis = |(nx, ny, _): (usize, usize, usize)| psi(nx + 1) + psi(ny + 1);
-        let counts = ksg_counts(&undisturbed.0, &undisturbed.1, row, k);
-        if counts.2 == 1 {
-            return psis(counts);
-        }
-        disturbed.iter().map(|(dx, dy)| psis(ksg_counts(dx, dy, row, k))).sum::<f64>() / draws as f64
-    };
-    psi(n) + psi(k) - (0..n).map(term).sum::<f64>() / n as f64
+    psi(n) + psi(k) - (0..n).map(|row| ksg_term(&dx[row], &dy[row], row, k)).sum::<f64>() / n as f64
 }
 
 /// Values with ties, both zeros, the smallest and nearly the largest of float32, and plain ones.
@@ -144,9 +190,15 @@ fn varies(values: &[f64]) -> bool {
     values.iter().any(|v| *v != values[0])
 }
 
+type Rows = Vec<(f64, f64, i32)>;
+
 /// Rows of (x, y, class), of which there may be many or few, and k.
-fn sample() -> impl Strategy<Value = (Vec<(f64, f64, i32)>, usize)> {
-    (1..6_i32, 1..10_usize, prop_oneof![5..40_usize, 5..300_usize]).prop_flat_map(|(classes, k, rows)| {
+fn sample() -> impl Strategy<Value = (Rows, usize)> {
+    sample_up_to(300)
+}
+
+fn sample_up_to(most: usize) -> impl Strategy<Value = (Rows, usize)> {
+    (1..6_i32, 1..10_usize, prop_oneof![5..40_usize, 5..most]).prop_flat_map(|(classes, k, rows)| {
         let row = (value(), value(), prop_oneof![9 => 0..classes, 1 => 100..130_i32]);
         (prop::collection::vec(row, rows.max(k + 2)), Just(k))
     })
@@ -178,23 +230,21 @@ proptest! {
     }
 
     #[test]
-    fn ksg_on_scalars((rows, k) in sample()) {
+    fn ksg_on_scalars((rows, k) in sample_up_to(120)) {
         let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|row| (row.0, row.1)).unzip();
         prop_assume!(varies(&x) && varies(&y));
         let (x, y) = (scalar(&x, X), scalar(&y, Y));
-        let settings = Settings { draws: 2, ..tie_aware(k) };
-        let (got, expected) = (estimate(&x, &y, &settings).value, ksg(&x, &y, k, 2));
+        let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
         prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
     }
 
     #[test]
-    fn ksg_on_vectors((rows, k) in sample()) {
+    fn ksg_on_vectors((rows, k) in sample_up_to(60)) {
         let x: Vec<f64> = rows.iter().flat_map(|row| [row.0, row.1]).collect();
         let y: Vec<f64> = rows.iter().map(|row| row.1 - row.0).collect();
         prop_assume!(varies(&y));
         let (x, y) = (vector(&x, 2, X), scalar(&y, Y));
-        let settings = Settings { draws: 2, ..tie_aware(k) };
-        let (got, expected) = (estimate(&x, &y, &settings).value, ksg(&x, &y, k, 2));
+        let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
         prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
     }
 
@@ -249,13 +299,15 @@ fn kiddo_finds_the_same_joint_radii() {
     let points: Vec<[f64; 2]> = x.iter().zip(&y).map(|(&x, &y)| [x, y]).collect();
     let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).unwrap();
     let (by_x, by_y) = (Sorted::new(&x), Sorted::new(&y));
+    let plane = Plane::new(&by_x, &by_y);
+    let positions: Vec<u32> = (0..600).collect();
     for k in [1, 3, 10] {
-        let strips = Strips::new(&by_x, &by_y, k);
-        let mut nearest = Closest::new(k);
-        for (row, point) in points.iter().enumerate() {
-            let found = tree.query(point).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap()).execute();
-            let radius = strips.kth_distance(row as u32, by_x.rank(row), x[row], y[row], &mut nearest);
-            assert_eq!(radius, found[k].distance);
+        let (mut radii, mut left_over) = (vec![0.0; 600], Vec::new());
+        plane.radii(&positions, k, usize::MAX, &mut radii, &mut left_over);
+        assert!(left_over.is_empty());
+        for (&row, radius) in by_x.rows().iter().zip(radii) {
+            let found = tree.query(&points[row as usize]).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap());
+            assert_eq!(radius, found.execute()[k].distance);
         }
     }
 }

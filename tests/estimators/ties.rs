@@ -90,14 +90,16 @@ fn ross_on_two_values_is_nearly_the_plug_in() {
 fn ksg_is_the_mean_over_random_orders_of_equal_values() {
     let (x, y) = correlated(0.8, 400, 6);
     for ((name, x), (_, y)) in quantised(&x).into_iter().zip(quantised(&y)) {
-        let drawn = estimate(&scalar(&x, X), &scalar(&y, Y), &tie_aware(3));
+        let exact = estimate(&scalar(&x, X), &scalar(&y, Y), &tie_aware(3));
         let jitters: Vec<f64> = (0..100)
             .map(|seed| (scalar(&jittered(&x, 2 * seed), X), scalar(&jittered(&y, 2 * seed + 1), Y)))
             .map(|(x, y)| estimate(&x, &y, &tie_aware(3)).value)
             .collect();
         let (mean, error) = (mean(&jitters), error_of_mean(&jitters));
-        let error = (drawn.draw_variance + error * error).sqrt();
-        assert!((drawn.value - mean).abs() < 4.0 * error + 0.002, "{name}: {} against {mean} ± {error}", drawn.value);
+        // Jitter in proportion to gaps that differ lets one coordinate's order decide over the other's, and the two
+        // sides of a ball share the jitter of its centre; a random order of distances knows neither.
+        assert!((exact.value - mean).abs() < 4.0 * error + 0.004, "{name}: {} against {mean} ± {error}", exact.value);
+        assert_eq!(exact.draw_variance, 0.0);
     }
 }
 
@@ -106,12 +108,10 @@ fn draw_variance_is_the_scatter_over_seeds() {
     let (x, y) = correlated(0.8, 300, 6);
     let coarse = |values: &[f64]| values.iter().map(|v| (v * 4.0).round()).collect::<Vec<_>>();
     let (x, y) = (scalar(&coarse(&x), X), scalar(&coarse(&y), Y));
-    for settings in [tie_aware(3), published(3)] {
-        let estimates: Vec<Estimate> = (0..80).map(|seed| estimate(&x, &y, &Settings { seed, ..settings })).collect();
-        let scatter = error_of_mean(&estimates.iter().map(|e| e.unclipped).collect::<Vec<_>>()).powi(2) * 80.0;
-        let stated = mean(&estimates.iter().map(|e| e.draw_variance).collect::<Vec<_>>());
-        assert!((0.5..2.0).contains(&(stated / scatter)), "{:?}: stated {stated}, scatter {scatter}", settings.kind);
-    }
+    let estimates: Vec<Estimate> = (0..80).map(|seed| estimate(&x, &y, &Settings { seed, ..published(3) })).collect();
+    let scatter = error_of_mean(&estimates.iter().map(|e| e.unclipped).collect::<Vec<_>>()).powi(2) * 80.0;
+    let stated = mean(&estimates.iter().map(|e| e.draw_variance).collect::<Vec<_>>());
+    assert!((0.5..2.0).contains(&(stated / scatter)), "stated {stated}, scatter {scatter}");
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn both_estimators_agree_on_columns_with_few_ties() {
 }
 
 #[test]
-fn float64_ties_with_no_room_between_values_are_drawn_as_well() {
+fn float64_ties_with_no_room_between_values_are_ordered_as_well() {
     // Sigmoids in float64 saturate to 1 and to the value just below it: nothing lies between for a jitter to use.
     let top = 1.0_f64.next_down();
     let (x, y) = correlated(0.0, 400, 13);
     let saturated = |values: &[f64]| values.iter().map(|&v| if v > 0.0 { 1.0 } else { top }).collect::<Vec<_>>();
-    let drawn = estimate(&scalar(&saturated(&x), X), &scalar(&saturated(&y), Y), &tie_aware(3));
-    assert!(drawn.value.abs() < 0.1, "independent columns: {}", drawn.value);
+    let exact = estimate(&scalar(&saturated(&x), X), &scalar(&saturated(&y), Y), &tie_aware(3));
+    assert!(exact.value.abs() < 0.1, "independent columns: {}", exact.value);
 }

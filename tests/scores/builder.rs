@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-pub const TIE_AWARE: Settings = Settings { kind: Kind::TieAware, neighbours: 3, repeats: 5, draws: 5, seed: 0 };
+pub const TIE_AWARE: Settings = Settings { kind: Kind::TieAware, neighbours: 3, repeats: 5, seed: 0 };
 pub const PUBLISHED: Settings = Settings { kind: Kind::Published, ..TIE_AWARE };
 
 /// Every leakage score of scalar concepts, with its unclipped twin.

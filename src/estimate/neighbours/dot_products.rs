@@ -12,7 +12,7 @@ use super::rows::Block;
 pub const WIDEST_WITHOUT: usize = 15;
 
 /// |x|² of every row.
-pub fn squared_norms(block: &Block<f64>) -> Vec<f64> {
+pub fn squared_norms(block: &Block) -> Vec<f64> {
     let mut norms = vec![0.0; block.rows()];
     for coordinate in 0..block.width() {
         for (norm, value) in norms.iter_mut().zip(block.coordinate(coordinate)) {
@@ -23,7 +23,7 @@ pub fn squared_norms(block: &Block<f64>) -> Vec<f64> {
 }
 
 /// Squared distances from `row` to every row, from dot products; rounding may take them a little below 0.
-pub fn squared_distances(block: &Block<f64>, norms: &[f64], row: usize, distances: &mut [f64]) {
+pub fn squared_distances(block: &Block, norms: &[f64], row: usize, distances: &mut [f64]) {
     distances.fill(0.0);
     for coordinate in 0..block.width() {
         let values = block.coordinate(coordinate);

@@ -7,22 +7,23 @@
 //! but takes 14 ms for 2 coordinates, 23 ms for 4 and 68 ms for 8; rows take 17, 19 and 23 ms with the estimates of four
 //! labels included, whatever the classes' sizes. So trees serve as an oracle of the tests only.
 
-use super::{Counts, Place};
+use super::Counts;
+use super::lanes::larger;
 
 /// Vectors, one per row, stored by coordinate.
 #[derive(Clone, Debug)]
-pub struct Block<P> {
+pub struct Block {
     rows: usize,
     width: usize,
     /// Coordinate c of row i is at `c·rows + i`.
-    places: Vec<P>,
+    values: Vec<f64>,
 }
 
-impl<P: Place> Block<P> {
+impl Block {
     /// `columns` hold the coordinates one behind the other, each `rows` long.
-    pub fn new(columns: Vec<P>, rows: usize) -> Self {
+    pub fn new(columns: Vec<f64>, rows: usize) -> Self {
         let width = columns.len().checked_div(rows).unwrap_or(0);
-        Self { rows, width, places: columns }
+        Self { rows, width, values: columns }
     }
 
     pub fn rows(&self) -> usize {
@@ -33,19 +34,17 @@ impl<P: Place> Block<P> {
         self.width
     }
 
-    pub fn coordinate(&self, at: usize) -> &[P] {
-        &self.places[at * self.rows..(at + 1) * self.rows]
+    pub fn coordinate(&self, at: usize) -> &[f64] {
+        &self.values[at * self.rows..(at + 1) * self.rows]
     }
 
     /// The largest distance along any coordinate, from `row` to every row, joined to `distances` by the maximum.
     pub fn join_chebyshev(&self, row: usize, distances: &mut [f64]) {
         for coordinate in 0..self.width {
-            let places = self.coordinate(coordinate);
-            let centre = places[row];
-            for (distance, place) in distances.iter_mut().zip(places) {
-                let along = place.distance(centre);
-                // Plain comparison, since f64::max also looks after NaN, which cannot occur here.
-                *distance = if along > *distance { along } else { *distance };
+            let values = self.coordinate(coordinate);
+            let centre = values[row];
+            for (distance, value) in distances.iter_mut().zip(values) {
+                *distance = larger(*distance, (value - centre).abs());
             }
         }
     }
@@ -54,7 +53,7 @@ impl<P: Place> Block<P> {
 /// Distances of one chunk stay in the first-level cache while the coordinates are added up.
 const CHUNK: usize = 512;
 
-impl Block<f64> {
+impl Block {
     /// Squared Euclidean distance from `row` to every row. No square root: it would merge distinct distances. Every
     /// pair is added up in the order of its coordinates, so the distance is the same from both ends.
     pub fn squared_euclidean(&self, row: usize, distances: &mut [f64]) {

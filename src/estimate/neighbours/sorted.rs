@@ -1,37 +1,56 @@
-//! Scalars: neighbours in a sorted column. Distances grow on either side of a point, so the k-th neighbour is found by
-//! walking outward and a count by galloping outward with the same predicate.
+//! A column in ascending order, and counts of its places by their distance from one of them.
+//!
+//! Distances grow on either side of a place, so where they reach the radius is found by stepping outward and then halving
+//! the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen neighbouring
+//! places step together, and what they compare with is one contiguous read; only the halving gathers. A place with
+//! more than a few hundred others on one side, as in a crowd of equal or nearly equal values, goes on alone by
+//! doubling its step, so that a count n never costs more than log n.
+//!
+//! Measured at N = 1,024 to 16,384, independent columns, AVX-512: 5.2 to 6 ns a place. Stepping by one place at a time
+//! took 6.7 to 25 ns.
+
+// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
+#![allow(clippy::needless_range_loop)]
 
 use std::ops::Range;
 
-use super::{Counts, Place};
+use multiversion::multiversion;
+
+use super::lanes::{LANES, Real};
+
+/// Unused places at either end, infinitely far, so that a group of lanes may read beyond the column.
+pub const MARGIN: usize = 64;
 
 /// A column in ascending order.
 #[derive(Clone, Debug)]
-pub struct Sorted<P> {
-    places: Vec<P>,
+pub struct Sorted<T> {
+    /// The places with [`MARGIN`] unused ones at either end.
+    padded: Vec<T>,
     rows: Vec<u32>,
     ranks: Vec<u32>,
 }
 
-impl<P: Place> Sorted<P> {
-    pub fn new(column: &[P]) -> Self {
-        let mut rows: Vec<u32> = (0..column.len() as u32).collect();
-        rows.sort_unstable_by(|&a, &b| column[a as usize].compare(&column[b as usize]));
-        let mut ranks = vec![0; rows.len()];
-        for (rank, &row) in rows.iter().enumerate() {
-            ranks[row as usize] = rank as u32;
+impl<T: Real> Sorted<T> {
+    /// Equal values keep the order of their rows.
+    pub fn new(column: &[T]) -> Self {
+        let mut pairs: Vec<(T, u32)> = column.iter().copied().zip(0..).collect();
+        pairs.sort_unstable_by(|a, b| a.0.order(&b.0).then(a.1.cmp(&b.1)));
+        let mut ranks = vec![0; pairs.len()];
+        for (&(_, row), rank) in pairs.iter().zip(0..) {
+            ranks[row as usize] = rank;
         }
-        Self { places: rows.iter().map(|&row| column[row as usize]).collect(), rows, ranks }
+        let padded = with_margin(pairs.iter().map(|pair| pair.0));
+        Self { padded, rows: pairs.iter().map(|pair| pair.1).collect(), ranks }
     }
 
     /// Ascending.
-    pub fn places(&self) -> &[P] {
-        &self.places
+    pub fn places(&self) -> &[T] {
+        &self.padded[MARGIN..MARGIN + self.rows.len()]
     }
 
-    /// The column as it came.
-    pub fn in_row_order(&self) -> Vec<P> {
-        self.ranks.iter().map(|&rank| self.places[rank as usize]).collect()
+    /// [`Self::places`] with −∞ and +∞ at either end, [`MARGIN`] times each.
+    pub fn padded(&self) -> &[T] {
+        &self.padded
     }
 
     /// The row at each position of [`Self::places`].
@@ -39,39 +58,153 @@ impl<P: Place> Sorted<P> {
         &self.rows
     }
 
-    /// The position of `row` in [`Self::places`].
-    pub fn rank(&self, row: usize) -> usize {
-        self.ranks[row] as usize
+    /// The position of each row in [`Self::places`].
+    pub fn ranks(&self) -> &[u32] {
+        &self.ranks
     }
 }
 
-/// Distance from `places[at]` to its `k`-th nearest other place; `places` ascend and hold more than `k`.
-pub fn kth_distance<P: Place>(places: &[P], at: usize, k: usize) -> f64 {
-    let mut walk = Outward::new(places, at);
-    let mut distance = 0.0;
-    for _ in 0..k {
-        match walk.next() {
-            Some((_, next)) => distance = next,
-            None => break,
+/// How many other places lie about each place of a column within a radius of its own.
+pub struct Inside {
+    /// Those to the left that are closer than the radius.
+    left: Vec<u32>,
+    /// Those on either side, times 8, plus the edges.
+    packed: Vec<u32>,
+}
+
+impl Inside {
+    /// Other places closer than the radius.
+    #[inline]
+    pub fn closer(&self, at: usize) -> usize {
+        (self.packed[at] >> 3) as usize
+    }
+
+    /// How many of the first two places on each side that are not closer are at exactly the radius. One of them set
+    /// the radius; more mean that equal distances leave the count open.
+    #[inline]
+    pub fn edges(&self, at: usize) -> u32 {
+        self.packed[at] & 7
+    }
+
+    /// The positions of the places closer than the radius, the place itself among them.
+    pub fn range(&self, at: usize) -> Range<usize> {
+        let left = self.left[at] as usize;
+        at - left..at + self.closer(at) - left + 1
+    }
+}
+
+/// The first steps, which are then halved down to 1.
+const STRIDE: u32 = 16;
+/// Places on one side up to which lanes step together.
+const FAR: u32 = 16 * STRIDE;
+
+/// Counts for each of the places in `padded`, which ascend and have a [`MARGIN`] at either end, within its radius.
+/// `radii` are in the same order and longer than the places by [`LANES`].
+pub fn inside<T: Real>(padded: &[T], radii: &[T]) -> Inside {
+    let groups = (padded.len() - 2 * MARGIN).next_multiple_of(LANES);
+    let mut counts = Inside { left: vec![0; groups], packed: vec![0; groups] };
+    count(padded, radii, &mut counts.left, &mut counts.packed);
+    counts
+}
+
+/// Places with a margin at either end.
+pub fn with_margin<T: Real>(places: impl Iterator<Item = T>) -> Vec<T> {
+    let mut padded = Vec::with_capacity(places.size_hint().0 + 2 * MARGIN);
+    padded.resize(MARGIN, T::LOWEST);
+    padded.extend(places);
+    padded.resize(padded.len() + MARGIN, T::INFINITY);
+    padded
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32]) {
+    for group in (0..left.len()).step_by(LANES) {
+        let first = MARGIN + group;
+        let (mut centres, mut radius) = ([T::default(); LANES], [T::default(); LANES]);
+        centres.copy_from_slice(&padded[first..first + LANES]);
+        radius.copy_from_slice(&radii[group..group + LANES]);
+        let to_left = reach::<T, false>(padded, first, &centres, &radius);
+        let to_right = reach::<T, true>(padded, first, &centres, &radius);
+        let mut edges = [0; LANES];
+        for beyond in [1, 2] {
+            for lane in 0..LANES {
+                let at = (first + lane) as u32;
+                // SAFETY: both are at most two places beyond one that is closer, or the place itself.
+                let (before, after) = unsafe {
+                    (
+                        *padded.get_unchecked((at - to_left[lane] - beyond) as usize),
+                        *padded.get_unchecked((at + to_right[lane] + beyond) as usize),
+                    )
+                };
+                edges[lane] += u32::from(centres[lane] - before == radius[lane]);
+                edges[lane] += u32::from(after - centres[lane] == radius[lane]);
+            }
+        }
+        for lane in 0..LANES {
+            left[group + lane] = to_left[lane];
+            packed[group + lane] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
         }
     }
-    distance
 }
 
-/// The positions of all places closer to `places[at]` than `radius`, itself included even for a radius of 0.
-fn within<P: Place>(places: &[P], at: usize, radius: f64) -> Range<usize> {
-    let left = gallop(at, 0, |i| places[at - 1 - i].distance(places[at]) < radius);
-    let right = gallop(places.len() - at - 1, 0, |i| places[at + 1 + i].distance(places[at]) < radius);
-    at - left..at + right + 1
+/// How many places to one side of each centre are closer than its radius. The centres stand at `first` and behind it.
+#[inline(always)]
+fn reach<T: Real, const RIGHT: bool>(
+    padded: &[T],
+    first: usize,
+    centres: &[T; LANES],
+    radii: &[T; LANES],
+) -> [u32; LANES] {
+    let mut reach = [0_u32; LANES];
+    let mut ahead = STRIDE;
+    loop {
+        let start = if RIGHT { first + ahead as usize } else { first - ahead as usize };
+        let places = &padded[start..start + LANES];
+        let mut going = false;
+        for lane in 0..LANES {
+            let distance = if RIGHT { places[lane] - centres[lane] } else { centres[lane] - places[lane] };
+            let within = distance < radii[lane];
+            reach[lane] += if within { STRIDE } else { 0 };
+            going |= within;
+        }
+        ahead += STRIDE;
+        if !going || ahead > FAR {
+            break;
+        }
+    }
+    for step in [8, 4, 2, 1] {
+        for lane in 0..LANES {
+            let offset = reach[lane] + step;
+            let at = (first + lane) as u32;
+            let at = if RIGHT { at + offset } else { at - offset };
+            // SAFETY: fewer than STRIDE places beyond one that is closer, or the place itself: inside the margin.
+            let place = unsafe { *padded.get_unchecked(at as usize) };
+            let distance = if RIGHT { place - centres[lane] } else { centres[lane] - place };
+            reach[lane] += if distance < radii[lane] { step } else { 0 };
+        }
+    }
+    for lane in 0..LANES {
+        if reach[lane] >= FAR {
+            let at = first + lane;
+            let length = if RIGHT { padded.len() - at - 1 } else { at };
+            let within = |beyond: usize| {
+                let place = if RIGHT { padded[at + 1 + beyond] } else { padded[at - 1 - beyond] };
+                (place - centres[lane]).abs() < radii[lane]
+            };
+            reach[lane] = gallop(length, reach[lane] as usize, within) as u32;
+        }
+    }
+    reach
 }
 
-/// Counts the other places closer to `places[at]` than `radius`, and those at exactly that distance.
-pub fn counts<P: Place>(places: &[P], at: usize, radius: f64) -> Counts {
+/// The positions about `at` whose distance from `places[at]` is exactly `radius`: those before and those behind
+/// `closer`, the positions that are closer.
+pub fn border<T: Real>(places: &[T], at: usize, radius: T, closer: Range<usize>) -> (Range<usize>, Range<usize>) {
     let centre = places[at];
-    let closer = within(places, at, radius);
-    let left = gallop(at, at - closer.start, |i| places[at - 1 - i].distance(centre) <= radius);
-    let right = gallop(places.len() - at - 1, closer.end - at - 1, |i| places[at + 1 + i].distance(centre) <= radius);
-    Counts { closer: closer.len() - 1, border: left + right + 1 - closer.len() }
+    let level = |place: &T| (*place - centre).abs() == radius;
+    let before = places[..closer.start].iter().rev().take_while(|place| level(place)).count();
+    let behind = places[closer.end..].iter().take_while(|place| level(place)).count();
+    (closer.start - before..closer.start, closer.end..closer.end + behind)
 }
 
 /// The first i in `from..length` at which `within` is false, or `length`; `within` is true up to some i and false from
@@ -100,95 +233,58 @@ fn gallop(length: usize, from: usize, within: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// The other places of a sorted column in order of distance from one of them: (position, distance).
-struct Outward<'a, P> {
-    places: &'a [P],
-    at: usize,
-    /// The next to the left is `left − 1`, the next to the right is `right`.
-    left: usize,
-    right: usize,
-}
-
-impl<'a, P: Place> Outward<'a, P> {
-    fn new(places: &'a [P], at: usize) -> Self {
-        Self { places, at, left: at, right: at + 1 }
-    }
-}
-
-impl<P: Place> Iterator for Outward<'_, P> {
-    type Item = (usize, f64);
-
-    fn next(&mut self) -> Option<(usize, f64)> {
-        let centre = self.places[self.at];
-        let left = self.left.checked_sub(1).map(|i| (i, self.places[i].distance(centre)));
-        let right = self.places.get(self.right).map(|place| (self.right, place.distance(centre)));
-        match (left, right) {
-            (Some(l), Some(r)) if r.1 < l.1 => {
-                self.right += 1;
-                Some(r)
-            }
-            (Some(l), _) => {
-                self.left -= 1;
-                Some(l)
-            }
-            (None, Some(r)) => {
-                self.right += 1;
-                Some(r)
-            }
-            (None, None) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn column() -> impl Strategy<Value = Vec<f64>> {
+    fn column() -> impl Strategy<Value = Vec<f32>> {
         let value = prop_oneof![
-            (-4..4_i32).prop_map(f64::from),
-            any::<f32>().prop_filter("finite", |v| v.is_finite()).prop_map(f64::from),
+            (-4..4_i32).prop_map(|v| v as f32),
+            -1.0..1.0_f32,
+            any::<f32>().prop_filter("finite", |v| v.is_finite()),
             Just(0.0),
-            Just(f64::from(f32::MIN_POSITIVE) / 4.0),
+            Just(f32::MIN_POSITIVE / 4.0),
             Just(1e38),
             Just(-1e38)
         ];
-        prop::collection::vec(value, 2..80)
+        prop_oneof![prop::collection::vec(value.clone(), 2..80), prop::collection::vec(value, 500..900)]
     }
 
-    proptest! {
-        #[test]
-        fn walking_and_galloping_find_what_a_full_search_finds(column in column(), k in 1_usize..10) {
-            let sorted = Sorted::new(&column);
-            let k = k.min(column.len() - 1);
-            for row in 0..column.len() {
-                let mut distances: Vec<f64> = (0..column.len()).filter(|&j| j != row)
-                    .map(|j| (column[j] - column[row]).abs()).collect();
-                distances.sort_by(f64::total_cmp);
-                let at = sorted.rank(row);
-                prop_assert_eq!(sorted.rows()[at] as usize, row);
-                let radius = kth_distance(sorted.places(), at, k);
-                prop_assert_eq!(radius, distances[k - 1]);
-                let expected = Counts {
-                    closer: distances.iter().filter(|&&d| d < radius).count(),
-                    border: distances.iter().filter(|&&d| d == radius).count(),
-                };
-                prop_assert_eq!(counts(sorted.places(), at, radius), expected);
+    fn check<T: Real + std::fmt::Debug>(column: &[T], radii: &[T]) {
+        let sorted = Sorted::new(column);
+        let places = sorted.places();
+        let radii: Vec<T> = (0..column.len() + LANES).map(|i| radii[i % radii.len()].abs()).collect();
+        let inside = inside(sorted.padded(), &radii);
+        for (at, &radius) in radii[..column.len()].iter().enumerate() {
+            assert_eq!(sorted.ranks()[sorted.rows()[at] as usize] as usize, at);
+            let distance = |other: usize| (places[other] - places[at]).abs();
+            let others = || (0..column.len()).filter(|&other| other != at);
+            let closer = others().filter(|&other| distance(other) < radius).count();
+            assert_eq!(inside.closer(at), closer);
+            let level = others().filter(|&other| distance(other) == radius).count();
+            let range = inside.range(at);
+            assert_eq!(range.len(), closer + 1);
+            assert!(range.contains(&at));
+            let (before, behind) = border(places, at, radius, range);
+            assert_eq!(before.len() + behind.len(), level);
+            if radius < T::INFINITY {
+                assert_eq!(inside.edges(at) as usize, before.len().min(2) + behind.len().min(2));
             }
         }
     }
 
-    #[test]
-    fn an_offset_orders_ties_where_a_sum_would_round_it_away() {
-        let place = |value, offset| Moved { value, offset };
-        use super::super::Moved;
-        let near_one = 1.0 - f64::EPSILON / 2.0;
-        let column = [place(1.0, 1e-20), place(near_one, 0.0), place(1.0, -1e-20), place(1.0, 3e-20)];
-        let sorted = Sorted::new(&column);
-        assert_eq!(sorted.rows(), [1, 2, 0, 3]);
-        let distance = kth_distance(sorted.places(), sorted.rank(0), 1);
-        assert_eq!(distance, 2e-20);
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn counts_are_those_of_a_full_search(column in column(), pick in 0..5_usize) {
+            // Radii that are distances between places, and some that are not.
+            let distances = || column.iter().zip(column.iter().cycle().skip(1 + pick)).map(|(a, b)| a - b);
+            check(&column, &distances().chain([0.0, 0.3, 1e38]).collect::<Vec<_>>());
+            let wide: Vec<f64> = column.iter().map(|&value| f64::from(value)).collect();
+            check(&wide, &distances().map(f64::from).chain([0.0, 0.3, 1e38]).collect::<Vec<_>>());
+        }
     }
 }

@@ -1,0 +1,80 @@
+//! Several points searched at once: a *lane* holds one point's share of every step, and the compiler turns a step into
+//! vector instructions. A function marked `multiversion` is compiled for each instruction set named there and picks the
+//! widest the processor has. The source is one and the arithmetic is exact, so every width gives the same bits.
+
+// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
+#![allow(clippy::needless_range_loop)]
+
+use std::cmp::Ordering;
+use std::ops::Sub;
+
+/// Points that are searched for together.
+pub const LANES: usize = 16;
+
+/// A number that columns are kept in: f32 where every value is one, which makes vectors hold twice as many, else f64.
+///
+/// Searching float32 values in float32 loses nothing. A difference is rounded, but rounding keeps the order: the k-th
+/// smallest of the rounded distances is the k-th smallest distance, rounded. Only points whose rounded distance equals
+/// the rounded radius are in doubt; they are looked at again in f64, as are true ties.
+pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> + 'static {
+    const INFINITY: Self;
+    const LOWEST: Self;
+
+    fn abs(self) -> Self;
+    fn widen(self) -> f64;
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+macro_rules! real {
+    ($real:ty) => {
+        impl Real for $real {
+            const INFINITY: Self = Self::INFINITY;
+            const LOWEST: Self = Self::NEG_INFINITY;
+
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+
+            fn order(&self, other: &Self) -> Ordering {
+                self.total_cmp(other)
+            }
+        }
+    };
+}
+
+real!(f32);
+real!(f64);
+
+/// The larger; plain comparison compiles to one instruction, since there is no NaN to look after.
+#[inline(always)]
+pub fn larger<T: Real>(a: T, b: T) -> T {
+    if a > b { a } else { b }
+}
+
+/// Whether any lane holds true.
+#[inline(always)]
+pub fn any<const L: usize>(lanes: impl Fn(usize) -> bool) -> bool {
+    let mut found = false;
+    for lane in 0..L {
+        found |= lanes(lane);
+    }
+    found
+}
+
+/// Takes a distance among the k smallest of its lane, which ascend.
+#[inline(always)]
+pub fn insert<T: Real>(nearest: &mut [[T; LANES]], mut distance: [T; LANES]) {
+    for kept in nearest {
+        for lane in 0..LANES {
+            let (near, far) =
+                if distance[lane] < kept[lane] { (distance[lane], kept[lane]) } else { (kept[lane], distance[lane]) };
+            (kept[lane], distance[lane]) = (near, far);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The expectation of a KSG term when equal distances stand in random order.
+//!
+//! Let r be the distance from a point to its k-th nearest. Only distances equal to r leave anything open. Every distance
+//! in x that equals r, and every one in y, gets a place in one random order; what is smaller than r stays before them.
+//! Then a point's joint distance, the larger of its two, has a place too, and the k'-th of those at r is the ball's
+//! border, where k' neighbours are missing inside. n_x counts what stands before the border in x. With
+//!
+//! ```text
+//! a  points at r in x and closer in y        d  points at r in x and farther in y
+//! b  points at r in y and closer in x        c  points at r in both
+//! ```
+//!
+//! and t the border's place as a number in [0, 1], the k' − 1 others before it are α, β and γ of the first three kinds;
+//! δ more of kind c stand before it in x only, and κ of kind d. Every such case has a probability proportional to
+//! binomials times ∫ tᵖ(1 − t)^q dt, with p the distances before the border and q those behind it: all sums are finite
+//! and nothing is drawn. κ given the rest is beta-binomial. n_y is the same with a and b exchanged.
+//!
+//! Without ties one point of kind a or b is on the border and n_x and n_y are as they are. A variable with itself has
+//! one of kind c: it is before the border in one of the two, which gives ψ(N) − ψ(k) − 1/k.
+//!
+//! Cost: O(c·d) for one shape (k', a, b, c, d) at worst and far less where the sums are cut off, remembered per thread;
+//! then one product-sum. Identical points (r = 0, so n_x starts at 0 and a = b = 0) have a sum over κ in closed form and
+//! cost about √(k·c).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::digamma::Digamma;
+
+/// What lies about a point, seen from one of the two variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Border {
+    /// Other points closer than r in this variable.
+    pub closer: usize,
+    pub shape: Shape,
+}
+
+/// The points at distance r, by kind: see the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// k' ≥ 1.
+    pub missing: usize,
+    /// a.
+    pub only_here: usize,
+    /// b.
+    pub only_there: usize,
+    /// c. a + b + c ≥ k'.
+    pub both: usize,
+    /// d.
+    pub beyond: usize,
+}
+
+impl Border {
+    /// E ψ(n + 1), n the points that stand before the border in this variable.
+    pub fn expected_digamma(self, digamma: &Digamma) -> f64 {
+        let Self { closer, shape } = self;
+        let Shape { only_here, only_there, both, beyond, .. } = shape;
+        match (only_here + both, only_there, beyond) {
+            (0, _, 0) => digamma.at(closer + 1),
+            // One point is the border. Of kind c it is so in one of the two variables.
+            (1, 0, 0) if both == 1 => 0.5 * (digamma.at(closer + 1) + digamma.at(closer + 2)),
+            (1, 0, 0) => digamma.at(closer + 1),
+            _ if closer + only_here + only_there == 0 => of_identical_points(digamma, shape),
+            _ => {
+                let values = digamma.from(closer + 1);
+                with_chances(shape, |chances| chances.iter().zip(values).map(|(chance, psi)| chance * psi).sum())
+            }
+        }
+    }
+}
+
+/// Weights this small, relative to the sum so far, end a tail that falls from there on.
+const NEGLIGIBLE: f64 = 1e-20;
+
+/// r = 0: c points identical with this one, d more that equal it in this variable.
+///
+/// The border is the k'-th of the c, and n + 1 = M − k' or M − k' + 1, whichever of its two distances stands there. Given
+/// δ, M is the position of the special number 2k' + δ among S = k' + c + δ special and d other ones in random order:
+/// E ψ(M) = ψ(2k' + δ) + ψ(S + d + 1) − ψ(S + 1), and ψ(M − s) = ψ(M) − Σ_{l ≤ s} (l − 1)! C(s, l) T_l, where
+/// T_l = 1/((M − 1)…(M − l)) has the expectation Π_{i<l} (S − i) / ((S + d − i)(2k' + δ − 1 − i)).
+fn of_identical_points(digamma: &Digamma, Shape { missing, both, beyond, .. }: Shape) -> f64 {
+    let spare = both - missing;
+    let (mut weight, mut weights, mut sum) = (1.0, 0.0, 0.0);
+    for delta in 0..=spare {
+        let special = 2 * missing + delta;
+        let specials = missing + both + delta;
+        let position = digamma.at(special) + digamma.at(specials + beyond + 1) - digamma.at(specials + 1);
+        let lower = |shift: usize| {
+            let (mut lower, mut product, mut count) = (0.0, 1.0, 1.0);
+            for l in 0..shift {
+                product *= (specials - l) as f64 / ((specials + beyond - l) as f64 * (special - 1 - l) as f64);
+                // (l − 1)!·C(s, l) = s(s − 1)…(s − l + 1)/l, with l counted from 1.
+                count *= (shift - l) as f64;
+                lower += count / (l + 1) as f64 * product;
+            }
+            lower
+        };
+        weights += weight;
+        sum += weight * (position - 0.5 * (lower(missing) + lower(missing - 1)));
+        let ratio = next_delta(delta, spare, special, specials);
+        weight *= ratio;
+        if ratio < 1.0 && weight < NEGLIGIBLE * weights {
+            break;
+        }
+    }
+    sum / weights
+}
+
+/// The probability of δ + 1 over that of δ, when `spare` points of kind c are not before the border and it is the special
+/// distance number `special` of `specials`, kind d aside.
+fn next_delta(delta: usize, spare: usize, special: usize, specials: usize) -> f64 {
+    (spare - delta) as f64 / (delta + 1) as f64 * (special as f64 / (specials + 1) as f64)
+}
+
+/// Most probabilities kept for shapes met before.
+const KEPT: usize = 1 << 18;
+
+#[derive(Default)]
+struct Memory {
+    shapes: HashMap<Shape, Rc<[f64]>>,
+    kept: usize,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// What `of` makes of [`chances`].
+fn with_chances(shape: Shape, of: impl Fn(&[f64]) -> f64) -> f64 {
+    let known = MEMORY.with_borrow(|memory| memory.shapes.get(&shape).cloned());
+    let chances = known.unwrap_or_else(|| {
+        let chances: Rc<[f64]> = chances(shape).into();
+        MEMORY.with_borrow_mut(|memory| {
+            if memory.kept > KEPT {
+                *memory = Memory::default();
+            }
+            memory.kept += chances.len();
+            memory.shapes.insert(shape, Rc::clone(&chances));
+        });
+        chances
+    });
+    of(&chances)
+}
+
+/// One way for the border to come about, δ and κ aside.
+struct Case {
+    /// Logarithm of its weight at δ = 0.
+    weight: f64,
+    /// Distances before the border at δ = κ = 0, and the points they make for n.
+    before: usize,
+    points: usize,
+    /// Distances behind the border, kind d aside.
+    behind: usize,
+    /// Points of kind c that may be before the border in this variable only.
+    spare: usize,
+}
+
+/// The probability of each number of points at distance r to stand before the border, from 0 to a + c + d.
+fn chances(shape: Shape) -> Vec<f64> {
+    let cases = cases(shape);
+    let largest = cases.iter().map(|case| case.weight).fold(f64::NEG_INFINITY, f64::max);
+    let mut chances = vec![0.0; shape.only_here + shape.both + shape.beyond + 1];
+    for case in &cases {
+        let mut weight = (case.weight - largest).exp();
+        let mut weights = 0.0;
+        for delta in 0..=case.spare {
+            let special = case.before + delta + 1;
+            let specials = special + case.behind;
+            let points = &mut chances[case.points + delta..];
+            add_beyond(points, weight, special, specials, shape.beyond);
+            weights += weight;
+            let ratio = next_delta(delta, case.spare, special, specials);
+            weight *= ratio;
+            if ratio < 1.0 && weight < NEGLIGIBLE * weights {
+                break;
+            }
+        }
+    }
+    let total: f64 = chances.iter().sum();
+    chances.iter_mut().for_each(|chance| *chance /= total);
+    chances
+}
+
+fn cases(shape: Shape) -> Vec<Case> {
+    let ln_factorial = |n: usize| libm::lgamma(n as f64 + 1.0);
+    let ln_choose = |n: usize, k: usize| ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
+    let Shape { missing, only_here, only_there, both, .. } = shape;
+    // The border's kind: how many there are, what is left of a, b and c without it, and whether it is of kind c.
+    let borders = [
+        (only_here, [only_here.wrapping_sub(1), only_there, both], 0),
+        (only_there, [only_here, only_there.wrapping_sub(1), both], 0),
+        (both, [only_here, only_there, both.wrapping_sub(1)], 1),
+    ];
+    let mut cases = Vec::new();
+    for (count, [a, b, c], paired) in borders.into_iter().filter(|border| border.0 > 0) {
+        for alpha in 0..=a.min(missing - 1) {
+            for gamma in 0..=c.min(missing - 1 - alpha) {
+                let beta = missing - 1 - alpha - gamma;
+                if beta > b {
+                    continue;
+                }
+                let before = alpha + beta + 2 * gamma + paired;
+                let behind = (a - alpha) + (b - beta) + (c - gamma);
+                let ways = (count as f64).ln() + ln_choose(a, alpha) + ln_choose(b, beta) + ln_choose(c, gamma);
+                let integral = ln_factorial(before) + ln_factorial(behind) - ln_factorial(before + behind + 1);
+                let weight = ways + integral;
+                // A border of kind c stands at its distance in this variable, or, before that, in the other.
+                for earlier in 0..=paired {
+                    let points = alpha + gamma + earlier;
+                    cases.push(Case { weight, before, points, behind, spare: c - gamma });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Adds `weight`, spread over the number κ of `others` that stand before the special distance number `special` of
+/// `specials`: P(κ + 1)/P(κ) = (d − κ)/(κ + 1) · (s + κ)/(S − s + d − κ).
+fn add_beyond(chances: &mut [f64], weight: f64, special: usize, specials: usize, others: usize) {
+    let ratio = |kappa: usize| {
+        let up = (others - kappa) as f64 / (kappa + 1) as f64;
+        up * ((special + kappa) as f64 / (specials - special + others - kappa) as f64)
+    };
+    // From about the mean outward, so that no weight leaves the range of numbers.
+    let start = (others * special / (specials + 1)).min(others);
+    let mut relative = vec![(start, 1.0)];
+    let (mut total, mut next) = (1.0, 1.0);
+    for kappa in start..others {
+        next *= ratio(kappa);
+        total += next;
+        relative.push((kappa + 1, next));
+        if next < NEGLIGIBLE * total {
+            break;
+        }
+    }
+    next = 1.0;
+    for kappa in (0..start).rev() {
+        next /= ratio(kappa);
+        total += next;
+        relative.push((kappa, next));
+        if next < NEGLIGIBLE * total {
+            break;
+        }
+    }
+    for (kappa, share) in relative {
+        chances[kappa] += weight * share / total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All orders of the distances at r, one by one: [a in x], [b in y], [c in x], [c in y], [d in x].
+    fn by_counting(shape: Shape) -> Vec<f64> {
+        let Shape { missing, only_here: a, only_there: b, both: c, beyond: d } = shape;
+        let distances = a + b + 2 * c + d;
+        let mut counts = vec![0.0; a + c + d + 1];
+        let mut order: Vec<usize> = (0..distances).collect();
+        each_permutation(&mut order, 0, &mut |place| {
+            let joint = (0..a + b).map(|i| place[i]);
+            let pairs = (0..c).map(|i| place[a + b + i].max(place[a + b + c + i]));
+            let mut joint: Vec<usize> = joint.chain(pairs).collect();
+            joint.sort_unstable();
+            let border = joint[missing - 1];
+            let here = (0..a).chain(a + b..a + b + c).chain(a + b + 2 * c..distances);
+            counts[here.filter(|&i| place[i] < border).count()] += 1.0;
+        });
+        let total: f64 = counts.iter().sum();
+        counts.iter().map(|count| count / total).collect()
+    }
+
+    fn each_permutation(order: &mut [usize], from: usize, visit: &mut impl FnMut(&[usize])) {
+        if from == order.len() {
+            return visit(order);
+        }
+        for at in from..order.len() {
+            order.swap(from, at);
+            each_permutation(order, from + 1, visit);
+            order.swap(from, at);
+        }
+    }
+
+    #[test]
+    fn chances_are_those_of_all_orders() {
+        let mut tried = 0;
+        for (a, b, c, d) in (0..4 * 4 * 4 * 4).map(|i| (i % 4, i / 4 % 4, i / 16 % 4, i / 64)) {
+            if a + b + 2 * c + d > 7 {
+                continue;
+            }
+            for missing in 1..=(a + b + c).min(4) {
+                let shape = Shape { missing, only_here: a, only_there: b, both: c, beyond: d };
+                for (got, expected) in chances(shape).iter().zip(by_counting(shape)) {
+                    assert!((got - expected).abs() < 1e-13, "{shape:?}: {got}, {expected}");
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 100, "{tried}");
+    }
+
+    #[test]
+    fn the_closed_form_is_the_sum() {
+        let digamma = Digamma::up_to(6_000);
+        for (missing, both, beyond) in
+            [(1, 1, 1), (1, 2, 0), (3, 3, 0), (3, 5, 2), (2, 40, 300), (3, 300, 40), (10, 900, 1)]
+        {
+            let shape = Shape { missing, both, beyond, ..Shape::default() };
+            let closed = of_identical_points(&digamma, shape);
+            let summed: f64 = chances(shape).iter().zip(1..).map(|(chance, n)| chance * digamma.at(n)).sum();
+            assert!((closed - summed).abs() < 1e-12, "{shape:?}: {closed}, {summed}");
+        }
+    }
+
+    #[test]
+    fn large_shapes_agree_with_draws() {
+        use rand::{RngExt, SeedableRng};
+        let digamma = Digamma::up_to(10_000);
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        for (closer, missing, only_here, only_there, both, beyond) in
+            [(0, 3, 0, 0, 200, 500), (40, 2, 10, 5, 60, 300), (7, 3, 0, 30, 4, 900), (3, 1, 20, 0, 0, 50)]
+        {
+            let shape = Shape { missing, only_here, only_there, both, beyond };
+            let draws: Vec<f64> = (0..4000)
+                .map(|_| {
+                    let mut place = || random.random::<f64>();
+                    let here: Vec<f64> = (0..only_here + both + beyond).map(|_| place()).collect();
+                    let pairs = here[only_here..only_here + both].iter().map(|&x| place().max(x)).collect::<Vec<_>>();
+                    let mut joint: Vec<f64> = here[..only_here].to_vec();
+                    joint.extend(pairs);
+                    joint.extend((0..only_there).map(|_| place()));
+                    joint.sort_by(f64::total_cmp);
+                    let before = here.iter().filter(|&&x| x < joint[missing - 1]).count();
+                    digamma.at(closer + before + 1)
+                })
+                .collect();
+            let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+            let error = crate::estimate::variance_of_mean(&draws).sqrt();
+            let exact = Border { closer, shape }.expected_digamma(&digamma);
+            assert!((exact - mean).abs() < 4.0 * error, "{shape:?}: {exact}, {mean} ± {error}");
+        }
+    }
+}
