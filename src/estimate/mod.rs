@@ -138,6 +138,8 @@ pub enum Undefined {
     Constant,
     #[error("a value is NaN or infinite")]
     NotFinite,
+    #[error("the values are so large that their sum leaves the range of numbers")]
+    TooLarge,
     #[error("the discrete variable has fewer than two classes of at least two rows")]
     OneClass,
     #[error("none of the {classes} classes has two rows")]
@@ -227,6 +229,9 @@ fn sort<'a>(variable: &'a Variable, settings: &Settings) -> Result<Sort<'a>, Und
     }
     if !continuous.coordinates().flatten().all(|value| value.is_finite()) {
         return Err(Undefined::NotFinite);
+    }
+    if !continuous.coordinates().flatten().map(|value| value.abs()).sum::<f64>().is_finite() {
+        return Err(Undefined::TooLarge);
     }
     if continuous.coordinates().all(|values| values.iter().all(|value| value == &values[0])) {
         return Err(Undefined::Constant);
