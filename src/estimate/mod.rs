@@ -227,14 +227,8 @@ fn sort<'a>(variable: &'a Variable, settings: &Settings) -> Result<Sort<'a>, Und
     if rows < neighbours + 2 {
         return Err(Undefined::TooFewRows { rows, neighbours });
     }
-    if !continuous.coordinates().flatten().all(|value| value.is_finite()) {
-        return Err(Undefined::NotFinite);
+    match continuous.fault() {
+        Some(fault) => Err(fault),
+        None => Ok(Sort::Continuous(continuous)),
     }
-    if !continuous.coordinates().flatten().map(|value| value.abs()).sum::<f64>().is_finite() {
-        return Err(Undefined::TooLarge);
-    }
-    if continuous.coordinates().all(|values| values.iter().all(|value| value == &values[0])) {
-        return Err(Undefined::Constant);
-    }
-    Ok(Sort::Continuous(continuous))
 }

@@ -4,9 +4,10 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::Undefined;
 use super::neighbours::rows::Block;
 use super::neighbours::sorted::Sorted;
-use super::noise::{Purpose, Source};
+use super::noise::Source;
 
 /// What a continuous column is, so that its noise differs from every other column's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +125,26 @@ impl<'a> Continuous<'a> {
         }
     }
 
+    /// Why nothing can be estimated from these values, whatever they are paired with.
+    pub fn fault(self) -> Option<Undefined> {
+        let known = match self {
+            Self::Scalar(scalar) => &scalar.fault,
+            Self::Vector(vector) => &vector.fault,
+        };
+        *known.get_or_init(|| {
+            let mut values = self.coordinates().flatten();
+            if !values.all(|value| value.is_finite()) {
+                return Some(Undefined::NotFinite);
+            }
+            // Differences of values are then finite too.
+            if !self.coordinates().flatten().map(|value| value.abs()).sum::<f64>().is_finite() {
+                return Some(Undefined::TooLarge);
+            }
+            let constant = |values: &[f64]| values.iter().all(|value| value == &values[0]);
+            self.coordinates().all(constant).then_some(Undefined::Constant)
+        })
+    }
+
     /// The columns, one for a scalar.
     pub fn coordinates(self) -> impl Iterator<Item = &'a [f64]> {
         let width = match self {
@@ -153,6 +174,8 @@ pub struct Scalar {
     key: Key,
     sorted: OnceLock<Sorted<f64>>,
     compact: OnceLock<Option<Sorted<f32>>>,
+    tied: OnceLock<usize>,
+    fault: OnceLock<Option<Undefined>>,
 }
 
 impl Scalar {
@@ -164,6 +187,8 @@ impl Scalar {
             key,
             sorted: OnceLock::new(),
             compact: OnceLock::new(),
+            tied: OnceLock::new(),
+            fault: OnceLock::new(),
         }
     }
 
@@ -181,7 +206,10 @@ impl Scalar {
 
     /// Rows whose value equals that of another row.
     pub fn tied(&self) -> usize {
-        count_tied(self.sorted().places(), |a, b| a == b)
+        *self.tied.get_or_init(|| match self.compact() {
+            Some(sorted) => count_tied(sorted.places(), |a, b| a == b),
+            None => count_tied(self.sorted().places(), |a, b| a == b),
+        })
     }
 
     /// The column in float32, where it came so or loses nothing by it.
@@ -196,7 +224,7 @@ impl Scalar {
 
     /// The column with the published estimator's noise: Gaussian, of scale 10⁻¹⁰·|mean|.
     pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Vec<f64> {
-        let source = Source::new(seed, Purpose::Published, self.key, side, repeat, other);
+        let source = Source::new(seed, self.key, side, repeat, other);
         add_noise(&self.values, &self.ids, NOISE * mean(self.sorted().places()).abs(), source)
     }
 }
@@ -208,6 +236,7 @@ pub struct Vector {
     ids: Arc<[u64]>,
     key: Key,
     tied: OnceLock<usize>,
+    fault: OnceLock<Option<Undefined>>,
 }
 
 impl Vector {
@@ -217,7 +246,13 @@ impl Vector {
         let columns = (0..width)
             .flat_map(|at| values.iter().skip(at).step_by(width).map(|&value| without_sign_of_zero(value)))
             .collect();
-        Self { block: Block::new(columns, ids.len()), ids: Arc::clone(ids), key, tied: OnceLock::new() }
+        Self {
+            block: Block::new(columns, ids.len()),
+            ids: Arc::clone(ids),
+            key,
+            tied: OnceLock::new(),
+            fault: OnceLock::new(),
+        }
     }
 
     pub fn block(&self) -> &Block {
@@ -251,7 +286,7 @@ impl Vector {
             * (coordinates().map(|values| mean(Sorted::new(values).places())).sum::<f64>() / self.block.width() as f64)
                 .abs();
         let columns = coordinates().enumerate().flat_map(|(at, values)| {
-            let source = Source::new(seed, Purpose::Published, self.coordinate_key(at), side, repeat, other);
+            let source = Source::new(seed, self.coordinate_key(at), side, repeat, other);
             add_noise(values, &self.ids, scale, source)
         });
         Block::new(columns.collect(), self.block.rows())
