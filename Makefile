@@ -30,7 +30,8 @@ bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench ingest --bench memory --bench score
 	cargo build --release --locked
 	PYTHONPATH=python $(VENV)/python python/benches/log_cost.py
-	PYTHONPATH=python $(VENV)/python python/benches/epoch_cost.py
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/pass_cost.py
 
 screenshot: .venv/torch ## the page during a training run, as docs/page.png
 	cargo build --release --locked

@@ -2,6 +2,8 @@
 
 mod elements;
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -266,9 +268,13 @@ impl Tensor {
     }
 
     fn row_bytes(&self, row: usize) -> &[u8] {
+        self.rows_bytes(row..row + 1)
+    }
+
+    fn rows_bytes(&self, rows: Range<usize>) -> &[u8] {
         let stride = self.width() * self.dtype.size();
         match &self.data {
-            Data::Bytes(bytes) => &bytes[row * stride..(row + 1) * stride],
+            Data::Bytes(bytes) => &bytes[rows.start * stride..rows.end * stride],
             Data::Texts(_) => &[],
         }
     }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{
-    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, Point, WatchRequest,
+    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, JoinedEnd, Point,
+    WatchRequest,
 };
 use prost::Message;
 use tonic::Code;
@@ -309,6 +310,45 @@ async fn curves_survive_a_restart_and_their_run_goes_on() {
     let series = client.get_series(request).await.unwrap().into_inner().points;
     assert_eq!(series.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2]);
     assert!(series[0].value.is_some() && series[0].value == series[1].value);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_of_pass_may_come_with_its_last_batch() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    for run_name in ["joined", "apart"] {
+        assert!(client.start_run(run(run_name)).await.unwrap().into_inner().takes_joined_ends);
+    }
+    let mut stream = Stream::open(&mut client).await;
+    let end = |rows| Some(JoinedEnd { sequence: 3, rows });
+    assert_eq!(stream.ask(chunk("joined", 1, 0..32)).await.end_pass, None);
+    let last = BatchChunk { end_pass: end(64), ..chunk("joined", 2, 32..64) };
+    let answer = stream.ask(last.clone()).await;
+    let ended = answer.end_pass.clone().expect("an answer to the end");
+    assert_eq!((answer.sequence, answer.outcome(), answer.rows), (2, Outcome::Accepted, 32));
+    assert_eq!((ended.sequence, ended.outcome()), (3, Outcome::Accepted));
+    let point_joined = point(&mut client, "joined", "val", 1).await;
+    assert!(!point_joined.incomplete);
+    let apart = send_all(&mut client, "apart", vec![chunk("apart", 1, 0..32), chunk("apart", 2, 32..64)]).await;
+    assert_eq!(scores(&point_joined), scores(&apart), "as if it had come alone");
+    // Sent again, as when the answer was lost.
+    let again = stream.ask(last).await;
+    assert_eq!(again.outcome(), Outcome::Duplicate);
+    assert_eq!(again.end_pass.expect("an answer to the end").outcome(), Outcome::Duplicate);
+    // A batch that is refused does not keep its pass open.
+    let step = 2;
+    stream.ask(BatchChunk { step, ..chunk("joined", 4, 0..32) }).await;
+    let mut bad =
+        BatchChunk { step, end_pass: Some(JoinedEnd { sequence: 6, rows: 64 }), ..chunk("joined", 5, 32..64) };
+    bad.tensors.truncate(1);
+    let refused = stream.ask(bad).await;
+    assert_eq!(refused.outcome(), Outcome::Refused);
+    assert_eq!(refused.end_pass.expect("an answer to the end").outcome(), Outcome::Accepted);
+    assert!(point(&mut client, "joined", "val", 2).await.incomplete);
+    // Only the last chunk can say it.
+    let early = BatchChunk { step: 3, last: false, end_pass: end(32), ..chunk("joined", 7, 0..32) };
+    let refused = stream.ask(early).await;
+    assert_eq!((refused.sequence, refused.outcome(), refused.field.as_str()), (3, Outcome::Refused, "end_pass"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

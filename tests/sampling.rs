@@ -29,18 +29,22 @@ impl Row {
         format!("{self:?}")
     }
 
-    fn tensors(self) -> [Tensor; 2] {
-        let values = [self.id as f64, self.step as f64, (self.client * 1000 + self.sequence) as f64];
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        [
-            Tensor::numbers(VALUES, DataType::Float64, &[1, 3], bytes.into()).unwrap(),
-            Tensor::texts(TEXTS, &[1], vec![self.text()]).unwrap(),
-        ]
+    fn values(self) -> [f64; 3] {
+        [self.id as f64, self.step as f64, (self.client * 1000 + self.sequence) as f64]
     }
 }
 
+/// None for no rows, which no tensor has.
+fn tensors(rows: &[Row]) -> Vec<Tensor> {
+    let n = rows.len() as u64;
+    let bytes: Vec<u8> = rows.iter().flat_map(|row| row.values()).flat_map(|value| value.to_le_bytes()).collect();
+    let texts = rows.iter().map(|row| row.text()).collect();
+    let both = [Tensor::numbers(VALUES, DataType::Float64, &[n, 3], bytes.into()), Tensor::texts(TEXTS, &[n], texts)];
+    both.into_iter().flatten().collect()
+}
+
 fn offer(sampler: &mut BottomK, row: Row) -> Offered {
-    sampler.offer(row.arrival(), row.tensors().iter(), 0, |_| false)
+    sampler.offer(row.arrival(), tensors(&[row]).iter(), 0, |_| false)
 }
 
 fn sampled(rows: &[Row], most: usize, decay: f64) -> BottomK {
@@ -91,6 +95,33 @@ fn rows(ids: u64, steps: u64) -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec(row.prop_map(|(id, step, client, sequence)| Row { id, step, client, sequence }), 0..120)
 }
 
+/// Rows of one batch, mostly in ascending id, as a data set is read.
+fn chunk() -> impl Strategy<Value = Vec<Row>> {
+    (0u64..60, 0u64..3, 0u64..4, prop::collection::vec(prop_oneof![9 => 1u64..4, 1 => Just(0u64)], 0..30)).prop_map(
+        |(mut id, step, sequence, gaps)| {
+            let row = |gap| {
+                id += gap;
+                Row { id, step, client: 0, sequence }
+            };
+            gaps.into_iter().map(row).collect()
+        },
+    )
+}
+
+/// Offers a chunk at once where that can be, else row by row.
+fn offer_chunk(sampler: &mut BottomK, rows: &[Row]) {
+    let arrivals: Vec<Arrival> = rows.iter().map(|row| row.arrival()).collect();
+    let (offered, ascending) = (sampler.rows_offered(), rows.is_sorted_by_key(|row| row.id));
+    if !sampler.offer_all(&arrivals, tensors(rows).iter(), |_| false) {
+        assert_eq!(sampler.rows_offered(), offered, "what could not be offered at once changed something");
+        for &row in rows {
+            offer(sampler, row);
+        }
+    } else {
+        assert!(ascending);
+    }
+}
+
 fn decays() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), Just(0.05), Just(2.0)]
 }
@@ -124,7 +155,7 @@ proptest! {
         let sample = |rows: &[Row]| sampled(rows, most, decay);
         let merged = |left: &BottomK, right: &BottomK| {
             let mut left = left.clone();
-            left.merge(right);
+            left.merge(right.clone());
             left
         };
         let (sa, sb, sc) = (sample(&a), sample(&b), sample(&c));
@@ -138,6 +169,28 @@ proptest! {
         prop_assert_eq!(content(&merged(&sa, &sa).freeze()), content(&sa.freeze()));
         prop_assert_eq!(content(&merged(&ab, &sb).freeze()), content(&ab.freeze()));
         prop_assert_eq!(left.rows_offered(), (a.len() + b.len() + c.len()) as u64);
+    }
+
+    #[test]
+    fn chunks_offered_whole_are_their_rows_offered_one_by_one(
+        chunks in prop::collection::vec(chunk(), 0..6), most in 1usize..80, decay in decays(),
+    ) {
+        let all: Vec<Row> = chunks.iter().flatten().copied().collect();
+        let one_by_one = sampled(&all, most, decay);
+        let mut together = BottomK::new(Sampling { rows: most, seed: 9 }, decay);
+        let mut merged = together.clone();
+        for chunk in &chunks {
+            offer_chunk(&mut together, chunk);
+            let mut staged = BottomK::new(Sampling { rows: most, seed: 9 }, decay);
+            offer_chunk(&mut staged, chunk);
+            merged.merge(staged);
+        }
+        for sampler in [together, merged] {
+            let facts = |s: &BottomK| (s.rows_offered(), s.rows(), s.rows_changed(), s.is_full());
+            prop_assert_eq!(facts(&sampler), facts(&one_by_one));
+            prop_assert_eq!(content(&sampler.freeze()), content(&one_by_one.freeze()));
+            prop_assert_eq!(content(&sampler.into_sample()), content(&one_by_one.freeze()));
+        }
     }
 
     #[test]

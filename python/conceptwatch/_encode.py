@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,13 @@ class Batch:
         return identities(client_hash(client), sequence, numbers if of is None else numbers[of])
 
 
-def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any) -> Iterator[bytes]:
-    """The serialised messages of a batch. Its rows that the sample cannot use by now are left out."""
+def requests(
+    batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any, end_pass: Any = None
+) -> Iterator[bytes]:
+    """The serialised messages of a batch. Its rows that the sample cannot use by now are left out.
+
+    end_pass: the `JoinedEnd` of a batch that is the last of its pass.
+    """
     for tensor in batch.tensors:
         tensor.wait()
     numbers, columns, batch.sent_ids = batch.numbers, batch.tensors, None
@@ -75,6 +80,7 @@ def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limi
             row_numbers=None if numbers is None else numbers[start:end].tolist(),
             # Those of the whole batch, said once.
             rows_left_out=batch.rows - batch.sent_rows if end == ends[-1] else 0,
+            end_pass=end_pass if end == ends[-1] else None,
         )
         yield _serialised(head, columns, start, end)
         start = end
@@ -83,6 +89,8 @@ def requests(batch: Batch, run: str, rank: int, client: str, sequence: int, limi
 def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
     """Where each message's rows end, so that no message holds more than `limit` bytes."""
     rows = columns[0].shape[0]
+    if sum(limit + 1 if c.array is None else c.array.nbytes for c in columns) + 8 * rows <= limit:
+        return [rows]
     sizes = np.full(rows, sum(c.array.nbytes // rows for c in columns if c.array is not None) + 8, np.int64)
     for column in columns:
         if column.array is None:
@@ -124,19 +132,30 @@ def _take(column: Copy, rows: NDArray[np.int64]) -> Copy:
 
 def _serialised(head: Any, columns: list[Copy], start: int, end: int) -> bytes:
     """An IngestRequest with these rows: written out here so that their bytes are copied once and not three times."""
-    parts: list[Any] = [head.SerializeToString()]
-    size = len(parts[0])
+    parts: list[Any] = [b"", head.SerializeToString()]
+    size = len(parts[1])
     for column in columns:
-        shape = [end - start, *column.shape[1:]]
-        tensor = messages.Tensor(name=column.name, dtype=column.dtype, shape=shape, texts=column.texts[start:end])
-        values = None if column.array is None else column.array[start:end]
-        data = b"" if values is None else _DATA + _varint(values.nbytes)
-        rest = tensor.SerializeToString() + data
-        length = len(rest) + (0 if values is None else values.nbytes)
-        before = _TENSORS + _varint(length) + rest
-        parts += [before] if values is None else [before, values]
-        size += len(before) - len(rest) + length
-    return b"".join([_CHUNK + _varint(size), *parts])
+        shape = (end - start, *column.shape[1:])
+        if column.array is None:
+            message = messages.Tensor(
+                name=column.name, dtype=column.dtype, shape=shape, texts=column.texts[start:end]
+            ).SerializeToString()
+            parts.append(_TENSORS + _varint(len(message)) + message)
+            size += len(parts[-1])
+        else:
+            values = column.array[start:end]
+            before = _tensor_before(column.name, column.dtype, shape, values.nbytes)
+            parts += (before, values)
+            size += len(before) + values.nbytes
+    parts[0] = _CHUNK + _varint(size)
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _tensor_before(name: str, dtype: messages.DataType, shape: tuple[int, ...], length: int) -> bytes:
+    """What stands before the bytes of a tensor; most batches have the shapes of the one before."""
+    message = messages.Tensor(name=name, dtype=dtype, shape=shape).SerializeToString() + _DATA + _varint(length)
+    return _TENSORS + _varint(len(message) + length) + message
 
 
 def _varint(number: int) -> bytes:

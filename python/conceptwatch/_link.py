@@ -26,6 +26,7 @@ class Limits:
     max_batch_bytes: int = 64 << 20
     windows: dict[str, int] = field(default_factory=dict)
     default_window: int = 0
+    takes_joined_ends: bool = False
 
     def is_pass(self, split: str) -> bool:
         return self.windows.get(split, self.default_window) == messages.WINDOW_KIND_PASS
@@ -66,6 +67,10 @@ class EndOfPass:
     logged_rows: int
     rows = 0
     bytes = 0
+
+    def is_of(self, batch: Batch) -> bool:
+        """Whether it ends the pass that a batch belongs to."""
+        return (self.split, self.step, self.epoch) == (batch.split, batch.step, batch.epoch)
 
 
 @dataclass(eq=False)

@@ -24,7 +24,7 @@ from ._protocol import messages
 from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._stats import Stats
-from ._tensors import Concepts, Fault, Logged, logged
+from ._tensors import Checks, Concepts, Fault, Logged
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
 DEFAULT_ADDRESS = "127.0.0.1:7800"
@@ -124,7 +124,7 @@ class Run:
         self.address = address
         self._link = link
         self._sender: Sender = sender_to(address, token)
-        self._concepts = Concepts(tuple(concept.cardinality for concept in link.run.concepts))
+        self._checks = Checks(Concepts(tuple(concept.cardinality for concept in link.run.concepts)))
         self._raise_errors = raise_errors
         self._process = os.getpid()
         self._finished = False
@@ -226,7 +226,8 @@ class Run:
                 raise ConceptwatchError(str(error)) from error
             return None
 
-    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> None:
+    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
+        """The number of rows that were logged."""
         if self._raise_errors and self._link.fault:
             fault, self._link.fault = self._link.fault, None
             raise ConceptwatchError(fault)
@@ -235,13 +236,16 @@ class Run:
                 raise Fault("logged after the run was finished")
             if epoch is not None and not math.isfinite(epoch):
                 raise Fault(f"epoch: {epoch} came, expected a finite number")
-            self._queue(split, int(step), epoch, logged(tensors, self._concepts), panel)
+            found = self._checks.logged(tensors)
+            self._queue(split, int(step), epoch, found, panel)
+            return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
             self._sender.count_drop(self._link, "invalid", _rows(tensors))
             self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
             if self._raise_errors:
                 self._link.fault = None
                 raise
+            return _rows(tensors)
 
     def _queue(self, split: str, step: int, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
         rows, limits = found[0].shape[0], self._link.limits
@@ -329,8 +333,7 @@ class Pass:
         localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
         """
-        self._rows += _rows(tensors)
-        self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
+        self._rows += self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
         """The scores of this pass once it has ended, waited for up to `timeout` seconds; else None."""

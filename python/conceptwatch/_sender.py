@@ -33,6 +33,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 CALL_TIMEOUT = 10.0
 # Failures in a row, none of them "unavailable", after which the first unacknowledged message is given up.
 GIVE_UP_AFTER = 5
+# Batches of a pass wait for more, or for its end, while they are no more than this: every message wakes threads here
+# and in the sidecar, which take their turns from training. Nothing waits longer than the seconds.
+JOINED_BYTES, LONGEST_WAIT = 256 << 10, 0.25
 # Ends of passes that may wait: they hold no data, but a job without a sidecar must not grow either.
 MAX_WAITING_ENDS = 10_000
 
@@ -67,6 +70,8 @@ class Sender:
         self._wake, self._settled = threading.Condition(lock), threading.Condition(lock)
         self._waiting: deque[Item] = deque()
         self._in_flight: OrderedDict[int, Item] = OrderedDict()
+        self._waiting_bytes = 0
+        self._due = False  # what waits is to be sent now
         self._sequence = 0
         self._links: list[Link] = []
         self._thread: threading.Thread | None = None
@@ -128,10 +133,14 @@ class Sender:
             self._sequence += 1
             link.outstanding += 1
             self._waiting.append(Item(link, content, self._sequence))
+            self._waiting_bytes += content.bytes
             if link not in self._links:
                 self._links.append(link)  # in a child forked before the first connection
             self._run_thread()
-            self._wake.notify_all()
+            of_pass = isinstance(content, _encode.Batch) and content.panel is not None
+            joins = of_pass and self._call is not None and self._waiting_bytes <= JOINED_BYTES
+            if self._due or not joins:
+                self._send_now()
 
     def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
         """Waits until all of the run's messages are acknowledged or given up. False when the time ran out.
@@ -139,9 +148,8 @@ class Sender:
         Without `while_down` also False, at once, when the sidecar cannot be reached.
         """
         with self._wake:
-            if while_down:
-                self._hurry = True
-                self._wake.notify_all()
+            self._hurry = self._hurry or while_down
+            self._send_now()
             self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
 
@@ -182,6 +190,10 @@ class Sender:
             link.stats.drop(reason, 1, rows)
 
     # ------------------------------------------------------------ the sending thread
+
+    def _send_now(self) -> None:
+        self._due = True
+        self._wake.notify_all()
 
     def _run_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -243,6 +255,7 @@ class Sender:
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
                 self._failures = itertools.count(1)
                 item = self._waiting.popleft()
+                self._waiting_bytes -= item.content.bytes
                 self._settle(item)
                 item.link.stats.drop("failed", 1, item.content.rows)
                 item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
@@ -283,6 +296,7 @@ class Sender:
                     max_batch_bytes=answer.max_batch_bytes or default.max_batch_bytes,
                     windows=dict(answer.windows),
                     default_window=answer.default_window,
+                    takes_joined_ends=answer.takes_joined_ends,
                 )
                 self.down = False
                 self._settled.notify_all()
@@ -299,11 +313,13 @@ class Sender:
         with self._wake:
             if self._stopping or not any(link.declared for link in self._links):
                 return
-            self._streaming = True
+            self._streaming = self._due = True
             self._call = call = self._connected().ingest(self._requests(ended))
         try:
             for answer in call:
                 self._acknowledge(answer)
+                if answer.HasField("end_pass"):
+                    self._acknowledge(answer.end_pass)
             asked = ended.is_set()
         finally:
             with self._wake:
@@ -311,6 +327,7 @@ class Sender:
                 self._call = None
                 self._waiting.extendleft(reversed(self._in_flight.values()))
                 self._in_flight.clear()
+                self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
                 self._wake.notify_all()
         if not asked:
             raise Disconnected("it ended the stream")
@@ -319,14 +336,15 @@ class Sender:
         """What the Ingest call sends. Runs on a thread of gRPC, which waits here for the next message."""
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: ended.is_set() or self._stopping or self._waiting or self._undeclared())
+                while not (ended.is_set() or self._stopping or self._undeclared() or (self._waiting and self._due)):
+                    if not self._wake.wait(LONGEST_WAIT):
+                        self._due = bool(self._waiting)
                 if ended.is_set() or self._stopping or self._undeclared():
                     ended.set()
                     return
-                item = self._waiting.popleft()
-                self._in_flight[item.sequence] = item
+                item, end = self._next()
             try:
-                for request in self._encoded(item):
+                for request in self._encoded(item, end):
                     if ended.is_set():
                         return
                     yield request
@@ -336,14 +354,35 @@ class Sender:
                     self._in_flight.pop(item.sequence, None)
                     self._settle(item)
                     item.link.stats.drop("invalid", 1, item.content.rows)
+                    if end is not None:
+                        del self._in_flight[end.sequence]
+                        self._waiting.appendleft(end)
+                        self._due = True
                 item.link.warn(f"a batch cannot be sent: {error}")
 
-    def _encoded(self, item: Item) -> Iterator[bytes]:
+    def _next(self) -> tuple[Item, Item | None]:
+        """Takes what waits first, with the end of its pass if that can go with it."""
+        item, end = self._waiting.popleft(), None
+        content = item.content
+        if self._waiting and isinstance(content, _encode.Batch) and item.link.limits.takes_joined_ends:
+            behind = self._waiting[0]
+            if behind.link is item.link and isinstance(behind.content, EndOfPass) and behind.content.is_of(content):
+                end = self._waiting.popleft()
+        for taken in (item, end) if end is not None else (item,):
+            self._in_flight[taken.sequence] = taken
+            self._waiting_bytes -= taken.content.bytes
+        self._due = bool(self._waiting)
+        return item, end
+
+    def _encoded(self, item: Item, end: Item | None) -> Iterator[bytes]:
         link, content = item.link, item.content
         if isinstance(content, _encode.Batch):
             link.stats.batches_sent += 1
-            return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits)
-        end = messages.EndPass(
+            joined = None
+            if end is not None and isinstance(end.content, EndOfPass):
+                joined = messages.JoinedEnd(sequence=end.sequence, rows=end.content.logged_rows)
+            return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits, joined)
+        end_pass = messages.EndPass(
             run=link.run.name,
             split=content.split,
             step=content.step,
@@ -353,7 +392,7 @@ class Sender:
             sequence=item.sequence,
             rows=content.logged_rows,
         )
-        return iter([messages.IngestRequest(end_pass=end).SerializeToString()])
+        return iter([messages.IngestRequest(end_pass=end_pass).SerializeToString()])
 
     def _acknowledge(self, answer: Any) -> None:
         with self._wake:
@@ -394,6 +433,7 @@ class Sender:
                 if isinstance(item.content, _encode.Batch):
                     link.stats.drop(reason, 1, item.content.rows)
         self._waiting = deque(item for item in self._waiting if item.link is not link)
+        self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
 
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ._protocol import messages
 
 MAX_TEXT = 4096
+# Forms remembered of a run; a job has a handful.
+MOST_FORMS = 256
 
 # Dimensions: n rows, k concepts, K activation columns; other letters are any size.
 SHAPES: Mapping[str, tuple[str, ...]] = {
@@ -71,7 +73,7 @@ class Concepts:
         return {int(letter)} if letter.isdigit() else None
 
 
-@dataclass
+@dataclass(slots=True)
 class Copy:
     """A tensor's own copy, row-major and little-endian. `arrived` is set while a copy from a GPU is under way."""
 
@@ -89,49 +91,62 @@ class Copy:
             self.arrived = None
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What tensors of one name, element type and row shape have in common."""
+
+    name: str
+    dtype: str
+    number: messages.DataType
+    row_bytes: int  # of texts 0
+    is_torch: bool
+    on_host: bool
+
+
+@dataclass(slots=True)
 class Logged:
     """A tensor as it was logged: still the caller's own memory."""
 
-    name: str
+    form: Form
     shape: tuple[int, ...]
-    dtype: str
     source: Any  # a numpy array, a torch tensor, or a list of strings
 
     @property
-    def row_bytes(self) -> int:
-        if self.dtype == "string":
-            return sum(map(len, self.source)) // len(self.source) + 4
-        return math.prod(self.shape[1:]) * _SIZES[self.dtype]
+    def name(self) -> str:
+        return self.form.name
 
-    def on_host(self) -> bool:
-        return not _is_torch(self.source) or self.source.device.type == "cpu"
+    @property
+    def row_bytes(self) -> int:
+        if self.form.dtype == "string":
+            return sum(map(len, self.source)) // len(self.source) + 4
+        return self.form.row_bytes
 
     def row_ids(self) -> NDArray[np.uint64] | None:
         """The values as row ids, without a copy where possible; None for what is no non-negative integer."""
-        if self.dtype not in _SIZES or "int" not in self.dtype or not self.on_host():
+        form = self.form
+        if "int" not in form.dtype or not form.on_host:
             return None
-        return as_row_ids(self.source.detach().numpy() if _is_torch(self.source) else self.source)
+        return as_row_ids(self.source.numpy(force=True) if form.is_torch else self.source)
 
     def part(self, start: int, end: int) -> Logged:
         """A range of its rows, without copying."""
-        return Logged(self.name, (end - start, *self.shape[1:]), self.dtype, self.source[start:end])
+        return Logged(self.form, (end - start, *self.shape[1:]), self.source[start:end])
 
     def copy(self, rows: NDArray[np.int64] | None) -> Copy:
         """A copy of all rows, or of these."""
-        shape = self.shape if rows is None else (len(rows), *self.shape[1:])
-        if self.dtype == "string":
+        form, shape = self.form, self.shape if rows is None else (len(rows), *self.shape[1:])
+        if form.dtype == "string":
             texts = tuple(self.source) if rows is None else tuple(self.source[row] for row in rows)
-            return Copy(self.name, messages.DATA_TYPE_STRING, shape, None, texts)
-        dtype: messages.DataType = getattr(messages, f"DATA_TYPE_{self.dtype.upper()}")
-        if not self.on_host():
+            return Copy(form.name, form.number, shape, None, texts)
+        if not form.on_host:
             array, arrived = _copy_from_device(self.source, rows)
-            return Copy(self.name, dtype, shape, array, arrived=arrived)
-        array = _host_array(self.source) if _is_torch(self.source) else self.source
-        array = np.array(array, order="C", copy=True) if rows is None else np.take(array, rows, axis=0)
-        if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
+            return Copy(form.name, form.number, shape, array, arrived=arrived)
+        array = _host_array(self.source) if form.is_torch else self.source
+        array = array.copy() if rows is None else np.take(array, rows, axis=0)
+        order = array.dtype.byteorder
+        if order == ">" or (order == "=" and sys.byteorder == "big"):
             array = array.astype(array.dtype.newbyteorder("<"))
-        return Copy(self.name, dtype, shape, array)
+        return Copy(form.name, form.number, shape, array)
 
 
 def as_row_ids(values: NDArray[Any]) -> NDArray[np.uint64] | None:
@@ -141,38 +156,66 @@ def as_row_ids(values: NDArray[Any]) -> NDArray[np.uint64] | None:
     return values.astype(np.uint64)
 
 
-def logged(tensors: Mapping[str, Any], concepts: Concepts) -> list[Logged]:
-    """Checks names, shapes and element types. Raises `Fault` naming the first tensor that is wrong."""
-    for name in tensors:
-        if name not in SHAPES:
-            raise Fault(f"{name}: no such tensor, expected one of {', '.join(SHAPES)}")
-    found = [_logged(name, value, concepts) for name, value in tensors.items() if value is not None]
-    if not any(tensor.name != "sample_ids" for tensor in found):
-        raise Fault("nothing to score was logged, expected at least concept_activations")
-    first = found[0]
-    for tensor in found:
-        if tensor.shape[0] != first.shape[0]:
-            raise Fault(f"{tensor.name}: {tensor.shape[0]} rows came, {first.name} has {first.shape[0]}")
-    return found
+class Checks:
+    """What may be logged of a run. A form that has been found right is not looked at again."""
 
+    def __init__(self, concepts: Concepts) -> None:
+        self._concepts = concepts
+        self._forms: dict[Any, Form] = {}
 
-def _logged(name: str, value: Any, concepts: Concepts) -> Logged:
-    if name in TEXTS:
-        result = Logged(name, (len(value),), "string", _texts(name, value))
-    else:
-        source: Any = value if _is_torch(value) else np.asarray(value)
-        dtype = str(source.dtype).removeprefix("torch.") if _is_torch(source) else source.dtype.name
-        if dtype not in _SIZES:
-            raise Fault(f"{name}: elements of type {dtype} came, expected one of {', '.join(_SIZES)}")
-        if _is_torch(source) and str(source.layout) != "torch.strided":
-            raise Fault(f"{name}: a {source.layout} tensor came, expected a dense one")
-        if dtype == "bfloat16" and not _is_torch(source):
+    def logged(self, tensors: Mapping[str, Any]) -> list[Logged]:
+        """Checks names, shapes and element types. Raises `Fault` naming the first tensor that is wrong."""
+        for name in tensors:
+            if name not in SHAPES:
+                raise Fault(f"{name}: no such tensor, expected one of {', '.join(SHAPES)}")
+        found = [self._checked(name, value) for name, value in tensors.items() if value is not None]
+        if not any(tensor.form.name != "sample_ids" for tensor in found):
+            raise Fault("nothing to score was logged, expected at least concept_activations")
+        first = found[0]
+        for tensor in found:
+            if tensor.shape[0] != first.shape[0]:
+                raise Fault(f"{tensor.name}: {tensor.shape[0]} rows came, {first.name} has {first.shape[0]}")
+        return found
+
+    def _checked(self, name: str, value: Any) -> Logged:
+        if name in TEXTS:
+            texts = _texts(name, value)
+            found = Logged(Form(name, "string", messages.DATA_TYPE_STRING, 0, False, True), (len(texts),), texts)
+            self._check_shape(found)
+            return found
+        torch = sys.modules.get("torch")
+        is_torch = torch is not None and isinstance(value, torch.Tensor)
+        source: Any = value if is_torch else np.asarray(value)
+        shape = tuple(source.shape)
+        kind: Any = (source.layout, source.device) if is_torch else None
+        key = (name, source.dtype, shape[1:], kind)
+        form = self._forms.get(key)
+        if form is None or not shape or not shape[0]:
+            form = _form(name, source, is_torch)
+            self._check_shape(Logged(form, shape, source))
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            self._forms[key] = form
+        if not is_torch and form.dtype == "bfloat16":
             source = source.view(np.int16)
-        result = Logged(name, tuple(source.shape), dtype, source)
-    if not any(_fits(result.shape, dims, concepts) for dims in SHAPES[name]):
-        expected = " or ".join(_described(dims, concepts) for dims in SHAPES[name])
-        raise Fault(f"{name}: shape {list(result.shape)} came, expected {expected}")
-    return result
+        return Logged(form, shape, source)
+
+    def _check_shape(self, tensor: Logged) -> None:
+        name, shape = tensor.name, tensor.shape
+        if not any(_fits(shape, dims, self._concepts) for dims in SHAPES[name]):
+            expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
+            raise Fault(f"{name}: shape {list(shape)} came, expected {expected}")
+
+
+def _form(name: str, source: Any, is_torch: bool) -> Form:
+    dtype = str(source.dtype).removeprefix("torch.") if is_torch else source.dtype.name
+    if dtype not in _SIZES:
+        raise Fault(f"{name}: elements of type {dtype} came, expected one of {', '.join(_SIZES)}")
+    if is_torch and str(source.layout) != "torch.strided":
+        raise Fault(f"{name}: a {source.layout} tensor came, expected a dense one")
+    number: messages.DataType = getattr(messages, f"DATA_TYPE_{dtype.upper()}")
+    row_bytes = math.prod(source.shape[1:]) * _SIZES[dtype]
+    return Form(name, dtype, number, row_bytes, is_torch, not is_torch or source.device.type == "cpu")
 
 
 def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:
@@ -202,16 +245,12 @@ def _texts(name: str, value: Iterable[Any]) -> list[str]:
     return texts
 
 
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
 def _host_array(tensor: Any) -> NDArray[Any]:
-    tensor = tensor.detach().resolve_neg()
-    if str(tensor.dtype) == "torch.bfloat16":
-        tensor = tensor.view(sys.modules["torch"].int16)  # numpy has no bfloat16: its bits travel as they are
-    array: NDArray[Any] = tensor.numpy()
+    """The memory of a tensor on the CPU, where it can be shared."""
+    if tensor.dtype is sys.modules["torch"].bfloat16:
+        # numpy has no bfloat16: its bits travel as they are.
+        tensor = tensor.detach().resolve_neg().view(sys.modules["torch"].int16)
+    array: NDArray[Any] = tensor.numpy(force=True)
     return array
 
 

@@ -146,7 +146,14 @@ class Sidecar:
                 if self.keep:
                     self.received.append(batch)
                     self.order.append(batch)
-                yield self.answer(self._accepted(batch.head.sequence, batch.rows))
+                answer = self._accepted(batch.head.sequence, batch.rows)
+                joined = request.chunk.end_pass
+                if joined.sequence:
+                    assert self.start.takes_joined_ends
+                    self.ends.append(joined)
+                    self.order.append(joined)
+                    answer.end_pass.CopyFrom(self._accepted(joined.sequence, 0))
+                yield self.answer(answer)
 
     @staticmethod
     def _accepted(sequence: int, rows: int) -> Any:

@@ -40,6 +40,82 @@ def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Callable[..
     assert stats.queue_bytes == 0
 
 
+def test_an_end_goes_with_the_last_batch_of_its_pass_where_the_sidecar_takes_that(
+    sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    sidecar.start.takes_joined_ends = True
+    messages_seen: list[Any] = []
+    sidecar.before = lambda request, context: messages_seen.append(request)
+    run = start()
+    wait_for(lambda: run._sender._call is not None)
+    with run.evaluation("val", step=7) as p:
+        for i in range(3):
+            p.log(**batch(seed=i))
+    assert run.finish()
+    assert [request.WhichOneof("message") for request in messages_seen] == ["chunk"] * 3
+    assert [request.chunk.end_pass.sequence for request in messages_seen] == [0, 0, 4]
+    assert [(end.sequence, end.rows) for end in sidecar.ends] == [(4, 30)]
+    stats = run.stats
+    assert (stats.batches_acknowledged, stats.passes_ended, stats.queue_bytes) == (3, 1, 0)
+
+
+@pytest.mark.parametrize("lost", ["the batch", "both"])
+def test_an_end_that_went_with_a_batch_is_sent_again_with_it(
+    lost: str, sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    sidecar.start.takes_joined_ends = True
+    breaks = [True]
+
+    def before(request: Any, context: grpc.ServicerContext) -> None:
+        if lost == "the batch" and breaks:
+            unavailable(context, breaks.pop() * 0.01)
+
+    def answer(response: Any) -> Any:
+        if lost == "both" and breaks:
+            breaks.clear()
+            raise RuntimeError("the connection breaks")
+        return response
+
+    sidecar.before, sidecar.answer = before, answer
+    run = start()
+    with run.evaluation("val", step=7) as p:
+        p.log(**batch())
+    assert run.finish()
+    assert {end.sequence for end in sidecar.ends} == {2}
+    assert (run.stats.batches_acknowledged, run.stats.passes_ended) == (1, 1)
+    assert (run.stats.retries, run.stats.queue_bytes) == (1, 0)
+
+
+def test_an_end_goes_alone_when_its_batch_cannot_be_sent(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    sidecar.start.takes_joined_ends = True
+    sidecar.start.max_chunk_bytes = 20_000
+    run = start()
+    wait_for(lambda: run._sender._call is not None)
+    with run.evaluation("val", step=7) as p:
+        p.log(image_embeddings=np.zeros((2, 10_000), np.float32))
+    assert run.finish()
+    assert [(end.sequence, end.rows) for end in sidecar.ends] == [(2, 2)]
+    assert run.stats.batches_dropped == {"invalid": 1}
+    assert (run.stats.passes_ended, run.stats.queue_bytes) == (1, 0)
+    assert "a row has" in warned()[0]
+
+
+def test_a_small_batch_of_a_pass_waits_for_more_but_not_for_long(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+    wait_for(lambda: run._sender._call is not None)
+    wait_for(lambda: not run._sender._due)
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch())
+        assert run._sender._due is False, "its threads are left asleep"
+        wait_for(lambda: run.stats.queue_bytes == 0)
+        assert len(sidecar.received) == 1
+        p.log(**batch(10_000))
+        assert run._sender._due or run.stats.queue_bytes == 0, "a large one goes at once"
+    assert run.finish()
+
+
 def test_an_exception_in_the_block_drops_the_end_of_the_pass(
     sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conceptwatch._tensors import Concepts, Fault, logged
+from conceptwatch._tensors import Checks, Concepts, Fault
 from conftest import batch
 from sidecar import Received, Sidecar
 
@@ -153,13 +153,13 @@ def test_raise_errors_raises(start: Callable[..., Run]) -> None:
 @pytest.mark.parametrize(("columns", "fits"), [(1 + 1 + 5, True), (2 + 2 + 5, True), (3, False), (8, False)])
 def test_categorical_concepts_have_a_column_for_each_class(columns: int, fits: bool) -> None:
     tensors = {"concept_activations": np.zeros((4, columns), np.float32)}
-    concepts = Concepts((0, 2, 5))
+    checks = Checks(Concepts((0, 2, 5)))
     if fits:
-        assert logged(tensors, concepts)[0].shape == (4, columns)
+        assert checks.logged(tensors)[0].shape == (4, columns)
     else:
         with pytest.raises(Fault, match="expected"):
-            logged(tensors, concepts)
+            checks.logged(tensors)
 
 
 def test_monte_carlo_samples_are_a_third_dimension() -> None:
-    assert logged({"concept_activations": np.zeros((4, 3, 9))}, Concepts((0, 0, 0)))[0].shape == (4, 3, 9)
+    assert Checks(Concepts((0, 0, 0))).logged({"concept_activations": np.zeros((4, 3, 9))})[0].shape == (4, 3, 9)

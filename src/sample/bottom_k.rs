@@ -8,12 +8,16 @@
 //!
 //! Why order does not matter: a row's place never grows as newer arrivals of it come, so the N-th smallest place only
 //! falls; a row turned away or evicted had N rows before it, and still has them at the end.
+//!
+//! While fewer than N rows are held and their ids ascend, as those of a data set read in order do, nothing has to be
+//! chosen and no row can have come before: rows are added as they are, a chunk at a time, without an index.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::priority::{Origin, priority};
+use super::place::{Index, Order, Place, grow, growth};
+use super::priority::Origin;
 use super::{Column, Sample};
 use crate::tensor::{Tensor, TensorName};
 
@@ -55,20 +59,10 @@ pub enum Offered {
     Beyond,
 }
 
-/// A row's place in the order; the smallest are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    /// ln(−ln u) − λt as a number that orders like it; 0 without decay.
-    decayed: u64,
-    priority: u64,
-    /// Of two rows with one priority the smaller id comes first.
-    id: u64,
-}
-
 /// One row kept. Its values are row `slot` of every column.
 #[derive(Clone, Debug)]
 struct Slot {
-    place: Place,
+    id: u64,
     step: u64,
     origin: Origin,
     /// Arrivals of this row since it is held, itself included.
@@ -81,14 +75,11 @@ struct Slot {
 #[derive(Clone, Debug)]
 pub struct BottomK {
     sampling: Sampling,
-    /// λ, per step.
-    decay: f64,
+    order: Order,
     slots: Vec<Slot>,
     columns: BTreeMap<TensorName, Column>,
-    by_id: HashMap<u64, u32>,
-    /// Largest place on top, one entry a slot. An entry may be larger than its slot's place, when a newer step has
-    /// moved the row; it is put right when it reaches the top.
-    largest: BinaryHeap<(Place, u32)>,
+    /// `None` while fewer than N rows are held, in ascending id.
+    index: Option<Index>,
     /// Rows beyond it cannot be kept: the largest place held once N rows are.
     limit: Option<Place>,
     offered: u64,
@@ -104,11 +95,10 @@ impl BottomK {
         assert!(decay.is_finite() && decay >= 0.0, "decay is finite and at least 0");
         Self {
             sampling,
-            decay,
+            order: Order { seed: sampling.seed, decay },
             slots: Vec::new(),
             columns: BTreeMap::new(),
-            by_id: HashMap::new(),
-            largest: BinaryHeap::new(),
+            index: None,
             limit: None,
             offered: 0,
             duplicates: 0,
@@ -118,7 +108,7 @@ impl BottomK {
 
     /// An empty sampler for rows that are to be merged into `self` later: it turns away what `self` would.
     pub(super) fn stage(&self) -> Self {
-        Self { limit: self.limit, ..Self::new(self.sampling, self.decay) }
+        Self { limit: self.limit, ..Self::new(self.sampling, self.order.decay) }
     }
 
     /// Offers row `row` of `tensors`, which all have the same rows. Values are copied only when it enters;
@@ -143,16 +133,61 @@ impl BottomK {
         offered
     }
 
+    /// Offers all rows of `tensors`, one arrival each: the same as one after the other. Says whether it could; if not,
+    /// because rows have to be chosen, nothing has changed.
+    pub fn offer_all<'a>(
+        &mut self,
+        arrivals: &[Arrival],
+        tensors: impl Iterator<Item = &'a Tensor>,
+        continuous: impl Fn(TensorName) -> bool,
+    ) -> bool {
+        let ascend = arrivals.is_sorted_by(|a, b| a.id < b.id);
+        if !ascend || arrivals.is_empty() || !self.takes_all(arrivals[0].id, arrivals.len()) {
+            return false;
+        }
+        for tensor in tensors {
+            let name = tensor.name();
+            let column = self.columns.entry(name).or_insert_with(|| Column::for_tensor(tensor, continuous(name)));
+            column.grow(arrivals.len(), self.sampling.rows);
+            column.extend(tensor);
+        }
+        grow(&mut self.slots, arrivals.len(), self.sampling.rows);
+        self.slots.extend(arrivals.iter().map(|arrival| Slot::new(*arrival, 1)));
+        self.changed += arrivals.len();
+        self.offered = self.offered.saturating_add(arrivals.len() as u64);
+        true
+    }
+
     /// Union: afterwards `self` is what it would be had all rows of `other` been offered to it. Returns how many rows
     /// of `other` it knew at the same step. Both must have the same N, seed and decay.
-    pub fn merge(&mut self, other: &BottomK) -> u64 {
+    pub fn merge(&mut self, mut other: BottomK) -> u64 {
         assert!(
-            self.sampling == other.sampling && self.decay == other.decay,
+            self.sampling == other.sampling && self.order == other.order,
             "samples of one split have one size, seed and decay"
         );
+        self.offered = self.offered.saturating_add(other.offered);
+        self.duplicates += other.duplicates;
+        other.slots.iter_mut().for_each(|slot| slot.changed = true);
+        if self.slots.is_empty() {
+            // Its limit may be that of another sample.
+            (self.slots, self.columns, self.index) = (other.slots, other.columns, other.index);
+            self.changed = self.slots.len();
+            self.tighten();
+            return 0;
+        }
+        self.make_room(&other);
+        let appended = other.slots.first().is_some_and(|first| self.takes_all(first.id, other.slots.len()));
+        if appended && other.index.is_none() {
+            for (name, source) in other.columns {
+                self.columns.entry(name).or_insert_with(|| source.empty_like()).append(source);
+            }
+            self.changed += other.slots.len();
+            self.slots.extend(other.slots);
+            return 0;
+        }
         let mut known = 0;
         for (row, from) in other.slots.iter().enumerate() {
-            let arrival = Arrival { id: from.place.id, step: from.step, origin: from.origin };
+            let arrival = Arrival { id: from.id, step: from.step, origin: from.origin };
             let (offered, slot) = self.admit(arrival, from.arrivals);
             known += u64::from(offered == Offered::Duplicate);
             let Some(slot) = slot else { continue };
@@ -161,9 +196,31 @@ impl BottomK {
                 put(column, slot, self.sampling.rows, |column| column.push_from(source, row));
             }
         }
-        self.offered = self.offered.saturating_add(other.offered);
-        self.duplicates += other.duplicates;
         known
+    }
+
+    /// Bytes by which [`merge`](Self::merge) of `other` lets this grow at most, but for what finds rows: some 100 bytes
+    /// a row.
+    pub(super) fn growth(&self, other: &BottomK) -> usize {
+        if self.slots.is_empty() {
+            return other.bytes();
+        }
+        let (more, most) = (self.new_slots(other), self.sampling.rows);
+        let columns = self.columns.values().map(|column| column.growth(more, most + 1)).sum::<usize>();
+        let texts = other.columns.values().map(Column::text_bytes).sum::<usize>();
+        columns + texts + growth(&self.slots, more, most) * size_of::<Slot>()
+    }
+
+    /// Room for the rows of `other`, made at once.
+    fn make_room(&mut self, other: &BottomK) {
+        let (more, most) = (self.new_slots(other), self.sampling.rows);
+        self.columns.values_mut().for_each(|column| column.grow(more, most + 1));
+        grow(&mut self.slots, more, most);
+    }
+
+    /// The most slots that rows of `other` need, the one in which rows of a full sample are written included.
+    fn new_slots(&self, other: &BottomK) -> usize {
+        other.slots.len().min(self.sampling.rows + 1 - self.slots.len())
     }
 
     /// Counts rows that a job left out because their priorities show that no sample can hold them.
@@ -197,7 +254,7 @@ impl BottomK {
     /// error is that of the mean (rows are held whatever their number of arrivals). With decay, rows offered
     /// less duplicates: newer values of a row count again.
     pub fn distinct_rows(&self) -> u64 {
-        if self.decay > 0.0 {
+        if self.order.decay > 0.0 {
             return self.offered - self.duplicates;
         }
         let arrivals: u128 = self.slots.iter().map(|slot| u128::from(slot.arrivals)).sum();
@@ -220,47 +277,60 @@ impl BottomK {
 
     /// Bytes held in memory, room for growth included.
     pub fn bytes(&self) -> usize {
-        // The hash table has a power of two of buckets, filled to 7/8, with one control byte each.
-        let buckets = match self.by_id.capacity() {
-            0 => 0,
-            capacity => (capacity * 8 / 7).next_power_of_two(),
-        };
         self.columns.values().map(Column::bytes).sum::<usize>()
             + self.slots.capacity() * size_of::<Slot>()
-            + self.largest.capacity() * size_of::<(Place, u32)>()
-            + buckets * (size_of::<(u64, u32)>() + 1)
+            + self.index.as_ref().map_or(0, Index::bytes)
     }
 
     /// The rows held, in ascending id: the same whatever the order of arrival.
     pub fn freeze(&self) -> Sample {
         let mut order: Vec<usize> = (0..self.slots.len()).collect();
-        order.sort_unstable_by_key(|&slot| self.slots[slot].place.id);
-        let ids = order.iter().map(|&slot| self.slots[slot].place.id).collect();
+        order.sort_unstable_by_key(|&slot| self.slots[slot].id);
+        let ids = order.iter().map(|&slot| self.slots[slot].id).collect();
         let columns = self.columns.iter().map(|(name, column)| (*name, column.gather(&order))).collect();
         Sample::new(ids, columns)
     }
 
+    /// The same, when no more rows come. Where they are in ascending id already they are not copied.
+    pub fn into_sample(self) -> Sample {
+        match self.index {
+            None => Sample::new(self.slots.iter().map(|slot| slot.id).collect(), self.columns),
+            Some(_) => self.freeze(),
+        }
+    }
+
+    /// Whether `rows` rows in ascending id, `first` the smallest, are all kept, each in a new slot, without an index.
+    fn takes_all(&self, first: u64, rows: usize) -> bool {
+        self.index.is_none()
+            && self.limit.is_none()
+            && self.slots.len() + rows < self.sampling.rows
+            && self.slots.last().is_none_or(|last| first > last.id)
+    }
+
     /// Takes a row in, or not: the slot its values belong in, if they are to be written.
     fn admit(&mut self, arrival: Arrival, arrivals: u64) -> (Offered, Option<usize>) {
-        let place = self.place(arrival.id, arrival.step);
+        if self.takes_all(arrival.id, 1) {
+            return (Offered::Kept, Some(self.add(arrival, arrivals)));
+        }
+        let order = self.order;
+        let place = order.place(arrival.id, arrival.step);
         if self.limit.is_some_and(|limit| place > limit) {
             return (Offered::Beyond, None);
         }
-        if let Some(&slot) = self.by_id.get(&arrival.id) {
-            return self.admit_again(arrival, arrivals, place, slot as usize);
+        let index =
+            self.index.get_or_insert_with(|| Index::new(self.slots.iter().map(|slot| order.place(slot.id, slot.step))));
+        if let Some(slot) = index.slot(arrival.id) {
+            return self.admit_again(arrival, arrivals, place, slot);
         }
-        let row = Slot { place, step: arrival.step, origin: arrival.origin, arrivals, changed: true };
-        let slot = if self.is_full() {
-            self.replace_largest(row)
+        let slot = if self.slots.len() < self.sampling.rows {
+            index.push(place, self.sampling.rows);
+            self.add(arrival, arrivals)
         } else {
-            let slot = self.slots.len();
-            grow(&mut self.slots, self.sampling.rows);
-            self.slots.push(row);
-            self.changed += 1;
-            self.largest.push((place, slot as u32));
+            let slot = index.replace_last(place);
+            self.changed += usize::from(!self.slots[slot].changed);
+            self.slots[slot] = Slot::new(arrival, arrivals);
             slot
         };
-        self.by_id.insert(arrival.id, slot as u32);
         self.tighten();
         (Offered::Kept, Some(slot))
     }
@@ -273,9 +343,12 @@ impl BottomK {
         self.duplicates += u64::from(same_step);
         let newer = arrival.step > slot.step;
         if newer || (same_step && arrival.origin < slot.origin) {
-            (slot.step, slot.origin, slot.place) = (arrival.step, arrival.origin, place);
+            (slot.step, slot.origin) = (arrival.step, arrival.origin);
             self.changed += usize::from(!slot.changed);
             slot.changed = true;
+            if let Some(index) = &mut self.index {
+                index.moved(at, place);
+            }
             self.tighten();
             let offered = if same_step { Offered::Duplicate } else { Offered::Kept };
             return (offered, Some(at));
@@ -283,64 +356,35 @@ impl BottomK {
         (if same_step { Offered::Duplicate } else { Offered::Older }, None)
     }
 
-    fn replace_largest(&mut self, row: Slot) -> usize {
-        let mut largest = self.largest.peek_mut().expect("a full sample has a largest row: N is at least 1");
-        let at = largest.1 as usize;
-        *largest = (row.place, largest.1);
-        drop(largest);
-        self.by_id.remove(&self.slots[at].place.id);
-        self.changed += usize::from(!self.slots[at].changed);
-        self.slots[at] = row;
-        at
+    /// A new slot at the end.
+    fn add(&mut self, arrival: Arrival, arrivals: u64) -> usize {
+        grow(&mut self.slots, 1, self.sampling.rows);
+        self.slots.push(Slot::new(arrival, arrivals));
+        self.changed += 1;
+        self.slots.len() - 1
     }
 
     /// Sets the limit to the largest place held, once N rows are.
     fn tighten(&mut self) {
-        if !self.is_full() {
-            return;
-        }
-        while let Some(mut largest) = self.largest.peek_mut() {
-            let place = self.slots[largest.1 as usize].place;
-            if largest.0 == place {
-                self.limit = Some(place);
-                return;
-            }
-            largest.0 = place;
+        if self.is_full() {
+            // A full sample has an index.
+            self.limit = self.index.as_mut().and_then(Index::last);
         }
     }
+}
 
-    fn place(&self, id: u64, step: u64) -> Place {
-        let priority = priority(self.sampling.seed, id);
-        let decayed = if self.decay > 0.0 {
-            // 52 bits, so that neither u nor 1 − u rounds to 0.
-            let below = ((priority >> 12) as f64 + 0.5) * (0.5f64).powi(52);
-            order_preserving((-(-below).ln_1p()).ln() - self.decay * step as f64)
-        } else {
-            0
-        };
-        Place { decayed, priority, id }
+impl Slot {
+    fn new(Arrival { id, step, origin }: Arrival, arrivals: u64) -> Self {
+        Self { id, step, origin, arrivals, changed: true }
     }
 }
 
 /// Writes a row into `slot`: the row is added at the end and, unless it belongs there, takes the slot's place.
 fn put(column: &mut Column, slot: usize, most_rows: usize, push: impl FnOnce(&mut Column)) {
     let end = column.rows();
-    column.grow(most_rows);
+    column.grow(1, most_rows + 1);
     push(column);
     if slot < end {
         column.swap_remove(slot);
     }
-}
-
-/// Room for one more, doubling but not beyond `most`.
-fn grow<T>(rows: &mut Vec<T>, most: usize) {
-    if rows.len() == rows.capacity() {
-        rows.reserve_exact(rows.len().max(16).min(most.saturating_sub(rows.len()).max(1)));
-    }
-}
-
-/// Orders as the floats do.
-fn order_preserving(value: f64) -> u64 {
-    let bits = value.to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }

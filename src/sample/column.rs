@@ -1,5 +1,6 @@
 //! Typed columns: what a sample keeps of a tensor, one row behind the other.
 
+use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
 /// The rows of one tensor. Floats stay in the precision they came in (16-bit ones widen to f32, which is exact);
@@ -86,7 +87,15 @@ impl Column {
             Values::Float32(v) => v.capacity() * size_of::<f32>(),
             Values::Float64(v) => v.capacity() * size_of::<f64>(),
             Values::Integer(v) => v.capacity() * size_of::<i32>(),
-            Values::Text(v) => v.capacity() * size_of::<String>() + v.iter().map(String::capacity).sum::<usize>(),
+            Values::Text(v) => v.capacity() * size_of::<String>() + self.text_bytes(),
+        }
+    }
+
+    /// Bytes of the texts themselves.
+    pub fn text_bytes(&self) -> usize {
+        match &self.values {
+            Values::Text(v) => v.iter().map(String::capacity).sum(),
+            _ => 0,
         }
     }
 
@@ -101,21 +110,46 @@ impl Column {
         Self { dims: self.dims.clone(), values, half: self.half }
     }
 
-    /// Makes room for one more row: doubles, but to no more than `most_rows` and the one being written, so that a
-    /// full sample has no unused half.
-    pub fn grow(&mut self, most_rows: usize) {
-        let (rows, width) = (self.rows(), self.width());
-        fn grow<T>(v: &mut Vec<T>, more: usize, width: usize) {
-            if v.capacity() - v.len() < width {
-                v.reserve_exact(more * width);
-            }
-        }
-        let more = rows.max(16).min((most_rows + 1).saturating_sub(rows)).max(1);
+    /// Makes room for `more` rows: at least doubles, but not beyond `most` rows where that is enough, so that a full
+    /// sample has no unused half.
+    pub fn grow(&mut self, more: usize, most: usize) {
+        let width = self.width();
         match &mut self.values {
-            Values::Float32(v) => grow(v, more, width),
-            Values::Float64(v) => grow(v, more, width),
-            Values::Integer(v) => grow(v, more, width),
-            Values::Text(v) => grow(v, more, width),
+            Values::Float32(v) => grow(v, more * width, most * width),
+            Values::Float64(v) => grow(v, more * width, most * width),
+            Values::Integer(v) => grow(v, more * width, most * width),
+            Values::Text(v) => grow(v, more * width, most * width),
+        }
+    }
+
+    /// Bytes by which [`grow`](Self::grow) lets this grow.
+    pub fn growth(&self, more: usize, most: usize) -> usize {
+        let (more, most) = (more * self.width(), most * self.width());
+        match &self.values {
+            Values::Float32(v) => growth(v, more, most) * size_of::<f32>(),
+            Values::Float64(v) => growth(v, more, most) * size_of::<f64>(),
+            Values::Integer(v) => growth(v, more, most) * size_of::<i32>(),
+            Values::Text(v) => growth(v, more, most) * size_of::<String>(),
+        }
+    }
+
+    /// Adds all rows of `tensor` at the end.
+    pub fn extend(&mut self, tensor: &Tensor) {
+        match &mut self.values {
+            Values::Integer(v) => tensor.extend_integers(0..tensor.rows(), v),
+            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(0..tensor.rows(), v),
+            _ => (0..tensor.rows()).for_each(|row| self.push(tensor, row)),
+        }
+    }
+
+    /// Adds all rows of `other`, a column of the same tensor, at the end.
+    pub fn append(&mut self, other: Column) {
+        match (&mut self.values, other.values) {
+            (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b),
+            (Values::Float64(a), Values::Float64(b)) => a.extend_from_slice(&b),
+            (Values::Integer(a), Values::Integer(b)) => a.extend_from_slice(&b),
+            (Values::Text(a), Values::Text(b)) => a.extend(b),
+            _ => unreachable!("columns of one tensor have one type: the schema of a split does not change"),
         }
     }
 
@@ -125,8 +159,8 @@ impl Column {
         match &mut self.values {
             Values::Text(v) => v.push(tensor.text(row).to_owned()),
             // Validation has shown that classes fit.
-            Values::Integer(v) => tensor.extend_integers(row, v),
-            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row, v),
+            Values::Integer(v) => tensor.extend_integers(row..row + 1, v),
+            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row..row + 1, v),
             Values::Float32(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value as f32)),
             Values::Float64(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value)),
         }

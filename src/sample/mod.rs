@@ -11,6 +11,7 @@ mod applied;
 mod bottom_k;
 mod column;
 mod pass;
+mod place;
 pub mod priority;
 mod split;
 mod stage;

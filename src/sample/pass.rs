@@ -89,9 +89,9 @@ impl OpenPass {
         let closed = ClosedPass {
             step: self.step,
             epoch: self.epoch,
-            sample: (self.sampler.rows() > 0).then(|| self.sampler.freeze()),
             rows_seen: self.sampler.distinct_rows(),
             duplicates: self.sampler.duplicates() + self.repeated,
+            sample: (self.sampler.rows() > 0).then(|| self.sampler.into_sample()),
             ranks_missing: world_size - self.ended.count(),
             rows_missing: self.stated.saturating_sub(self.taken),
         };

@@ -78,6 +78,15 @@ impl Split {
         self.open.iter().map(OpenPass::bytes).sum::<usize>() + self.closed.bytes() + rolling
     }
 
+    /// Bytes by which committing a batch lets this grow at most, as [`BottomK::growth`] counts them.
+    pub fn growth(&self, staged: &Staged) -> usize {
+        let target = match self.options.window {
+            WindowKind::Pass => self.open.iter().find(|pass| pass.step == staged.step()).map(|pass| &pass.sampler),
+            _ => self.rolling.as_ref().map(|rolling| &rolling.sampler),
+        };
+        target.map_or(staged.bytes(), |sampler| sampler.growth(staged.sampler()))
+    }
+
     /// A sampler for one batch, to be committed when all of it has come. Cheap.
     pub fn stage(&self, step: u64, source: Source) -> Staged {
         let target = match self.options.window {
@@ -144,22 +153,23 @@ impl Split {
             known.closed = closed;
             return Ok(known);
         }
+        applied.insert(staged.source());
+        let (rows, dropped, schema) = (staged.rows(), staged.dropped(), staged.schema().cloned());
         let before = sampler.duplicates();
-        sampler.merge(staged.sampler());
+        sampler.merge(staged.into_sampler());
         sampler.left_out(rows_left_out);
         let duplicates = sampler.duplicates() - before;
-        applied.insert(staged.source());
         if let Some(pass) = self.open.iter_mut().find(|pass| pass.step == step) {
             pass.taken = pass.taken.saturating_add(new_rows);
         }
         if self.schema.is_none() {
-            self.schema = staged.schema().cloned();
+            self.schema = schema;
         }
-        self.counts.received += staged.rows();
+        self.counts.received += rows;
         self.counts.duplicate += duplicates;
-        self.counts.dropped += staged.dropped();
+        self.counts.dropped += dropped;
         self.counts.left_out = self.counts.left_out.saturating_add(rows_left_out);
-        Ok(Committed { rows: staged.rows(), duplicates, dropped: staged.dropped(), closed })
+        Ok(Committed { rows, duplicates, dropped, closed })
     }
 
     /// Notes that `rank` has sent all of the pass of `step`; the last rank closes it. In rolling windows, which have

@@ -60,15 +60,22 @@ impl Staged {
         }
         self.schema.get_or_insert(schema);
         let ids = chunk.tensor(TensorName::SampleIds);
-        for row in chunk.kept_rows() {
+        let arrival = |row: usize| {
             let number = numbers.listed.get(row).map_or(numbers.first + row as u64, |&number| u64::from(number));
             let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
             // Validation has shown that every sample id is non-negative.
             let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
-            let arrival = Arrival { id, step: self.step, origin };
-            self.sampler.offer(arrival, chunk.columns(), row, |name| self.continuous.holds(name));
-            self.rows += 1;
+            Arrival { id, step: self.step, origin }
+        };
+        let arrivals: Vec<Arrival> = chunk.kept_rows().map(arrival).collect();
+        let (sampler, continuous) = (&mut self.sampler, |name| self.continuous.holds(name));
+        let whole = arrivals.len() == chunk.rows() && sampler.offer_all(&arrivals, chunk.columns(), continuous);
+        if !whole {
+            for (row, &arrival) in chunk.kept_rows().zip(&arrivals) {
+                sampler.offer(arrival, chunk.columns(), row, continuous);
+            }
         }
+        self.rows += arrivals.len() as u64;
         self.dropped += chunk.dropped_rows() as u64;
         Ok(())
     }
@@ -106,5 +113,9 @@ impl Staged {
 
     pub(super) fn sampler(&self) -> &BottomK {
         &self.sampler
+    }
+
+    pub(super) fn into_sampler(self) -> BottomK {
+        self.sampler
     }
 }

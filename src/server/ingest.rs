@@ -121,7 +121,21 @@ impl Ingest {
     /// Takes one message. `Err` ends the stream: the sidecar has no room.
     fn take(&self, request: IngestRequest, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
         match request.message {
-            Some(ingest_request::Message::Chunk(chunk)) => self.take_chunk(chunk, partial),
+            Some(ingest_request::Message::Chunk(mut chunk)) => {
+                let end = joined_end(&mut chunk);
+                let answer = self.take_chunk(chunk, partial)?;
+                match (answer, end) {
+                    (Some(answer), Some(end)) => {
+                        let end = self.end_pass(end)?;
+                        Ok(Some(IngestResponse { end_pass: Some(Box::new(end)), ..answer }))
+                    }
+                    (None, Some(end)) => {
+                        let fault = Fault::new("end_pass", "came with a chunk that is not the last of its batch");
+                        Ok(Some(self.refuse(end.sequence, 0, &fault.into())))
+                    }
+                    (answer, None) => Ok(answer),
+                }
+            }
             Some(ingest_request::Message::EndPass(end)) => self.end_pass(end).map(Some),
             None => {
                 let fault = Fault::new("message", "nothing came, expected a chunk or an end of pass");
@@ -341,6 +355,20 @@ impl Ingest {
         self.metrics.batches_refused.with_label_values(&["Unavailable"]).inc();
         Refusal::OverBudget { what: "ingest memory", limit: self.budget.limit() }
     }
+}
+
+/// The end of pass that came with a batch, as if it had come alone.
+fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
+    chunk.end_pass.take().map(|end| EndPass {
+        run: chunk.run.clone(),
+        split: chunk.split.clone(),
+        step: chunk.step,
+        epoch: chunk.epoch,
+        rank: chunk.rank,
+        client: chunk.client.clone(),
+        sequence: end.sequence,
+        rows: end.rows,
+    })
 }
 
 /// The chunk without its tensors, and the tensors.

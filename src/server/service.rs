@@ -74,6 +74,7 @@ impl ConceptWatch for Service {
             windows: windows.map(|(split, kind)| (split.clone(), convert::window(*kind).into())).collect(),
             default_window: proto::WindowKind::Pass.into(),
             page_url: self.page_url.clone(),
+            takes_joined_ends: true,
         }))
     }
 

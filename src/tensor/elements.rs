@@ -1,5 +1,7 @@
 //! Reading a tensor's elements: one by one, a row at a time, and in one look over all of them.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
 use super::{DataType, Tensor};
@@ -39,25 +41,24 @@ impl Tensor {
         }
     }
 
-    /// Adds the elements of `row` to `values`, as [`for_each_float`](Self::for_each_float) gives them out, rounded.
-    pub fn extend_floats(&self, row: usize, values: &mut Vec<f32>) {
-        let bytes = self.row_bytes(row);
+    /// Adds the elements of `rows` to `values`, as [`for_each_float`](Self::for_each_float) gives them out, rounded.
+    pub fn extend_floats(&self, rows: Range<usize>, values: &mut Vec<f32>) {
         match self.dtype {
-            DataType::Float32 => extend(bytes, f32::from_le_bytes, values),
-            _ => self.for_each_float(row, |value| values.push(value as f32)),
+            DataType::Float32 => extend(self.rows_bytes(rows), f32::from_le_bytes, values),
+            _ => rows.for_each(|row| self.for_each_float(row, |value| values.push(value as f32))),
         }
     }
 
-    /// Adds the elements of `row` to `values`, as [`for_each_integer`](Self::for_each_integer) gives them out.
+    /// Adds the elements of `rows` to `values`, as [`for_each_integer`](Self::for_each_integer) gives them out.
     /// Validation has shown that they fit.
-    pub fn extend_integers(&self, row: usize, values: &mut Vec<i32>) {
-        let bytes = self.row_bytes(row);
+    pub fn extend_integers(&self, rows: Range<usize>, values: &mut Vec<i32>) {
+        let bytes = self.rows_bytes(rows.clone());
         match self.dtype {
             DataType::UInt8 | DataType::Bool => extend(bytes, |b: [u8; 1]| i32::from(b[0]), values),
             DataType::Int32 => extend(bytes, i32::from_le_bytes, values),
             DataType::Int64 => extend(bytes, |b| i64::from_le_bytes(b) as i32, values),
             DataType::Float32 => extend(bytes, |b| f32::from_le_bytes(b) as i32, values),
-            _ => self.for_each_integer(row, |value| values.push(value as i32)),
+            _ => rows.for_each(|row| self.for_each_integer(row, |value| values.push(value as i32))),
         }
     }
 
@@ -226,13 +227,13 @@ mod tests {
                 let tensor = tensor(dtype, &values);
                 for row in 0..values.len() {
                     let (mut floats, mut one_by_one) = (Vec::new(), Vec::new());
-                    tensor.extend_floats(row, &mut floats);
+                    tensor.extend_floats(row..row + 1, &mut floats);
                     tensor.for_each_float(row, |value| one_by_one.push((value as f32).to_bits()));
                     prop_assert_eq!(floats.into_iter().map(f32::to_bits).collect::<Vec<_>>(), one_by_one);
                     let (mut integers, mut one_by_one) = (Vec::new(), Vec::new());
                     tensor.for_each_integer(row, |value| one_by_one.push(value));
                     if one_by_one.iter().all(|&value| i32::try_from(value).is_ok()) {
-                        tensor.extend_integers(row, &mut integers);
+                        tensor.extend_integers(row..row + 1, &mut integers);
                         prop_assert_eq!(integers.into_iter().map(i64::from).collect::<Vec<_>>(), one_by_one);
                     }
                 }

@@ -157,7 +157,7 @@ class StartRunRequest(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
-    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url")
+    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends")
     class WindowsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +174,7 @@ class StartRunResponse(_message.Message):
     WINDOWS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_WINDOW_FIELD_NUMBER: _ClassVar[int]
     PAGE_URL_FIELD_NUMBER: _ClassVar[int]
+    TAKES_JOINED_ENDS_FIELD_NUMBER: _ClassVar[int]
     resumed: bool
     server_version: str
     sample_rows: int
@@ -183,7 +184,8 @@ class StartRunResponse(_message.Message):
     windows: _containers.ScalarMap[str, WindowKind]
     default_window: WindowKind
     page_url: str
-    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ...) -> None: ...
+    takes_joined_ends: bool
+    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ...) -> None: ...
 
 class FinishRunRequest(_message.Message):
     __slots__ = ("run", "rank")
@@ -252,7 +254,7 @@ class Tensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BatchChunk(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "chunk", "last", "first_row", "tensors", "row_numbers", "rows_left_out")
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "chunk", "last", "first_row", "tensors", "row_numbers", "rows_left_out", "end_pass")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -266,6 +268,7 @@ class BatchChunk(_message.Message):
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     ROW_NUMBERS_FIELD_NUMBER: _ClassVar[int]
     ROWS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    END_PASS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -279,7 +282,16 @@ class BatchChunk(_message.Message):
     tensors: _containers.RepeatedCompositeFieldContainer[Tensor]
     row_numbers: _containers.RepeatedScalarFieldContainer[int]
     rows_left_out: int
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ...) -> None: ...
+    end_pass: JoinedEnd
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ..., end_pass: _Optional[_Union[JoinedEnd, _Mapping]] = ...) -> None: ...
+
+class JoinedEnd(_message.Message):
+    __slots__ = ("sequence", "rows")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    rows: int
+    def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class EndPass(_message.Message):
     __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows")
@@ -310,7 +322,7 @@ class IngestRequest(_message.Message):
     def __init__(self, chunk: _Optional[_Union[BatchChunk, _Mapping]] = ..., end_pass: _Optional[_Union[EndPass, _Mapping]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped")
+    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[IngestResponse.Outcome]
@@ -329,6 +341,7 @@ class IngestResponse(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     ROWS_DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    END_PASS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     outcome: IngestResponse.Outcome
     code: int
@@ -337,7 +350,8 @@ class IngestResponse(_message.Message):
     rows: int
     rows_duplicate: int
     rows_dropped: int
-    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ...) -> None: ...
+    end_pass: IngestResponse
+    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix")

@@ -48,7 +48,8 @@ impl Runs {
     ) -> Result<Committed, Refusal> {
         let mut state = lock(&running.state);
         let split = self.split(running, &mut state, split)?;
-        if self.memory.load(Ordering::Relaxed) + staged.bytes() > self.options.memory {
+        let growth = split.sampler()?.growth(&staged);
+        if self.memory.load(Ordering::Relaxed) + growth > self.options.memory {
             return Err(Refusal::OverBudget { what: "sample memory", limit: self.options.memory });
         }
         let now = self.now();

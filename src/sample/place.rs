@@ -1,0 +1,136 @@
+//! The order of rows, of which a sample keeps the first N, and what finds a row in a sample.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use super::priority::priority;
+
+/// A row's place in the order; the smallest are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// ln(−ln u) − λt as a number that orders like it; 0 without decay.
+    decayed: u64,
+    priority: u64,
+    /// Of two rows with one priority the smaller id comes first.
+    id: u64,
+}
+
+/// What decides the order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Order {
+    pub seed: u64,
+    /// λ, per step; 0 for none.
+    pub decay: f64,
+}
+
+impl Order {
+    pub fn place(self, id: u64, step: u64) -> Place {
+        let priority = priority(self.seed, id);
+        let decayed = if self.decay > 0.0 {
+            // 52 bits, so that neither u nor 1 − u rounds to 0.
+            let below = ((priority >> 12) as f64 + 0.5) * (0.5f64).powi(52);
+            order_preserving((-(-below).ln_1p()).ln() - self.decay * step as f64)
+        } else {
+            0
+        };
+        Place { decayed, priority, id }
+    }
+}
+
+/// Orders as the floats do.
+fn order_preserving(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The rows of a sample by id, and the one that comes last in the order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    /// One a slot.
+    places: Vec<Place>,
+    by_id: HashMap<u64, u32>,
+    /// Largest place on top, one entry a slot. An entry may be larger than its slot's place, when a newer step has
+    /// moved the row; it is put right when it reaches the top.
+    largest: BinaryHeap<(Place, u32)>,
+}
+
+impl Index {
+    /// Of rows whose ids differ, in the order of their slots.
+    pub fn new(places: impl ExactSizeIterator<Item = Place>) -> Self {
+        let mut index = Self { by_id: HashMap::with_capacity(places.len()), ..Self::default() };
+        index.places.reserve_exact(places.len());
+        index.places.extend(places);
+        let slots = || index.places.iter().zip(0u32..);
+        index.by_id.extend(slots().map(|(place, slot)| (place.id, slot)));
+        index.largest = slots().map(|(&place, slot)| (place, slot)).collect();
+        index
+    }
+
+    pub fn slot(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).map(|&slot| slot as usize)
+    }
+
+    /// Takes in a row that has the next slot; there are never more than `most`.
+    pub fn push(&mut self, place: Place, most: usize) {
+        let slot = self.places.len() as u32;
+        grow(&mut self.places, 1, most);
+        self.places.push(place);
+        self.by_id.insert(place.id, slot);
+        self.largest.push((place, slot));
+    }
+
+    /// Puts a row in the slot of the last in the order, and says which.
+    pub fn replace_last(&mut self, place: Place) -> usize {
+        let mut largest = self.largest.peek_mut().expect("a full sample has a last row: N is at least 1");
+        let slot = largest.1;
+        *largest = (place, slot);
+        drop(largest);
+        let replaced = std::mem::replace(&mut self.places[slot as usize], place);
+        self.by_id.remove(&replaced.id);
+        self.by_id.insert(place.id, slot);
+        slot as usize
+    }
+
+    /// Notes that a row has moved forward in the order.
+    pub fn moved(&mut self, slot: usize, place: Place) {
+        self.places[slot] = place;
+    }
+
+    /// The last place in the order.
+    pub fn last(&mut self) -> Option<Place> {
+        while let Some(mut largest) = self.largest.peek_mut() {
+            let place = self.places[largest.1 as usize];
+            if largest.0 == place {
+                return Some(place);
+            }
+            largest.0 = place;
+        }
+        None
+    }
+
+    /// Bytes held in memory, room for growth included.
+    pub fn bytes(&self) -> usize {
+        // The hash table has a power of two of buckets, filled to 7/8, with one control byte each.
+        let buckets = match self.by_id.capacity() {
+            0 => 0,
+            capacity => (capacity * 8 / 7).next_power_of_two(),
+        };
+        self.places.capacity() * size_of::<Place>()
+            + self.largest.capacity() * size_of::<(Place, u32)>()
+            + buckets * (size_of::<(u64, u32)>() + 1)
+    }
+}
+
+/// Room for `more`: at least doubles, but not beyond `most` where that is enough.
+pub(super) fn grow<T>(rows: &mut Vec<T>, more: usize, most: usize) {
+    let capacity = rows.capacity() + growth(rows, more, most);
+    rows.reserve_exact(capacity - rows.len());
+}
+
+/// By how many [`grow`] lets the capacity grow.
+pub(super) fn growth<T>(rows: &Vec<T>, more: usize, most: usize) -> usize {
+    if rows.capacity() - rows.len() >= more {
+        return 0;
+    }
+    let room = rows.len().max(16).min(most.saturating_sub(rows.len())).max(more);
+    rows.len() + room - rows.capacity()
+}
