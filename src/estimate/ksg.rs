@@ -17,13 +17,14 @@
 //! orders of the distances that are equal to r_i: see [`ties`](super::ties).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+
+use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
-use super::neighbours::lanes::{LANES, Real, larger};
+use super::neighbours::lanes::{Real, larger};
 use super::neighbours::rows::{self, Block};
 use super::neighbours::sorted::{Inside, Sorted, border, inside};
-use super::neighbours::walk::Plane;
+use super::neighbours::walk::{Found, Plane};
 use super::ties::{Border, Shape};
 use super::variable::Continuous;
 use super::{Estimate, Settings};
@@ -120,7 +121,7 @@ struct Balls<'a, T> {
     y: &'a Sorted<T>,
     k: usize,
     plane: Plane<'a, T>,
-    radii: Vec<T>,
+    found: Found<T>,
     in_x: Inside,
     in_y: Inside,
 }
@@ -129,27 +130,25 @@ impl<'a, T: Real> Balls<'a, T> {
     fn new(x: &'a Sorted<T>, y: &'a Sorted<T>, k: usize) -> Self {
         let n = x.rows().len();
         let plane = Plane::new(x, y);
-        let mut radii = vec![T::default(); n + LANES];
-        let mut radii_y = vec![T::default(); n + LANES];
-        let mut left_over = Vec::new();
-        // Twice what independent columns need, and the first groups.
-        let share = 4 * ((k * n) as f64).sqrt() as usize + 64;
+        let (mut found, mut found_y) = (Found::new(n), Found::new(n));
+        // What independent columns need for nearly all groups.
+        let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
         let all: Vec<u32> = (0..n as u32).collect();
-        plane.radii(&all, k, share, &mut radii, &mut left_over);
-        for (&rank, &radius) in plane.rank_y().iter().zip(&radii) {
-            radii_y[rank as usize] = radius;
+        let left_over = plane.search(&all, k, share, &mut found);
+        for (&rank, &radius) in plane.rank_y().iter().zip(&found.radii) {
+            found_y.radii[rank as usize] = radius;
         }
         if !left_over.is_empty() {
             let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
             positions.sort_unstable();
-            let turned = Plane::new(y, x);
-            turned.radii(&positions, k, usize::MAX, &mut radii_y, &mut Vec::new());
-            for at in left_over {
-                radii[at as usize] = radii_y[plane.rank_y()[at as usize] as usize];
+            Plane::new(y, x).search(&positions, k, usize::MAX, &mut found_y);
+            for at in left_over.into_iter().map(|at| at as usize) {
+                let at_y = plane.rank_y()[at] as usize;
+                (found.radii[at], found.levels[at]) = (found_y.radii[at_y], found_y.levels[at_y]);
             }
         }
-        let (in_x, in_y) = (inside(x.padded(), &radii), inside(y.padded(), &radii_y));
-        Self { x, y, k, plane, radii, in_x, in_y }
+        let (in_x, in_y) = (inside(x.padded(), &found.radii), inside(y.padded(), &found_y.radii));
+        Self { x, y, k, plane, found, in_x, in_y }
     }
 
     /// `term` of every position, by row.
@@ -168,9 +167,9 @@ impl<'a, T: Real> Balls<'a, T> {
     /// n_x and n_y as the authors' code counts them.
     fn strictly_inside(&self, at: usize) -> [usize; 2] {
         let at_y = self.rank_y(at);
-        if self.radii[at].widen() == 0.0 {
+        if self.found.radii[at].widen() == 0.0 {
             let identical = |column: &Sorted<T>, at| {
-                let (before, behind) = border(column.places(), at, self.radii[at], at..at + 1);
+                let (before, behind) = border(column.places(), at, self.found.radii[at], at..at + 1);
                 before.len() + behind.len()
             };
             return [identical(self.x, at), identical(self.y, at_y)];
@@ -195,11 +194,12 @@ fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Di
     }
     let turned = Plane::new(y, x);
     // Identical points have identical terms.
-    let mut of_points: HashMap<[u64; 2], f64> = HashMap::new();
+    let mut of_points: FxHashMap<[u64; 2], f64> = FxHashMap::default();
+    let mut scratch = Vec::new();
     for at in open {
-        let term = |at| balls.around(at, &turned).term(digamma);
+        let mut term = |at| balls.around(at, &turned, &mut scratch).term(digamma);
         let row = x.rows()[at] as usize;
-        terms[row] = if balls.radii[at].widen() == 0.0 {
+        terms[row] = if balls.found.radii[at].widen() == 0.0 {
             let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
             *of_points.entry(point).or_insert_with(|| term(at))
         } else {
@@ -210,20 +210,18 @@ fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Di
 }
 
 impl<T: Real> Balls<'_, T> {
-    /// What lies about the point at position `at`; `turned` is the plane in y's order.
-    fn around(&self, at: usize, turned: &Plane<T>) -> Around {
+    /// What lies about the point at position `at`; `turned` is the plane in y's order, `distances` is overwritten.
+    fn around(&self, at: usize, turned: &Plane<T>, distances: &mut Vec<[f64; 2]>) -> Around {
         let at_y = self.rank_y(at);
-        let (radius, x, y) = (self.radii[at], self.x.places()[at], self.y.places()[at_y]);
+        let (radius, x, y) = (self.found.radii[at], self.x.places()[at], self.y.places()[at_y]);
         let (near_x, near_y) = (self.in_x.range(at), self.in_y.range(at_y));
         let closer = |a: T, b: T| (a - b).abs() < radius;
-        let inside_both = self.plane.along()[near_x.clone()].iter().filter(|&&other| closer(other, y)).count();
         let mut around = Around {
-            // The point itself is inside, unless the radius is 0.
-            closer_in_both: inside_both - usize::from(radius.widen() > 0.0),
+            closer_in_both: self.k - self.found.levels[at] as usize,
             closer: [near_x.len() - 1, near_y.len() - 1],
             ..Around::default()
         };
-        let mut distances = Vec::new();
+        distances.clear();
         let wide = |a: T, b: T| (a.widen() - b.widen()).abs();
         let (before, behind) = border(self.x.places(), at, radius, near_x);
         for other in before.chain(behind) {
@@ -241,12 +239,23 @@ impl<T: Real> Balls<'_, T> {
                 around.closer[0] -= usize::from(closer(other_x, x));
             }
         }
-        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
-        let mut joint: Vec<f64> = distances.iter().map(|d| larger(d[0], d[1])).collect();
-        let place = self.k - around.closer_in_both - 1;
-        let exact = *joint.select_nth_unstable_by(place, f64::total_cmp).1;
-        distances.into_iter().for_each(|[dx, dy]| around.add(dx, dy, exact));
+        let exact = self.exact_radius(radius, self.k - around.closer_in_both, distances);
+        distances.iter().for_each(|&[dx, dy]| around.add(dx, dy, exact));
         around.closed(self.k)
+    }
+
+    /// Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its `place`.
+    fn exact_radius(&self, radius: T, place: usize, distances: &[[f64; 2]]) -> f64 {
+        let joint = || distances.iter().map(|distance| larger(distance[0], distance[1]));
+        let rounded = radius.widen();
+        // Differences of float32 values mostly are float32 values.
+        if joint().filter(|&distance| distance <= rounded).count() >= place
+            && joint().filter(|&distance| distance < rounded).count() < place
+        {
+            return rounded;
+        }
+        let mut joint: Vec<f64> = joint().collect();
+        *joint.select_nth_unstable_by(place - 1, f64::total_cmp).1
     }
 }
 

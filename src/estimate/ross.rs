@@ -21,8 +21,9 @@
 //! Ties: see `expected_digamma`, which makes the tie-aware estimate an exact expectation over random orders of equal
 //! distances, without draws.
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
 use super::neighbours::by_class;
@@ -197,7 +198,7 @@ impl Terms<'_> {
         let inside = inside(column.padded, &radii);
         let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
         let mut terms = vec![0.0; x.rows().len()];
-        let mut of_points: HashMap<(u64, u32), f64> = HashMap::new();
+        let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
         for (at, (&row, &class)) in column.rows.iter().zip(&of).enumerate() {
             let border = || {
                 let k = classes.neighbours[class as usize];

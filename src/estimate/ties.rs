@@ -23,8 +23,10 @@
 //! cost about √(k·c).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
+
+use multiversion::multiversion;
+use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
 
@@ -56,18 +58,43 @@ impl Border {
     pub fn expected_digamma(self, digamma: &Digamma) -> f64 {
         let Self { closer, shape } = self;
         let Shape { only_here, only_there, both, beyond, .. } = shape;
-        match (only_here + both, only_there, beyond) {
-            (0, _, 0) => digamma.at(closer + 1),
-            // One point is the border. Of kind c it is so in one of the two variables.
-            (1, 0, 0) if both == 1 => 0.5 * (digamma.at(closer + 1) + digamma.at(closer + 2)),
-            (1, 0, 0) => digamma.at(closer + 1),
-            _ if closer + only_here + only_there == 0 => of_identical_points(digamma, shape),
-            _ => {
-                let values = digamma.from(closer + 1);
-                with_chances(shape, |chances| chances.iter().zip(values).map(|(chance, psi)| chance * psi).sum())
+        let values = digamma.from(closer + 1);
+        match (only_here + only_there + both, both) {
+            _ if only_here + both + beyond == 0 => values[0],
+            // One point is the border, at a uniform place.
+            (1, 0) => mean(digamma, closer, beyond + 1),
+            // Of kind c it is so in one of the two variables; the later of two places is likelier to be late.
+            (1, 1) => {
+                let weight = |kappa: usize| (kappa + 1) as f64 * (values[kappa] + values[kappa + 1]);
+                (0..=beyond).map(weight).sum::<f64>() / ((beyond + 1) * (beyond + 2)) as f64
             }
+            _ if closer + only_here + only_there == 0 => of_identical_points(digamma, shape),
+            _ => with_chances(shape, |chances| sum_of_products(chances, values)),
         }
     }
+}
+
+/// The mean of ψ(after + 1) … ψ(after + count). From Σ_{i ≤ n} ψ(i) = n(ψ(n + 1) − 1), where that loses nothing.
+fn mean(digamma: &Digamma, after: usize, count: usize) -> f64 {
+    let up_to = |n: usize| if n == 0 { 0.0 } else { n as f64 * (digamma.at(n + 1) - 1.0) };
+    let sum = match count {
+        ..64 => digamma.from(after + 1)[..count].iter().sum(),
+        _ => up_to(after + count) - up_to(after),
+    };
+    sum / count as f64
+}
+
+/// In eight partial sums, which do not wait for each other.
+fn sum_of_products(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (a_blocks, b_blocks) = (a.chunks_exact(8), b[..a.len()].chunks_exact(8));
+    let rest: f64 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Weights this small, relative to the sum so far, end a tail that falls from there on.
@@ -118,7 +145,7 @@ const KEPT: usize = 1 << 18;
 
 #[derive(Default)]
 struct Memory {
-    shapes: HashMap<Shape, Rc<[f64]>>,
+    shapes: FxHashMap<Shape, Rc<[f64]>>,
     kept: usize,
 }
 
@@ -154,6 +181,8 @@ struct Case {
     behind: usize,
     /// Points of kind c that may be before the border in this variable only.
     spare: usize,
+    /// The border is of kind c.
+    paired: bool,
 }
 
 /// The probability of each number of points at distance r to stand before the border, from 0 to a + c + d.
@@ -162,24 +191,48 @@ fn chances(shape: Shape) -> Vec<f64> {
     let largest = cases.iter().map(|case| case.weight).fold(f64::NEG_INFINITY, f64::max);
     let mut chances = vec![0.0; shape.only_here + shape.both + shape.beyond + 1];
     for case in &cases {
-        let mut weight = (case.weight - largest).exp();
-        let mut weights = 0.0;
+        let mut of_case = vec![0.0; case.spare + shape.beyond + 1];
+        let mut weights = of_beyond(case.before + 1, case.before + 1 + case.behind, shape.beyond);
+        let scale = (case.weight - largest).exp() / weights.iter().sum::<f64>();
+        weights.iter_mut().for_each(|weight| *weight *= scale);
+        let mut total = 0.0;
         for delta in 0..=case.spare {
-            let special = case.before + delta + 1;
-            let specials = special + case.behind;
-            let points = &mut chances[case.points + delta..];
-            add_beyond(points, weight, special, specials, shape.beyond);
-            weights += weight;
-            let ratio = next_delta(delta, case.spare, special, specials);
-            weight *= ratio;
-            if ratio < 1.0 && weight < NEGLIGIBLE * weights {
+            let specials = case.before + delta + 1 + case.behind;
+            let odds = (case.spare - delta) as f64 / (delta + 1) as f64 / (specials + 1 + shape.beyond) as f64;
+            let first = (case.before + delta + 1) as f64;
+            let added = add_and_step(&mut of_case[delta..], &mut weights, first, odds);
+            total += added;
+            if added < NEGLIGIBLE * total {
                 break;
+            }
+        }
+        // A border of kind c stands at its distance in this variable or, after that one, in the other.
+        for earlier in 0..=usize::from(case.paired) {
+            for (chance, of_case) in chances[case.points + earlier..].iter_mut().zip(&of_case) {
+                *chance += of_case;
             }
         }
     }
     let total: f64 = chances.iter().sum();
     chances.iter_mut().for_each(|chance| *chance /= total);
     chances
+}
+
+/// Adds the `weights` of each κ at one δ to `chances`, and turns them into those at δ + 1, which are
+/// (first + κ) · `odds` times as large. Returns what was added.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+fn add_and_step(chances: &mut [f64], weights: &mut [f64], first: f64, odds: f64) -> f64 {
+    let mut sums = [0.0; 8];
+    let mut kappa = first;
+    for (chances, weights) in chances.chunks_mut(8).zip(weights.chunks_mut(8)) {
+        for (at, ((chance, weight), sum)) in chances.iter_mut().zip(weights).zip(&mut sums).enumerate() {
+            *chance += *weight;
+            *sum += *weight;
+            *weight *= (kappa + at as f64) * odds;
+        }
+        kappa += 8.0;
+    }
+    sums.iter().sum()
 }
 
 fn cases(shape: Shape) -> Vec<Case> {
@@ -205,49 +258,43 @@ fn cases(shape: Shape) -> Vec<Case> {
                 let ways = (count as f64).ln() + ln_choose(a, alpha) + ln_choose(b, beta) + ln_choose(c, gamma);
                 let integral = ln_factorial(before) + ln_factorial(behind) - ln_factorial(before + behind + 1);
                 let weight = ways + integral;
-                // A border of kind c stands at its distance in this variable, or, before that, in the other.
-                for earlier in 0..=paired {
-                    let points = alpha + gamma + earlier;
-                    cases.push(Case { weight, before, points, behind, spare: c - gamma });
-                }
+                let (points, spare, paired) = (alpha + gamma, c - gamma, paired == 1);
+                cases.push(Case { weight, before, points, behind, spare, paired });
             }
         }
     }
     cases
 }
 
-/// Adds `weight`, spread over the number κ of `others` that stand before the special distance number `special` of
-/// `specials`: P(κ + 1)/P(κ) = (d − κ)/(κ + 1) · (s + κ)/(S − s + d − κ).
-fn add_beyond(chances: &mut [f64], weight: f64, special: usize, specials: usize, others: usize) {
+/// Weights of the number κ of `others` that stand before the special distance number `special` of `specials`:
+/// P(κ) ∝ (κ + 1)…(κ + s − 1) · (d − κ + 1)…(d − κ + S − s).
+fn of_beyond(special: usize, specials: usize, others: usize) -> Vec<f64> {
+    if specials <= FEW {
+        let weight = |kappa: usize| {
+            let before = (1..special).map(|i| (kappa + i) as f64).product::<f64>();
+            before * (1..=specials - special).map(|i| (others - kappa + i) as f64).product::<f64>()
+        };
+        return (0..=others).map(weight).collect();
+    }
     let ratio = |kappa: usize| {
-        let up = (others - kappa) as f64 / (kappa + 1) as f64;
-        up * ((special + kappa) as f64 / (specials - special + others - kappa) as f64)
+        let up = ((others - kappa) * (special + kappa)) as f64;
+        up / ((kappa + 1) * (specials - special + others - kappa)) as f64
     };
     // From about the mean outward, so that no weight leaves the range of numbers.
     let start = (others * special / (specials + 1)).min(others);
-    let mut relative = vec![(start, 1.0)];
-    let (mut total, mut next) = (1.0, 1.0);
+    let mut weights = vec![0.0; others + 1];
+    weights[start] = 1.0;
     for kappa in start..others {
-        next *= ratio(kappa);
-        total += next;
-        relative.push((kappa + 1, next));
-        if next < NEGLIGIBLE * total {
-            break;
-        }
+        weights[kappa + 1] = weights[kappa] * ratio(kappa);
     }
-    next = 1.0;
     for kappa in (0..start).rev() {
-        next /= ratio(kappa);
-        total += next;
-        relative.push((kappa, next));
-        if next < NEGLIGIBLE * total {
-            break;
-        }
+        weights[kappa] = weights[kappa + 1] / ratio(kappa);
     }
-    for (kappa, share) in relative {
-        chances[kappa] += weight * share / total;
-    }
+    weights
 }
+
+/// Up to so many special distances the products of [`of_beyond`] are multiplied out.
+const FEW: usize = 6;
 
 #[cfg(test)]
 mod tests {

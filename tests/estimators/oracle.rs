@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
 use conceptwatch::estimate::neighbours::sorted::Sorted;
-use conceptwatch::estimate::neighbours::walk::Plane;
+use conceptwatch::estimate::neighbours::walk::{Found, Plane};
 use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
 
@@ -302,10 +302,9 @@ fn kiddo_finds_the_same_joint_radii() {
     let plane = Plane::new(&by_x, &by_y);
     let positions: Vec<u32> = (0..600).collect();
     for k in [1, 3, 10] {
-        let (mut radii, mut left_over) = (vec![0.0; 600], Vec::new());
-        plane.radii(&positions, k, usize::MAX, &mut radii, &mut left_over);
-        assert!(left_over.is_empty());
-        for (&row, radius) in by_x.rows().iter().zip(radii) {
+        let mut found = Found::new(600);
+        assert!(plane.search(&positions, k, usize::MAX, &mut found).is_empty());
+        for (&row, radius) in by_x.rows().iter().zip(found.radii) {
             let found = tree.query(&points[row as usize]).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap());
             assert_eq!(radius, found.execute()[k].distance);
         }

@@ -20,6 +20,7 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
     const INFINITY: Self;
     const LOWEST: Self;
 
+    fn small(number: u8) -> Self;
     fn abs(self) -> Self;
     fn widen(self) -> f64;
     fn order(&self, other: &Self) -> Ordering;
@@ -30,6 +31,11 @@ macro_rules! real {
         impl Real for $real {
             const INFINITY: Self = Self::INFINITY;
             const LOWEST: Self = Self::NEG_INFINITY;
+
+            #[inline(always)]
+            fn small(number: u8) -> Self {
+                Self::from(number)
+            }
 
             #[inline(always)]
             fn abs(self) -> Self {

@@ -54,16 +54,30 @@ impl<'a, T: Real> Plane<'a, T> {
         &self.along[MARGIN..MARGIN + self.rank_y.len()]
     }
 
-    /// The distance from each of the `queries`, positions in ascending order, to its `k`-th nearest other point, put into
-    /// `radii` at that position. Distance is the larger of those in x and in y; there are more than k points. Positions
-    /// whose search would look at more than `share` candidates are put into `left_over` instead.
-    pub fn radii(&self, queries: &[u32], k: usize, share: usize, radii: &mut [T], left_over: &mut Vec<u32>) {
+    /// Searches for the `k` nearest other points of each of the `queries`, positions in ascending order. Distance is the
+    /// larger of those in x and in y; there are more than k points. Returns the positions whose search was given up
+    /// because it would have looked at more than `share` candidates.
+    pub fn search(&self, queries: &[u32], k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
         let plane = Search { xs: self.x.padded(), ys: &self.along, queries, share };
         // The usual k is kept in registers.
         match k {
-            3 => search::<T, [[T; LANES]; 3]>(plane, [[T::INFINITY; LANES]; 3], radii, left_over),
-            _ => search(plane, vec![[T::INFINITY; LANES]; k], radii, left_over),
+            3 => search::<T, [[T; LANES]; 3]>(plane, [[T::INFINITY; LANES]; 3], found),
+            _ => search(plane, vec![[T::INFINITY; LANES]; k], found),
         }
+    }
+}
+
+/// What was found for each position.
+pub struct Found<T> {
+    /// The distance to the k-th nearest. Longer than there are positions, by [`LANES`].
+    pub radii: Vec<T>,
+    /// How many of the k nearest are at that distance.
+    pub levels: Vec<u32>,
+}
+
+impl<T: Real> Found<T> {
+    pub fn new(rows: usize) -> Self {
+        Self { radii: vec![T::default(); rows + LANES], levels: vec![0; rows] }
     }
 }
 
@@ -82,80 +96,27 @@ struct Search<'a, T> {
 
 /// The points of a group.
 struct Group<T> {
-    at: [u32; LANES],
+    /// Positions, less that of the first.
+    offsets: [T; LANES],
     x: [T; LANES],
     y: [T; LANES],
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
-fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(
-    plane: Search<T>,
-    empty: B,
-    radii: &mut [T],
-    left_over: &mut Vec<u32>,
-) {
-    let Search { xs, ys, mut queries, share } = plane;
-    while let Some(&first) = queries.first() {
-        let near = queries.iter().take(LANES).take_while(|&&at| at - first < SPAN).count();
-        let (group, rest) = queries.split_at(near);
-        queries = rest;
-        let mut points = Group { at: [0; LANES], x: [T::default(); LANES], y: [T::default(); LANES] };
+impl<T: Real> Group<T> {
+    /// Not inlined, so that the arrays come back as a whole and not as what each lane was made of.
+    #[inline(never)]
+    fn new(plane: &Search<T>, positions: &[u32]) -> Self {
+        let mut group = Self { offsets: [T::default(); LANES], x: [T::default(); LANES], y: [T::default(); LANES] };
         for lane in 0..LANES {
             // Lanes to spare repeat the last point.
-            let at = group[lane.min(near - 1)];
-            points.at[lane] = at;
-            points.x[lane] = xs[MARGIN + at as usize];
-            points.y[lane] = ys[MARGIN + at as usize];
+            let at = positions[lane.min(positions.len() - 1)];
+            group.offsets[lane] = T::small((at - positions[0]) as u8);
+            group.x[lane] = plane.xs[MARGIN + at as usize];
+            group.y[lane] = plane.ys[MARGIN + at as usize];
         }
-        let mut nearest = empty.clone();
-        let nearest = nearest.as_mut();
-        let last = group[near - 1];
-        for candidate in first..=last {
-            let at = MARGIN + candidate as usize;
-            let mut distance = points.distance(xs[at], ys[at]);
-            for lane in 0..LANES {
-                distance[lane] = if points.at[lane] == candidate { T::INFINITY } else { distance[lane] };
-            }
-            insert(nearest, distance);
-        }
-        let (mut left, mut right) = (MARGIN + first as usize, MARGIN + last as usize + 1);
-        let (mut to_left, mut to_right) = (true, true);
-        while (to_left || to_right) && right - left < share {
-            if to_right {
-                let (block_x, block_y) = (&xs[right..=right + BLOCK], &ys[right..=right + BLOCK]);
-                for (&x, &y) in block_x.iter().zip(block_y).take(BLOCK) {
-                    insert(nearest, points.distance(x, y));
-                }
-                right += BLOCK;
-                to_right = any::<LANES>(|lane| block_x[BLOCK] - points.x[lane] < last_of(nearest)[lane]);
-            }
-            if to_left {
-                let (block_x, block_y) = (&xs[left - BLOCK - 1..left], &ys[left - BLOCK - 1..left]);
-                for (&x, &y) in block_x.iter().zip(block_y).skip(1) {
-                    insert(nearest, points.distance(x, y));
-                }
-                left -= BLOCK;
-                to_left = any::<LANES>(|lane| points.x[lane] - block_x[0] < last_of(nearest)[lane]);
-            }
-        }
-        let radius = last_of(nearest);
-        for (lane, &at) in group.iter().enumerate() {
-            let more = xs[right] - points.x[lane] < radius[lane] || points.x[lane] - xs[left - 1] < radius[lane];
-            if more {
-                left_over.push(at);
-            } else {
-                radii[at as usize] = radius[lane];
-            }
-        }
+        group
     }
-}
 
-#[inline(always)]
-fn last_of<T: Real>(nearest: &[[T; LANES]]) -> &[T; LANES] {
-    &nearest[nearest.len() - 1]
-}
-
-impl<T: Real> Group<T> {
     #[inline(always)]
     fn distance(&self, x: T, y: T) -> [T; LANES] {
         let mut distance = [T::default(); LANES];
@@ -164,4 +125,69 @@ impl<T: Real> Group<T> {
         }
         distance
     }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, found: &mut Found<T>) -> Vec<u32> {
+    let Search { xs, ys, mut queries, share } = plane;
+    let mut left_over = Vec::new();
+    while let Some(&first) = queries.first() {
+        let near = queries.iter().take(LANES).take_while(|&&at| at - first < SPAN).count();
+        let (positions, rest) = queries.split_at(near);
+        queries = rest;
+        let points = Group::new(&plane, positions);
+        let mut nearest = empty.clone();
+        let nearest = nearest.as_mut();
+        let last = positions[near - 1];
+        for offset in 0..=last - first {
+            let at = MARGIN + (first + offset) as usize;
+            let own = T::small(offset as u8);
+            let mut distance = points.distance(xs[at], ys[at]);
+            for lane in 0..LANES {
+                distance[lane] = if points.offsets[lane] == own { T::INFINITY } else { distance[lane] };
+            }
+            insert(nearest, distance);
+        }
+        let (mut left, mut right) = (MARGIN + first as usize, MARGIN + last as usize + 1);
+        let (mut to_left, mut to_right) = (true, true);
+        while (to_left || to_right) && right - left < share {
+            if to_right {
+                let (block_x, block_y) = (&xs[right..=right + BLOCK], &ys[right..=right + BLOCK]);
+                for candidate in 0..BLOCK {
+                    insert(nearest, points.distance(block_x[candidate], block_y[candidate]));
+                }
+                right += BLOCK;
+                to_right = any::<LANES>(|lane| block_x[BLOCK] - points.x[lane] < last_of(nearest)[lane]);
+            }
+            if to_left {
+                let (block_x, block_y) = (&xs[left - BLOCK - 1..left], &ys[left - BLOCK - 1..left]);
+                for candidate in 1..=BLOCK {
+                    insert(nearest, points.distance(block_x[candidate], block_y[candidate]));
+                }
+                left -= BLOCK;
+                to_left = any::<LANES>(|lane| points.x[lane] - block_x[0] < last_of(nearest)[lane]);
+            }
+        }
+        let radius = last_of(nearest);
+        let mut level = [0_u32; LANES];
+        for kept in nearest.iter() {
+            for lane in 0..LANES {
+                level[lane] += u32::from(kept[lane] == radius[lane]);
+            }
+        }
+        let stopped = to_left || to_right;
+        for (lane, &at) in positions.iter().enumerate() {
+            found.radii[at as usize] = radius[lane];
+            found.levels[at as usize] = level[lane];
+            if stopped && (xs[right] - points.x[lane] < radius[lane] || points.x[lane] - xs[left - 1] < radius[lane]) {
+                left_over.push(at);
+            }
+        }
+    }
+    left_over
+}
+
+#[inline(always)]
+fn last_of<T: Real>(nearest: &[[T; LANES]]) -> &[T; LANES] {
+    &nearest[nearest.len() - 1]
 }
