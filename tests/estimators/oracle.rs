@@ -271,14 +271,16 @@ fn kiddo_finds_the_same_radii<const K: usize>() {
     (60..80).for_each(|row| points[row][0] = 1.0);
     let tree: ImmutableKdTree<f64, K> = ImmutableKdTree::new_from_slice(&points).unwrap();
     let block = Block::new((0..K).flat_map(|at| points.iter().map(move |p| p[at])).collect(), rows);
-    let (mut distances, mut nearest) = (vec![0.0; rows], Nearest::default());
+    let (mut together, mut nearest) = (Default::default(), Nearest::default());
     for (row, point) in points.iter().enumerate() {
-        block.squared_euclidean(row, &mut distances);
-        nearest.reset(row, &distances, 4);
+        block.squared_euclidean(row, &mut together);
+        let distances = &mut together[0];
+        distances[row] = f64::INFINITY;
+        nearest.fill(distances, 71);
         // The point finds itself first.
         let found = tree.query(point).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(71).unwrap()).execute();
-        for (k, neighbour) in found.iter().skip(1).enumerate() {
-            let (distance, _) = nearest.get(k).unwrap();
+        for (k, neighbour) in found.iter().skip(1).take(nearest.pairs.len()).enumerate() {
+            let (distance, _) = nearest.pairs[k];
             assert!((neighbour.distance - distance).abs() <= 1e-14 * distance, "row {row}, neighbour {k}");
         }
     }

@@ -21,16 +21,13 @@
 //! Ties: see `expected_digamma`, which makes the tie-aware estimate an exact expectation over random orders of equal
 //! distances, without draws.
 
-use std::ops::Range;
-
-use rustc_hash::FxHashMap;
+mod scalars;
+mod vectors;
 
 use super::digamma::Digamma;
-use super::neighbours::by_class;
 use super::neighbours::dot_products::{self, WIDEST_WITHOUT};
-use super::neighbours::lanes::Real;
-use super::neighbours::rows::{Block, Nearest};
-use super::neighbours::sorted::{MARGIN, Sorted, border, inside, with_margin};
+use super::neighbours::rows::{self, Block};
+use super::neighbours::sorted::Sorted;
 use super::variable::{Continuous, Discrete};
 use super::{Estimate, Kind, Settings, Undefined};
 
@@ -69,11 +66,11 @@ pub fn with_each(x: Continuous, labels: &[&Discrete], settings: &Settings) -> Ve
                         &noisy
                     }
                 };
-                let borders = match kind {
-                    Kind::Published if block.width() > WIDEST_WITHOUT => borders_by_dot_products(block, &classes),
-                    _ => borders_of_vector(block, &classes),
+                let terms_of_each = match kind {
+                    Kind::Published if block.width() > WIDEST_WITHOUT => terms.by_dot_products(block, &classes),
+                    _ => terms.of_vectors(block, &classes),
                 };
-                classes.iter().zip(&borders).map(|(classes, borders)| terms.of_borders(classes, borders)).collect()
+                classes.iter().zip(&terms_of_each).map(|(classes, each)| terms.estimate(classes, each)).collect()
             }
         };
         for ((_, estimates), estimate) in labels.iter_mut().flatten().zip(estimated) {
@@ -95,6 +92,9 @@ struct Classes<'a> {
     kept: usize,
     /// Rows alone in their class.
     left_out: Vec<u32>,
+    /// The rows of each class, class behind class, and where each starts.
+    members: Vec<u32>,
+    starts: Vec<u32>,
 }
 
 impl<'a> Classes<'a> {
@@ -109,7 +109,20 @@ impl<'a> Classes<'a> {
             _ => {
                 let alone = |class: u32| label.sizes()[class as usize] == 1;
                 let rows = label.classes().iter().zip(0..);
+                let mut starts = vec![0];
+                starts.extend(label.sizes().iter().scan(0, |end, size| {
+                    *end += size;
+                    Some(*end)
+                }));
+                let mut next = starts.clone();
+                let mut members = vec![0; label.classes().len()];
+                for (&class, row) in label.classes().iter().zip(0..) {
+                    members[next[class as usize] as usize] = row;
+                    next[class as usize] += 1;
+                }
                 Ok(Self {
+                    members,
+                    starts,
                     label,
                     neighbours: label.sizes().iter().map(|&size| neighbours.min(size as usize - 1)).collect(),
                     kept: paired().map(|&size| size as usize).sum(),
@@ -121,6 +134,12 @@ impl<'a> Classes<'a> {
 
     fn of(&self, row: usize) -> usize {
         self.label.classes()[row] as usize
+    }
+
+    /// The rows of the class of `row`.
+    fn members_with(&self, row: usize) -> &[u32] {
+        let class = self.of(row);
+        &self.members[self.starts[class] as usize..self.starts[class + 1] as usize]
     }
 
     /// k_i of the row; `None` for a row alone in its class.
@@ -152,14 +171,6 @@ struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    fn of_borders(self, classes: &Classes, borders: &[Border]) -> Estimate {
-        let term = |(row, border): (usize, &Border)| match classes.neighbours_of(row) {
-            Some(_) => self.term(classes, classes.of(row), *border),
-            None => 0.0,
-        };
-        self.estimate(classes, &borders.iter().enumerate().map(term).collect::<Vec<_>>())
-    }
-
     fn estimate(self, classes: &Classes, terms: &[f64]) -> Estimate {
         Estimate::from_terms(self.digamma.at(classes.kept), terms, &classes.left_out)
     }
@@ -174,83 +185,40 @@ impl Terms<'_> {
         self.of_class(classes, class) - inside
     }
 
+    /// The terms of each label as the authors' code computes them for wide vectors: r_i and m_i from distances that
+    /// round differently.
+    fn by_dot_products(self, x: &Block, labels: &[&Classes]) -> Vec<Vec<f64>> {
+        let n = x.rows();
+        let norms = dot_products::squared_norms(x);
+        let mut terms = vec![vec![0.0; n]; labels.len()];
+        let (mut together, mut by_dot_products) = (Default::default(), vec![0.0; n]);
+        let mut own = Vec::new();
+        for row in 0..n {
+            if row % rows::TOGETHER == 0 {
+                x.squared_euclidean(row, &mut together);
+            }
+            let distances = &together[row % rows::TOGETHER];
+            dot_products::squared_distances(x, &norms, row, &mut by_dot_products);
+            for (classes, terms) in labels.iter().zip(&mut terms) {
+                let Some(k) = classes.neighbours_of(row) else { continue };
+                own.clear();
+                let members = classes.members_with(row).iter().map(|&other| other as usize);
+                own.extend(members.filter(|&other| other != row).map(|other| by_dot_products[other]));
+                let radius = dot_products::squared_radius(rows::kth_smallest(&mut own, k));
+                let inside = |&(other, &distance): &(usize, &f64)| {
+                    distance <= radius && other != row && classes.neighbours_of(other).is_some()
+                };
+                let closer = distances.iter().enumerate().filter(inside).count();
+                // The border itself plays no part in the published estimator.
+                terms[row] = self.term(classes, classes.of(row), Border { closer, ..Border::default() });
+            }
+        }
+        terms
+    }
+
     /// ψ(k_i) − ψ(n_i).
     fn of_class(self, classes: &Classes, class: usize) -> f64 {
         self.digamma.at(classes.neighbours[class]) - self.digamma.at(classes.label.sizes()[class] as usize)
-    }
-
-    /// Scalars: the k_i-th neighbour of the class is among the k_i before and the k_i behind in the order of the class,
-    /// and the others are counted in the order of all.
-    fn of_column<T: Real>(self, x: &Sorted<T>, classes: &Classes) -> Estimate {
-        let kept;
-        let column = match classes.left_out.is_empty() {
-            true => Kept { padded: x.padded(), rows: x.rows() },
-            false => {
-                let in_order = x.rows().iter().zip(x.places());
-                let pairs = in_order.filter(|&(&row, _)| classes.neighbours_of(row as usize).is_some());
-                let (rows, places): (Vec<u32>, Vec<T>) = pairs.map(|(&row, &place)| (row, place)).unzip();
-                kept = (rows, with_margin(places.into_iter()));
-                Kept { padded: &kept.1, rows: &kept.0 }
-            }
-        };
-        let of: Vec<u32> = column.rows.iter().map(|&row| classes.label.classes()[row as usize]).collect();
-        let radii = by_class::radii(column.places(), &of, classes.label.sizes(), &classes.neighbours);
-        let inside = inside(column.padded, &radii);
-        let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
-        let mut terms = vec![0.0; x.rows().len()];
-        let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
-        for (at, (&row, &class)) in column.rows.iter().zip(&of).enumerate() {
-            let border = || {
-                let k = classes.neighbours[class as usize];
-                column.border(at, radii[at], inside.range(at), &of, k)
-            };
-            let point = radii[at].widen() == 0.0;
-            terms[row as usize] = if inside.edges(at) == 1 && !point {
-                of_class[class as usize] - self.digamma.at(inside.closer(at) + 1)
-            } else if point {
-                // Identical points of a class have identical terms.
-                let point = (column.places()[at].widen().to_bits(), class);
-                *of_points.entry(point).or_insert_with(|| self.term(classes, class as usize, border()))
-            } else {
-                self.term(classes, class as usize, border())
-            };
-        }
-        self.estimate(classes, &terms)
-    }
-}
-
-/// A sorted column without the rows that are left out.
-struct Kept<'a, T> {
-    padded: &'a [T],
-    rows: &'a [u32],
-}
-
-impl<T: Real> Kept<'_, T> {
-    fn places(&self) -> &[T] {
-        &self.padded[MARGIN..MARGIN + self.rows.len()]
-    }
-
-    /// What lies about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are the
-    /// positions closer than `radius`.
-    fn border(&self, at: usize, radius: T, closer: Range<usize>, of: &[u32], k: usize) -> Border {
-        let places = self.places();
-        let (before, behind) = border(places, at, radius, closer.clone());
-        let own = |other: &usize| of[*other] == of[at];
-        let wide = |other: usize| (places[other].widen() - places[at].widen()).abs();
-        let missing = k + 1 - closer.clone().filter(own).count();
-        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
-        let mut same: Vec<f64> = before.clone().chain(behind.clone()).filter(own).map(wide).collect();
-        let exact = *same.select_nth_unstable_by(missing - 1, f64::total_cmp).1;
-        let level = |distance: f64| usize::from(distance == exact);
-        let near = |distance: f64| usize::from(distance < exact);
-        let others = || before.clone().chain(behind.clone()).map(wide);
-        Border {
-            closer: closer.len() - 1 + others().map(near).sum::<usize>(),
-            level: others().map(level).sum(),
-            same: same.iter().map(|&distance| level(distance)).sum(),
-            missing: missing - same.iter().map(|&distance| near(distance)).sum::<usize>(),
-            point: exact == 0.0,
-        }
     }
 }
 
@@ -299,77 +267,3 @@ fn expected_digamma(digamma: &Digamma, Border { closer, level, same, missing, ..
 
 /// Weights this small, relative to the sum so far, end a tail: it falls geometrically from there on.
 const NEGLIGIBLE: f64 = 1e-22;
-
-/// The borders of every row, for each of `labels`; rows left out have an empty one.
-fn borders_of_vector(x: &Block, labels: &[&Classes]) -> Vec<Vec<Border>> {
-    let n = x.rows();
-    let mut borders = vec![vec![Border::default(); n]; labels.len()];
-    let mut distances = vec![0.0; n];
-    let mut nearest = Nearest::default();
-    for row in 0..n {
-        x.squared_euclidean(row, &mut distances);
-        nearest.reset(row, &distances, expected_to_need(labels));
-        for (classes, borders) in labels.iter().zip(&mut borders) {
-            if let Some(k) = classes.neighbours_of(row) {
-                borders[row] = border_in_list(&mut nearest, classes, row, k);
-            }
-        }
-    }
-    borders
-}
-
-/// As the authors' code counts for wide vectors: r_i and m_i from distances that round differently. The border itself
-/// plays no part in the published estimator and stays empty.
-fn borders_by_dot_products(x: &Block, labels: &[&Classes]) -> Vec<Vec<Border>> {
-    let n = x.rows();
-    let norms = dot_products::squared_norms(x);
-    let mut borders = vec![vec![Border::default(); n]; labels.len()];
-    let (mut distances, mut by_dot_products) = (vec![0.0; n], vec![0.0; n]);
-    let mut nearest = Nearest::default();
-    for row in 0..n {
-        x.squared_euclidean(row, &mut distances);
-        dot_products::squared_distances(x, &norms, row, &mut by_dot_products);
-        nearest.reset(row, &by_dot_products, expected_to_need(labels));
-        for (classes, borders) in labels.iter().zip(&mut borders) {
-            let Some(k) = classes.neighbours_of(row) else { continue };
-            let same =
-                (0..).map_while(|at| nearest.get(at)).filter(|pair| classes.of(pair.1 as usize) == classes.of(row));
-            let radius = same.take(k).last().map_or(0.0, |pair| dot_products::squared_radius(pair.0));
-            let inside = |&(other, &distance): &(usize, &f64)| {
-                distance <= radius && other != row && classes.neighbours_of(other).is_some()
-            };
-            borders[row].closer = distances.iter().enumerate().filter(inside).count();
-        }
-    }
-    borders
-}
-
-/// Neighbours to sort at once. Classes of equal size would need k of each; twice that serves most rows at the first try.
-fn expected_to_need(labels: &[&Classes]) -> usize {
-    16 + 2 * labels.iter().map(|classes| classes.neighbours.iter().sum()).max().unwrap_or(0)
-}
-
-/// Goes through the neighbours of `row`, one distance after the other, up to its k-th of the same class.
-fn border_in_list(nearest: &mut Nearest, classes: &Classes, row: usize, k: usize) -> Border {
-    let mut border = Border { missing: k, ..Border::default() };
-    let mut radius = f64::NEG_INFINITY;
-    let mut at = 0;
-    while let Some((distance, other)) = nearest.get(at) {
-        at += 1;
-        if distance > radius {
-            if border.same >= border.missing {
-                break;
-            }
-            border.closer += border.level;
-            border.missing -= border.same;
-            (border.level, border.same, radius) = (0, 0, distance);
-        }
-        let class = classes.of(other as usize);
-        if classes.neighbours[class] > 0 {
-            border.level += 1;
-            border.same += usize::from(class == classes.of(row));
-        }
-    }
-    border.point = radius == 0.0;
-    border
-}
