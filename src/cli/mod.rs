@@ -4,6 +4,7 @@ mod demo;
 mod logs;
 mod npz;
 mod options;
+mod rules;
 mod score;
 mod serve;
 
@@ -28,6 +29,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoOptions),
+    Rules(rules::RulesOptions),
     Serve(Box<ServeOptions>),
     Score(score::Options),
 }
@@ -46,6 +48,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match command {
         Command::Demo(options) => demo::run(&options),
+        Command::Rules(options) => rules::run(options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
     }

@@ -173,6 +173,7 @@ impl History {
                     catalogue_version: row.get(13)?,
                     seconds: row.get(14)?,
                     scores: Vec::new(),
+                    change_errors: Vec::new(),
                 },
             ))
         });

@@ -47,6 +47,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
             ),
             ("ctl".into(), Outcome::undefined("one class")),
         ],
+        change_errors: Vec::new(),
     }
 }
 

@@ -1,16 +1,21 @@
-//! Alerts of the running sidecar, and the stop advice that follows from them.
+//! Alerts of the running sidecar: what they tell whom, and the stop advice that follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use crate::alert::{Alerts, Change, State};
+use tokio::sync::broadcast;
+
+use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
 
-use super::live::AlertChange;
+use super::live::{AlertChange, AlertsStatus, Event};
+use super::notify::Notifier;
 use super::runs::lock;
 
 /// Answers kept of each run: ranks ask for a step within moments of each other.
 const KEPT: usize = 4096;
+/// Changes kept for pages that are opened later.
+const CHANGES: usize = 2000;
 
 /// An answer to "should training stop?"
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub struct Decision {
 /// The alerts, and the answers already given.
 pub struct Advice {
     splits: Vec<String>,
+    events: broadcast::Sender<Event>,
+    notifier: Notifier,
     state: Mutex<Given>,
 }
 
@@ -31,13 +38,14 @@ struct Given {
     alerts: Alerts,
     decisions: BTreeMap<(Arc<str>, u64), Decision>,
     newest: BTreeMap<Arc<str>, u64>,
+    changes: VecDeque<Arc<AlertChange>>,
 }
 
 impl Advice {
-    pub fn new(alerts: Alerts) -> Self {
+    pub fn new(alerts: Alerts, events: broadcast::Sender<Event>, notifier: Notifier) -> Self {
         let splits = alerts.advising_splits().into_iter().map(str::to_owned).collect();
-        let given = Given { alerts, decisions: BTreeMap::new(), newest: BTreeMap::new() };
-        Self { splits, state: Mutex::new(given) }
+        let (decisions, newest, changes) = Default::default();
+        Self { splits, events, notifier, state: Mutex::new(Given { alerts, decisions, newest, changes }) }
     }
 
     /// Splits whose evaluation of a step must be known before advice for it can be given.
@@ -45,12 +53,63 @@ impl Advice {
         self.splits.iter().map(String::as_str)
     }
 
-    /// Looks at a new point; returns what watchers should hear.
-    pub fn observe(&self, point: &Point) -> Vec<AlertChange> {
+    /// A run started or came back.
+    pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) {
+        lock(&self.state).alerts.start(run, concepts, time);
+    }
+
+    /// Looks at a new point.
+    pub fn observe(&self, point: &Point) {
+        self.tell(|given| {
+            let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
+            *newest = point.step.max(*newest);
+            given.alerts.observe(point)
+        });
+    }
+
+    /// Looks at the clock, in seconds since 1970-01-01 UTC.
+    pub fn look(&self, time: f64) {
+        self.tell(|given| given.alerts.look(time));
+    }
+
+    /// Ends the alerts of a run that finished.
+    pub fn finish(&self, run: &Arc<str>, time: f64) {
+        self.tell(|given| given.alerts.finish(run, time));
+    }
+
+    pub fn forget(&self, run: &str) {
         let mut given = lock(&self.state);
-        let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
-        *newest = point.step.max(*newest);
-        given.alerts.observe(point).into_iter().map(change).collect()
+        given.alerts.forget(run);
+        given.newest.remove(run);
+        given.decisions.retain(|(of, _), _| **of != *run);
+    }
+
+    /// Tells watchers, the log and the receivers of alerts what has changed. In the order of the changes, so under the
+    /// lock; nobody is waited for.
+    fn tell(&self, look: impl FnOnce(&mut Given) -> Vec<Change>) {
+        let mut given = lock(&self.state);
+        for Change { rule, run, standing } in look(&mut given) {
+            let change = Arc::new(told(&rule, &run, &standing));
+            tracing::info!(
+                rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert"
+            );
+            given.changes.push_back(Arc::clone(&change));
+            if given.changes.len() > CHANGES {
+                given.changes.pop_front();
+            }
+            // Fails when nobody listens.
+            let _ = self.events.send(Event::Alert(Arc::clone(&change)));
+            self.notifier.tell(change);
+        }
+    }
+
+    pub fn status(&self) -> AlertsStatus {
+        let given = lock(&self.state);
+        AlertsStatus {
+            rules: given.alerts.rules().to_vec(),
+            standings: given.alerts.standings().map(|(rule, run, standing)| told(rule, run, standing)).collect(),
+            changes: given.changes.iter().cloned().collect(),
+        }
     }
 
     /// The answer for a step of a run. The first one given is kept, so that all ranks get the same.
@@ -81,19 +140,20 @@ impl Advice {
     }
 }
 
-fn change(change: Change) -> AlertChange {
+fn told(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
     AlertChange {
-        rule: change.rule,
-        run: change.run.to_string(),
-        split: change.split.to_string(),
-        score: change.score,
-        state: match change.standing.state {
-            State::Inactive => "inactive",
-            State::Pending => "pending",
-            State::Firing => "firing",
-        },
-        since: change.standing.since,
-        evidence: change.standing.evidence,
-        step: change.standing.step,
+        rule: rule.name.clone(),
+        run: run.to_owned(),
+        split: rule.split.clone(),
+        score: rule.score.clone(),
+        state: standing.state.name(),
+        since: standing.since,
+        evidence: standing.evidence.clone(),
+        step: standing.step,
+        severity: if standing.state == State::Firing { standing.severity } else { rule.severity }.name(),
+        advises_stop: standing.advises_stop,
+        value: standing.value,
+        baseline: standing.baseline,
+        runbook: rule.runbook.clone(),
     }
 }

@@ -57,6 +57,7 @@ impl ConceptWatch for Service {
             self.blocking(move |history| history.record_run(&run, unix_time())).await?
         };
         let running = self.ingest.runs.start(run, &request.client).map_err(Status::from)?;
+        self.advice.start(&running.name, running.concepts(), unix_time());
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client,
             client_version = %in_short(&request.client_version), "a run started"
@@ -104,7 +105,9 @@ impl ConceptWatch for Service {
         let stored = name.clone();
         self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
         tracing::info!(run = %name, "a run finished");
-        self.announce(Event::Run(name.into()));
+        let name: Arc<str> = name.into();
+        self.advice.finish(&name, unix_time());
+        self.announce(Event::Run(name));
         Ok(Response::new(proto::FinishRunResponse {}))
     }
 
@@ -238,7 +241,8 @@ impl ConceptWatch for Service {
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One wait for all splits: the caller's time is not to be spent once for each.
         let deadline = Instant::now() + wait;
-        for split in self.advice.splits() {
+        // A split that the run has sent nothing of may be none of its own: rules name splits for all runs.
+        for split in self.advice.splits().filter(|split| self.ingest.runs.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let decision = self.advice.decide(&running.name, request.step);
