@@ -14,8 +14,8 @@ use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
 use super::proto::ingest_response::Outcome;
 use super::proto::{
-    self, BatchChunk, EndPass, FinishRunRequest, GetScoresRequest, IngestRequest, IngestResponse, StartRunRequest,
-    Tensor, ingest_request,
+    self, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, IngestRequest, IngestResponse,
+    StartRunRequest, Tensor, ingest_request,
 };
 
 /// Why the sidecar did not take something, in its own words.
@@ -124,6 +124,13 @@ impl Client {
             matrices: false,
         };
         Ok(self.calls.get_scores(request).await?.into_inner().point)
+    }
+
+    /// Why training should stop after `step`, whose evaluation is waited for; `None` when it should go on.
+    pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
+        let request = GetAdviceRequest { run: self.run.clone(), step, timeout_seconds: timeout.as_secs_f64() };
+        let advice = self.calls.get_advice(request).await?.into_inner();
+        Ok(advice.stop.then_some(advice.reason))
     }
 
     pub async fn finish(&mut self) -> Result<(), ClientError> {
