@@ -89,6 +89,18 @@ fn points_survive_reopening_whole() {
 }
 
 #[test]
+fn the_newest_steps_come_in_their_order() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    for step in [4, 1, 3, 2] {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+    }
+    assert_eq!(history.newest_steps("a", "val", 3).unwrap(), [2, 3, 4]);
+    assert!(history.newest_steps("a", "test", 3).unwrap().is_empty());
+    assert!(history.newest_steps("b", "val", 3).is_err());
+}
+
+#[test]
 fn a_step_passed_again_replaces_its_point() {
     let history = memory();
     history.record_run(&run("a", 3), 0.0).unwrap();

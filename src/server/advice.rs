@@ -1,6 +1,6 @@
 //! Alerts of the running sidecar: what they tell whom, and the stop advice that follows from them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::broadcast;
@@ -53,9 +53,36 @@ impl Advice {
         self.splits.iter().map(String::as_str)
     }
 
-    /// A run started or came back.
-    pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) {
-        lock(&self.state).alerts.start(run, concepts, time);
+    /// A run started or came back; whether this process has not known it.
+    pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) -> bool {
+        let mut given = lock(&self.state);
+        let new = !given.alerts.knows(run);
+        given.alerts.start(run, concepts, time);
+        new
+    }
+
+    /// Splits that rules look at.
+    pub fn judged_splits(&self) -> Vec<String> {
+        let given = lock(&self.state);
+        let splits: BTreeSet<&String> = given.alerts.rules().iter().map(|rule| &rule.split).collect();
+        splits.into_iter().cloned().collect()
+    }
+
+    /// Looks again at what an earlier process saw of a run, oldest first. Watchers heard of it then; the receivers of
+    /// alerts hear again of what fires in the end, since they are told when it is over.
+    pub fn restore(&self, run: &Arc<str>, points: &[Point]) {
+        let mut given = lock(&self.state);
+        for point in points {
+            let newest = given.newest.entry(Arc::clone(run)).or_default();
+            *newest = point.step.max(*newest);
+            for Change { rule, run, standing } in given.alerts.observe(point) {
+                given.keep(Arc::new(told(&rule, &run, &standing)));
+            }
+        }
+        let firing = given.alerts.standings().filter(|(_, of, standing)| *of == run && standing.state == State::Firing);
+        for (rule, run, standing) in firing {
+            self.notifier.tell(Arc::new(told(rule, run, standing)));
+        }
     }
 
     /// Looks at a new point.
@@ -93,10 +120,7 @@ impl Advice {
             tracing::info!(
                 rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert"
             );
-            given.changes.push_back(Arc::clone(&change));
-            if given.changes.len() > CHANGES {
-                given.changes.pop_front();
-            }
+            given.keep(Arc::clone(&change));
             // Fails when nobody listens.
             let _ = self.events.send(Event::Alert(Arc::clone(&change)));
             self.notifier.tell(change);
@@ -137,6 +161,15 @@ impl Advice {
             given.decisions.pop_first();
         }
         decision
+    }
+}
+
+impl Given {
+    fn keep(&mut self, change: Arc<AlertChange>) {
+        self.changes.push_back(change);
+        if self.changes.len() > CHANGES {
+            self.changes.pop_front();
+        }
     }
 }
 

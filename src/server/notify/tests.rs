@@ -155,7 +155,7 @@ async fn a_receiver_that_hangs_or_is_gone_delays_nobody_and_is_counted() {
 #[test]
 fn addresses_that_cannot_be_posted_to_are_named() {
     for (address, why) in [
-        ("hooks.example/x", "no scheme"),
+        ("hooks.example/x", "came"),
         ("https://hooks.example/x", "https is not spoken"),
         ("http://", "came"),
         ("http://user@host/", "user names"),
