@@ -81,6 +81,27 @@ async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_an_alert_stands_where_it_stood() {
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = format!("data_dir = \"{}\"\n{FEW}", text(&directory.path().join("curves")));
+    let sidecar = configured(&directory, &configuration);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    for step in 1..=3 {
+        pass(&mut client, step).await;
+    }
+    let before = alerts(&sidecar);
+    sidecar.kill();
+    let sidecar = configured(&directory, &configuration);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let after = alerts(&sidecar);
+    assert_eq!(after["standings"], before["standings"]);
+    assert_eq!(after["changes"], before["changes"]);
+    assert!(advice(&mut client, 3).await.stop, "without another evaluation");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_that_hangs_never_delays_scoring() {
     let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = hanging.local_addr().unwrap();
@@ -109,4 +130,50 @@ async fn without_configuration_the_default_rules_hold_and_an_empty_list_is_none(
     let directory = tempfile::tempdir().unwrap();
     let sidecar = configured(&directory, "alerts = []\n");
     assert_eq!(alerts(&sidecar)["rules"], Value::Array(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terminal_shows_points_and_alerts_as_they_come() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = configured(&directory, FEW);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let address = sidecar.grpc.to_string();
+    let mut command = common::program();
+    command.args(["watch", "r", "--address", &address, "--scores", "ctl,icl_excess"]).stdout(Stdio::piped());
+    let mut watching = command.spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let shown = std::thread::spawn(move || {
+        let mut shown = Vec::new();
+        while !shown.iter().any(|line: &String| line.starts_with("FIRING")) {
+            shown.push(lines.next().expect("the program goes on").unwrap());
+        }
+        shown
+    });
+    // It connects in its own time: there are passes until it has seen enough.
+    for step in 1..=200 {
+        pass(&mut client, step).await;
+        client.start_run(run("r")).await.unwrap();
+        if shown.is_finished() {
+            break;
+        }
+        if step % 10 == 0 {
+            // Ends the alert, so that it fires again.
+            client.finish_run(FinishRunRequest { run: "r".into(), rank: 0 }).await.unwrap();
+            client.start_run(run("r")).await.unwrap();
+        }
+    }
+    let shown = shown.join().unwrap();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(
+        shown
+            .iter()
+            .any(|line| line.starts_with("r  step ") && line.contains("  ctl ") && line.contains("  icl_excess ")),
+        "{shown:?}"
+    );
+    assert!(shown.last().unwrap().contains("r: few: 64 rows, fewer than 1000"), "{shown:?}");
 }

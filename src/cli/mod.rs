@@ -7,6 +7,7 @@ mod options;
 mod rules;
 mod score;
 mod serve;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ enum Command {
     Rules(rules::RulesOptions),
     Serve(Box<ServeOptions>),
     Score(score::Options),
+    Watch(watch::WatchOptions),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -51,5 +53,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Rules(options) => rules::run(options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
+        Command::Watch(options) => watch::run(&options),
     }
 }

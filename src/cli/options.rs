@@ -323,7 +323,7 @@ fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fau
 }
 
 /// The token a file holds: one line of printable ASCII, at least 16 characters.
-fn token(path: &std::path::Path) -> Result<String, Fault> {
+pub(super) fn token(path: &std::path::Path) -> Result<String, Fault> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Fault::new("token_file", format!("{} cannot be read: {error}", path.display())))?;
     let token = text.trim_end();
