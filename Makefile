@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench screenshot protocol
+.PHONY: help demo test check bench bench-alerts screenshot protocol
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -33,6 +33,10 @@ bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/pass_cost.py
 
+bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
+	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series
+	.venv-peers/bin/python python/benches/alert_peers.py target/alert-series
+
 screenshot: .venv/torch ## the page during a training run, as docs/page.png
 	cargo build --release --locked
 	PATH="$(CURDIR)/$(VENV):$$PATH" PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
@@ -44,6 +48,12 @@ protocol: ## the Python message code, from proto/
 # Large, so only what needs it asks for it; tests that use it say when it is missing.
 .venv/torch: .venv/ready
 	$(VENV)/pip install --quiet --disable-pip-version-check torch
+	touch $@
+
+# The detectors that the alerts are compared with: nothing else needs them.
+.venv-peers/ready:
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check 'river==0.26.*'
 	touch $@
 
 .venv/ready: python/requirements.txt

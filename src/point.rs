@@ -101,11 +101,20 @@ pub struct Point {
     pub seconds: f64,
     /// By catalogue id, in catalogue order.
     pub scores: Vec<(String, Outcome)>,
+    /// Standard error of a score's change since the previous evaluation of the split, by catalogue id, in the score's
+    /// unit: rows that both hold are paired. For scores that trends are read from, and not kept in the history.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub change_errors: Vec<(String, f64)>,
 }
 
 impl Point {
     pub fn score(&self, id: &str) -> Option<&Outcome> {
         self.scores.iter().find(|(score, _)| score == id).map(|(_, outcome)| outcome)
+    }
+
+    /// See `change_errors`.
+    pub fn change_error(&self, id: &str) -> Option<f64> {
+        self.change_errors.iter().find(|(score, _)| score == id).map(|(_, error)| *error)
     }
 }
 

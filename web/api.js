@@ -16,9 +16,11 @@
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
  * @typedef {{step: number, concepts: string[], matrix: (number|null)[][]}} Matrix
  * @typedef {{rule: string, run: string, split: string, score: string, state: "inactive"|"pending"|"firing",
- *   since: number, evidence: string, step: number}} Alert
+ *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
+ *   value?: number|null, baseline?: number|null}} Alert
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
- *   rows_dropped: number, points_skipped: number, memory_bytes: number, estimator: string}} Status
+ *   rows_dropped: number, points_skipped: number, memory_bytes: number, memory_limit_bytes?: number,
+ *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string}} Status
  */
 
 const API = "api/v1/";

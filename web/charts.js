@@ -1,15 +1,19 @@
 // One chart per score: the shown runs laid over each other.
+import { alertTip, alertsVersion, baselineOf, firedOf, limitsOf } from "./alerts.js";
 import { curve } from "./curves.js";
 import { pageColor, runColor, runSymbol } from "./palette.js";
 import { hideTip, pointTip, showTip } from "./tip.js";
-import { tracesOf } from "./traces.js";
-import { el } from "./text.js";
+import { saveButtons } from "./saving.js";
+import { change } from "./state.js";
+import { alertTraces, tracesOf } from "./traces.js";
+import { el, plotText } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
  * @typedef {import("./api.js").Score} Score
  * @typedef {import("./state.js").View} View
- * @typedef {{score: Score, root: HTMLElement, title: HTMLElement, plot: any, note: HTMLElement, drawn: string}} Chart
+ * @typedef {{score: Score, root: HTMLElement, title: HTMLElement, plot: any, note: HTMLElement, drawn: string,
+ *   table: () => any}} Chart
  */
 
 /** Bands of more runs than this would cover each other. */
@@ -31,8 +35,6 @@ let zoom = null;
 let zoomAxis = "";
 /** @type {string|null} the run whose row is pointed at */
 let emphasis = null;
-/** @type {() => void} */
-let redraw = () => {};
 
 /** @param {string|null} run the others step back; null: none does */
 export function emphasise(run) {
@@ -55,8 +57,12 @@ function fade(plot) {
  * @param {string} split
  */
 export function drawCharts(view, scores, shown, split) {
-  redraw = () => drawCharts(view, scores, shown, split);
-  if (zoomAxis !== view.x) [zoom, zoomAxis] = [null, view.x];
+  if (zoomAxis !== "" && zoomAxis !== view.x && view.zoom) {
+    zoomAxis = view.x;
+    change({ zoom: null });
+    return;
+  }
+  [zoom, zoomAxis] = [view.zoom, view.x];
   for (const [id, chart] of charts) {
     if (scores.some((score) => score.id === id)) continue;
     resized.unobserve(chart.plot);
@@ -80,9 +86,11 @@ function create(score) {
   const plot = el("div", { class: "plot", role: "img", "aria-labelledby": `title-${score.id}`, "aria-describedby": `note-${score.id}` });
   const note = el("p", { class: "note", id: `note-${score.id}` });
   resized.observe(plot);
-  const root = el("section", { class: "panel chart", "data-score": score.id },
-    el("div", { class: "panel-head" }, title, about(score)), plot, note);
-  return { score, root, title, plot, note, drawn: "" };
+  /** @type {Chart} */
+  const chart = { score, root: el("section", { class: "panel chart", "data-score": score.id }), title, plot, note, drawn: "", table: () => null };
+  const tools = el("div", { class: "tools" }, saveButtons(() => chart.table(), () => plot), about(score));
+  chart.root.append(el("div", { class: "panel-head" }, title, tools), plot, note);
+  return chart;
 }
 
 /** What the catalogue says of a score, opened by mouse or keyboard. @param {Score} score */
@@ -107,20 +115,29 @@ function draw(chart, view, shown, split) {
     };
     return { run, look, known };
   });
-  const now = JSON.stringify([zoom, concept, drawn.map(({ look, known }) => [look, known.version])]);
+  const limits = concept === null ? limitsOf(score.id, split) : [];
+  chart.table = () => tableOf(score, split, concept, drawn);
+  const now = JSON.stringify([zoom, concept, alertsVersion(), drawn.map(({ look, known }) => [look, known.version])]);
   if (now === chart.drawn) return;
   chart.drawn = now;
   chart.title.textContent = (concept === null ? score.title : `${score.title} of ${concept}`) + (score.unit ? `  [${score.unit}]` : "");
   chart.note.replaceChildren(...remarks(drawn, view.x));
   const first = !plot.data;
-  const traces = drawn.flatMap(({ look, known }) => tracesOf(known.points, look));
-  globalThis.Plotly.react(plot, traces, layoutOf(view, traces), CONFIG);
+  const curves = drawn.flatMap(({ look, known }) => tracesOf(known.points, look));
+  const alerts = concept !== null ? [] : drawn.flatMap(({ look, known }) =>
+    alertTraces(known.points, look, firedOf(look.run, split, score.id), baselineOf(look.run, split, score.id), pageColor("--bad")));
+  const traces = [...curves, ...alerts];
+  globalThis.Plotly.react(plot, traces, layoutOf(view, traces, limits), CONFIG);
   fade(plot);
   if (first) listen(chart);
   chart.plot.onhovered = (/** @type {any} */ event) => {
     const hit = event.points[0];
     const of = drawn.find(({ run }) => run.name === hit.data.name);
-    if (of && hit.customdata) showTip(event.event, ...pointTip(of.run, of.run.name, of.look.color, score.title, hit.customdata));
+    if (!of || !hit.customdata) return;
+    // The mark of an alert lies on its point: whichever the pointer is nearer to, the evidence is told.
+    const alert = hit.customdata.alert ?? firedOf(of.run.name, split, score.id).find((one) => one.step === hit.customdata.step);
+    if (alert) showTip(event.event, ...alertTip(alert, of.look.color));
+    else showTip(event.event, ...pointTip(of.run, of.run.name, of.look.color, score.title, hit.customdata));
   };
 }
 
@@ -128,11 +145,9 @@ function draw(chart, view, shown, split) {
 function listen({ plot }) {
   plot.on("plotly_hover", (/** @type {any} */ event) => plot.onhovered(event));
   plot.on("plotly_unhover", hideTip);
-  plot.on("plotly_relayout", (/** @type {any} */ change) => {
-    if ("xaxis.range[0]" in change) zoom = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-    else if (change["xaxis.autorange"]) zoom = null;
-    else return;
-    redraw();
+  plot.on("plotly_relayout", (/** @type {any} */ now) => {
+    if ("xaxis.range[0]" in now) change({ zoom: [now["xaxis.range[0]"], now["xaxis.range[1]"]] });
+    else if (now["xaxis.autorange"]) change({ zoom: null });
   });
 }
 
@@ -143,8 +158,8 @@ function startsAtZero(traces) {
   return low >= 0 && low < 0.6 * high;
 }
 
-/** @param {View} view @param {any[]} traces */
-function layoutOf(view, traces) {
+/** @param {View} view @param {any[]} traces @param {ReturnType<typeof limitsOf>} limits */
+function layoutOf(view, traces, limits) {
   const [ink, dim, grid, panel] = ["--ink", "--dim", "--grid", "--panel"].map(pageColor);
   const axis = { gridcolor: grid, linecolor: grid, zerolinecolor: dim, zerolinewidth: 1, tickfont: { color: dim }, tickcolor: grid, ticks: "outside", ticklen: 3 };
   const empty = !traces.length && { text: "no points yet", showarrow: false, x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: dim, size: 13 } };
@@ -157,9 +172,30 @@ function layoutOf(view, traces) {
     yaxis: { ...axis, rangemode: startsAtZero(traces) ? "tozero" : "normal", exponentformat: "power", nticks: 7 },
     // Undefined points have no value: they stand on the floor of the chart.
     yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
-    annotations: empty ? [empty] : [],
+    annotations: empty ? [empty] : limits.map(({ rule, limit }) => ({
+      text: plotText(rule.name), x: 0, xref: "paper", xanchor: "left", y: limit, yanchor: "bottom", showarrow: false, font: { color: dim, size: 10.5 },
+    })),
+    // A limit far off the curves is not brought into view: it would flatten them.
+    shapes: limits.map(({ rule, limit }) => ({
+      type: "line", x0: 0, x1: 1, xref: "paper", y0: limit, y1: limit, layer: "below",
+      line: { color: pageColor(rule.severity === "critical" ? "--bad" : "--warn"), width: 1.2, dash: "dash" },
+    })),
     uirevision: view.x,
   };
+}
+
+/**
+ * The values that a chart was drawn from.
+ * @param {Score} score @param {string} split @param {string|null} concept
+ * @param {{run: Run, known: import("./curves.js").Curve}[]} drawn
+ */
+function tableOf(score, split, concept, drawn) {
+  const columns = ["run", "split", "score", "concept", "step", "epoch", "time", "value", "standard_error", "rows", "tie_fraction", "provisional", "incomplete", "undefined"];
+  const rows = drawn.flatMap(({ run, known }) => known.points.map((point) => [
+    run.name, split, score.id, concept, point.step, point.epoch, point.time, point.value, point.standard_error, point.rows, point.tie_fraction,
+    point.provisional, point.incomplete, point.undefined,
+  ]));
+  return { name: [score.id, concept, split].filter(Boolean).join(" "), columns, rows };
 }
 
 /** What the picture alone does not say. @param {{run: Run, known: import("./curves.js").Curve}[]} drawn @param {string} axis */

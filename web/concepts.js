@@ -3,6 +3,7 @@ import { choice } from "./controls.js";
 import { latestPoint } from "./curves.js";
 import { runColor } from "./palette.js";
 import { roundUp } from "./order.js";
+import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
 import { breakable, el, onScale } from "./text.js";
 
@@ -23,7 +24,9 @@ export function conceptBars(host) {
   const list = el("div", { class: "bars", role: "list" });
   const reasons = el("p", { class: "note" });
   let drawn = "";
-  host.replaceChildren(el("div", { class: "panel-head" }, title, note), el("div", { class: "controls inner" }, score.root), list, reasons);
+  /** @type {{name: string, columns: string[], rows: any[][]}|null} */
+  let table = null;
+  host.replaceChildren(el("div", { class: "panel-head" }, title, note, saveButtons(() => table, () => null)), el("div", { class: "controls inner" }, score.root), list, reasons);
 
   /**
    * @param {View} view
@@ -47,6 +50,10 @@ export function conceptBars(host) {
     const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values, why }) => [run.name, color, values, why])]);
     if (now === drawn) return;
     drawn = now;
+    table = {
+      name: `${chosen.id} per concept ${split}`, columns: ["concept", ...compared.map((run) => run.name)],
+      rows: focus.concepts.map((name) => [name, ...columns.map(({ run, values }) => values[run.concepts.indexOf(name)])]),
+    };
     const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
     const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
     const signed = all.some((value) => value < 0);

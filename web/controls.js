@@ -31,6 +31,7 @@ export function controls(host) {
   const split = choice("split", (value) => change({ split: value }));
   const axis = choice("x", (value) => change({ x: /** @type {any} */ (value) }));
   const concept = choice("concept", (value) => change({ concept: value || null }));
+  const group = choice("group by", (value) => change({ group: value || null }));
   const picker = el("div", { class: "picker-box" });
   const chosen = el("span", { class: "dim" });
   const details = el("details", { class: "picker" }, el("summary", {}, "scores ", chosen), picker);
@@ -38,8 +39,11 @@ export function controls(host) {
     el("span", {}, el("i", { class: "key-band" }), "±1.96 SE"),
     el("span", {}, el("i", { class: "key-hollow" }), "provisional"),
     el("span", {}, el("i", { class: "key-diamond" }, "◇"), "incomplete pass"),
-    el("span", {}, el("i", { class: "key-cross" }, "×"), "undefined"));
-  host.replaceChildren(split.root, axis.root, concept.root, details, key);
+    el("span", {}, el("i", { class: "key-cross" }, "×"), "undefined"),
+    el("span", {}, el("i", { class: "key-alert" }, "▼"), "alert fired"),
+    el("span", {}, el("i", { class: "key-limit" }), "limit"),
+    el("span", {}, el("i", { class: "key-baseline" }), "baseline of rises"));
+  host.replaceChildren(split.root, axis.root, concept.root, group.root, details, key);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !details.open) return;
     details.open = false;
@@ -79,12 +83,15 @@ export function controls(host) {
    * @param {string[]} splits
    * @param {string} splitNow
    * @param {string[]} concepts of the shown runs
+   * @param {string[]} labels that runs have
    */
-  return function draw(now, scores, available, splits, splitNow, concepts) {
+  return function draw(now, scores, available, splits, splitNow, concepts, labels) {
     view = now;
     split.set(splits.map((name) => [name, name]), splitNow);
     axis.set([["step", "step"], ["epoch", "epoch"], ["elapsed", "time since start"], ["time", "wall time"]], now.x);
     concept.set([["", "all"], ...concepts.map((name) => /** @type {[string, string]} */ ([name, name]))], now.concept ?? "");
+    group.set([["", "nothing"], ...labels.map((name) => /** @type {[string, string]} */ ([name, name]))], now.group ?? "");
+    group.root.hidden = labels.length === 0;
     const signature = scores.map((score) => score.id).join();
     if (signature !== filled) fillPicker(scores, () => view?.scores ?? []);
     filled = signature;

@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { choice } from "./controls.js";
 import { heatScale, pageColor } from "./palette.js";
 import { orderOf, roundUp } from "./order.js";
+import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
 import { hideTip, showTip } from "./tip.js";
 import { el, number, onScale, plotText, shortened } from "./text.js";
@@ -20,18 +21,21 @@ const CELL_TEXT = 42;
 /** Longer names are cut on the axes; the box beside the pointer has them whole. */
 const MOST_NAME = 26;
 
-/** @param {HTMLElement} host */
-export function heatMap(host) {
+/**
+ * @param {HTMLElement} host
+ * @param {"matrix"|"beside"} which of the two, by the part of the view that names its score
+ */
+export function heatMap(host, which) {
   const run = choice("run", (value) => change({ focus: value }));
-  const score = choice("score", (value) => change({ matrix: value }));
+  const score = choice("score", (value) => change({ [which]: value }));
   const order = choice("order", (value) => change({ order: /** @type {any} */ (value) }));
   const limit = choice("scale to", (value) => change({ limit: Number(value) || null }));
-  const when = el("input", { type: "range", min: 0, "aria-label": "Step of the heat map", oninput: () => pickStep() });
+  const when = el("input", { type: "range", min: 0, "aria-label": `Step of the ${which === "matrix" ? "first" : "second"} heat map`, oninput: () => pickStep() });
   const whenText = el("output", { class: "dim" });
-  const title = el("h2", { id: "title-matrix" });
-  const plot = el("div", { class: "plot-matrix", role: "img", "aria-labelledby": "title-matrix" });
+  const title = el("h2", { id: `title-${which}` });
+  const plot = el("div", { class: "plot-matrix", role: "img", "aria-labelledby": `title-${which}` });
   const note = el("p", { class: "note" });
-  host.replaceChildren(el("div", { class: "panel-head" }, title),
+  host.replaceChildren(el("div", { class: "panel-head" }, title, saveButtons(table, () => plot)),
     el("div", { class: "controls inner" }, run.root, score.root, order.root, limit.root,
       el("label", { class: "choice" }, el("span", {}, "step"), when, whenText)),
     plot, note);
@@ -48,6 +52,16 @@ export function heatMap(host) {
   let steps = [];
   /** @type {{view: View, focus: Run, shown: Run[], score: Score, scores: Score[], split: string}|null} */
   let asked = null;
+
+  function table() {
+    const matrix = held.matrix;
+    if (!asked || !matrix) return null;
+    const names = matrix.concepts;
+    return {
+      name: `${asked.score.id} ${asked.focus.name} step ${matrix.step}`, columns: ["activation of", ...names],
+      rows: matrix.matrix.map((row, i) => [names[i], ...row]),
+    };
+  }
 
   function pickStep() {
     step = Number(when.value) >= steps.length - 1 ? null : steps[Number(when.value)];
@@ -96,7 +110,7 @@ export function heatMap(host) {
    */
   return function draw(view, shown, scores, split, stepsWith) {
     const focus = shown.find((one) => one.name === view.focus) ?? shown[0];
-    const chosen = scores.find((one) => one.id === view.matrix) ?? scores[0];
+    const chosen = scores.find((one) => one.id === view[which]) ?? scores[which === "matrix" ? 0 : 1];
     host.hidden = !focus || !chosen;
     if (!focus || !chosen) return;
     asked = { view, focus, shown, score: chosen, scores, split };

@@ -1,4 +1,5 @@
 // Wires the page: what the sidecar has, what the person chose, what is drawn.
+import { alertList, loadAlerts, onAlerts, takeAlert } from "./alerts.js";
 import { follow, get } from "./api.js";
 import { drawCharts, emphasise } from "./charts.js";
 import { conceptBars } from "./concepts.js";
@@ -9,7 +10,7 @@ import { drawLatest } from "./latest.js";
 import { allotColors, onSchemeChange } from "./palette.js";
 import { runList } from "./runs.js";
 import { change, current, onView } from "./state.js";
-import { alertList, statusLine } from "./status.js";
+import { statusLine } from "./status.js";
 
 /** Runs shown until the person chooses. */
 const NEWEST = 6;
@@ -36,19 +37,23 @@ let answers = true;
 let lost = 0;
 
 const drawStatus = statusLine(element("status"));
-const takeAlert = alertList(element("alerts"));
+const drawAlerts = alertList(element("alerts"));
 const drawRuns = runList(element("runs"), { show: (names) => change({ runs: names }), point: emphasise });
 const drawControls = controls(element("controls"));
-const drawMatrix = heatMap(element("matrix"));
+const drawMaps = [heatMap(element("matrix"), "matrix"), heatMap(element("beside"), "beside")];
 const drawConcepts = conceptBars(element("concepts"));
 
 function draw() {
   drawStatus(connection === "live" && !answers ? "reconnecting" : connection, status, lost);
+  drawAlerts();
   if (runs === null || !scores.length) return;
   const view = current();
   const known = runs;
   const names = (view.runs ?? known.slice(0, NEWEST).map((run) => run.name)).filter((name) => known.some((run) => run.name === name));
-  allotColors(view.runs ? names : names.toReversed());
+  const labels = [...new Set(known.flatMap((run) => Object.keys(run.labels)))].sort();
+  const group = view.group !== null && labels.includes(view.group) ? view.group : null;
+  const valueOf = (/** @type {string} */ name) => `${group}=${known.find((run) => run.name === name)?.labels[group ?? ""] ?? ""}`;
+  allotColors(view.runs ? names : names.toReversed(), group === null ? undefined : valueOf);
   const shown = known.filter((run) => names.includes(run.name));
   const splits = splitsOf(shown.length ? shown : known);
   const split = splits.includes(view.split ?? "") ? String(view.split) : splits[0] ?? "val";
@@ -63,12 +68,12 @@ function draw() {
   element("empty").hidden = known.length > 0;
   element("view").hidden = known.length === 0;
   element("pair").classList.toggle("wide", concepts.length > MANY_CONCEPTS);
-  drawRuns(known, names, split);
-  drawControls(view, scores, available, splits, split, concepts);
+  drawRuns(known, names, split, group);
+  drawControls(view, scores, available, splits, split, concepts, labels);
   drawCharts(view, wanted, withSplit, split);
   drawLatest(element("latest"), wanted, shown, split, scored);
-  drawMatrix(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, (run, score) =>
-    curves.curve(run, split, score, null).points.map((point) => point.step));
+  const stepsOf = (/** @type {string} */ run, /** @type {string} */ score) => curves.curve(run, split, score, null).points.map((point) => point.step);
+  for (const drawMap of drawMaps) drawMap(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, stepsOf);
   drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit.filter(scored), split);
 }
 
@@ -131,6 +136,7 @@ async function loadRuns() {
 }
 
 curves.onCurves(soon);
+onAlerts(soon);
 onView(draw);
 onSchemeChange(draw);
 addEventListener("resize", () => soon());
@@ -145,6 +151,7 @@ follow({
     catalogueKnown = false;
     loadStatus();
     loadRuns();
+    loadAlerts();
     if (opened) curves.reload();
     opened = true;
   },
@@ -161,6 +168,7 @@ follow({
   lost: (missed) => {
     lost += missed;
     loadRuns();
+    loadAlerts();
     curves.reload();
   },
 });

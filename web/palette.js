@@ -22,34 +22,48 @@ export const isDark = () => darkScheme.matches;
 /** @param {() => void} listener called when the scheme changes */
 export const onSchemeChange = (listener) => darkScheme.addEventListener("change", listener);
 
-/** @type {Map<string, number>} each run's place in the palette, kept for when it is shown again */
+/** @type {Map<string, number>} the place in the palette of each run or group, kept for when it is shown again */
 const places = new Map();
+/** @type {Map<string, {group: string, nth: number}>} the group of each shown run, and its place in that; without groups each is its own */
+const members = new Map();
 
 /**
- * Gives every shown run a place of its own, the first ones first. A run keeps its place while it is shown.
- * @param {string[]} shown
+ * Gives every shown run or group a place of its own, the first ones first. A place is kept while it is shown.
+ * @param {string[]} shown runs
+ * @param {(run: string) => string} [groupOf] runs of one group share a colour and differ by marker
  */
-export function allotColors(shown) {
+export function allotColors(shown, groupOf = (run) => run) {
+  members.clear();
+  /** @type {Map<string, number>} */
+  const sizes = new Map();
+  for (const run of shown) {
+    const group = groupOf(run);
+    members.set(run, { group, nth: sizes.get(group) ?? 0 });
+    sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  }
+  const groups = [...sizes.keys()];
   /** @type {Map<number, string>} */
   const taken = new Map();
-  for (const run of shown) {
-    const place = places.get(run);
-    if (place !== undefined && !taken.has(place)) taken.set(place, run);
+  for (const group of groups) {
+    const place = places.get(group);
+    if (place !== undefined && !taken.has(place)) taken.set(place, group);
   }
-  for (const run of shown) {
-    if (taken.get(places.get(run) ?? -1) === run) continue;
+  for (const group of groups) {
+    if (taken.get(places.get(group) ?? -1) === group) continue;
     let free = 0;
     while (taken.has(free)) free += 1;
-    taken.set(free, run);
-    places.set(run, free);
+    taken.set(free, group);
+    places.set(group, free);
   }
 }
 
-/** @param {string} run one that is shown */
-export const runColor = (run) => (isDark() ? DARK : LIGHT)[(places.get(run) ?? 0) % LIGHT.length];
+const placeOf = (/** @type {string} */ run) => places.get(members.get(run)?.group ?? run) ?? 0;
 
-/** Past the last colour runs differ by marker. @param {string} run */
-export const runSymbol = (run) => SYMBOLS[Math.floor((places.get(run) ?? 0) / LIGHT.length) % SYMBOLS.length];
+/** @param {string} run one that is shown */
+export const runColor = (run) => (isDark() ? DARK : LIGHT)[placeOf(run) % LIGHT.length];
+
+/** Past the last colour, and within a group, runs differ by marker. @param {string} run */
+export const runSymbol = (run) => SYMBOLS[(Math.floor(placeOf(run) / LIGHT.length) + (members.get(run)?.nth ?? 0)) % SYMBOLS.length];
 
 /** @param {string} hex #rrggbb @param {number} alpha in [0, 1] */
 export function translucent(hex, alpha) {

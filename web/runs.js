@@ -4,7 +4,7 @@ import { breakable, count, el, labelText, localTime } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
- * @typedef {{root: HTMLElement, box: HTMLInputElement, swatch: HTMLElement, state: HTMLElement, labels: HTMLElement,
+ * @typedef {{root: HTMLElement, group: HTMLElement, box: HTMLInputElement, swatch: HTMLElement, state: HTMLElement, labels: HTMLElement,
  *   step: HTMLElement}} Row
  * @typedef {object} Choices what the list tells its owner
  * @property {(names: string[]|null) => void} show null: the newest, as they come
@@ -56,19 +56,25 @@ export function runList(host, choices) {
     });
     const [swatch, state, labels, step] = ["swatch", "state", "labels", "dim step"].map((kind) => el("span", { class: kind }));
     const only = el("button", { type: "button", class: "small only", title: `Show only ${name}`, "aria-label": `Show only ${name}`, onclick: () => choices.show([name]) }, "only");
+    const group = el("div", { class: "group", hidden: true });
     const root = el("li", { "data-run": name, onpointerenter: () => choices.point(box.checked ? name : null), onpointerleave: () => choices.point(null) },
-      el("label", {}, box, swatch, el("span", { class: "name" }, ...breakable(name)), state), only,
+      group, el("label", {}, box, swatch, el("span", { class: "name" }, ...breakable(name)), state), only,
       el("div", { class: "run-line" }, labels, step));
-    return { root, box, swatch, state, labels, step };
+    return { root, group, box, swatch, state, labels, step };
   }
 
   /**
-   * @param {Run[]} runs newest first
+   * @param {Run[]} all newest first
    * @param {string[]} names of the shown runs
    * @param {string} split
+   * @param {string|null} group the label that they stand together by
    */
-  return function draw(runs, names, split) {
+  return function draw(all, names, split, group) {
     shown = names;
+    const valueOf = (/** @type {Run} */ run) => (group === null ? "" : run.labels[group] ?? "");
+    const byValue = (/** @type {Run} */ a, /** @type {Run} */ b) =>
+      Number(valueOf(a)) - Number(valueOf(b)) || valueOf(a).localeCompare(valueOf(b), "en", { numeric: true });
+    const runs = group === null ? all : all.toSorted(byValue);
     summary.textContent = `${names.length} of ${runs.length} shown`;
     filter.hidden = runs.length < FILTER_FROM;
     for (const [name, row] of rows) {
@@ -80,6 +86,9 @@ export function runList(host, choices) {
       const row = rows.get(run.name) ?? create(run.name);
       rows.set(run.name, row);
       if (list.children[place] !== row.root) list.insertBefore(row.root, list.children[place] ?? null);
+      const head = group !== null && (place === 0 || valueOf(runs[place - 1]) !== valueOf(run));
+      row.group.hidden = !head;
+      row.group.textContent = head ? (group in run.labels ? `${group} = ${valueOf(run)}` : `without ${group}`) : "";
       row.box.checked = names.includes(run.name);
       row.swatch.style.setProperty("--color", row.box.checked ? runColor(run.name) : "transparent");
       // Of a run that this sidecar has heard nothing of since it started, nobody knows whether it still trains.

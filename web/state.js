@@ -10,6 +10,9 @@
  * @property {string|null} concept its own curves instead of those of all concepts
  * @property {string|null} focus the run of the heat map; null: the first shown
  * @property {string} matrix the score of the heat map
+ * @property {string} beside the score of the heat map beside it
+ * @property {string|null} group the label that groups and colours the runs; null: each has a colour of its own
+ * @property {[any, any]|null} zoom the stretch of the x axis that all charts show; null: everything
  * @property {string} bars the score of the per-concept bars
  * @property {"given"|"value"|"name"|"alike"} order of concepts
  * @property {number|null} limit end of the heat map's colour scale; null: fits the values
@@ -18,7 +21,7 @@
 /** @type {View} */
 const DEFAULT = {
   runs: null, split: null, x: "step", scores: ["ctl", "icl"], concept: null, focus: null,
-  matrix: "icl", bars: "ctl", order: "given", limit: null,
+  matrix: "icl", beside: "icl_label", bars: "ctl", order: "value", limit: null, group: null, zoom: null,
 };
 const AXES = ["step", "epoch", "elapsed", "time"];
 const ORDERS = ["given", "value", "name", "alike"];
@@ -63,6 +66,9 @@ export function parse(hash) {
     concept: fields.get("concept") || null,
     focus: fields.get("focus") || null,
     matrix: fields.get("matrix") || DEFAULT.matrix,
+    beside: fields.get("beside") || DEFAULT.beside,
+    group: fields.get("group") || null,
+    zoom: fields.getAll("zoom").length === 2 ? fields.getAll("zoom").map((end) => (isNaN(Number(end)) ? end : Number(end))) : null,
     bars: fields.get("bars") || DEFAULT.bars,
     order: one("order", ORDERS) ?? DEFAULT.order,
     limit: limit > 0 ? limit : null,
@@ -80,8 +86,9 @@ export function format(view) {
   };
   if (view.runs) list("run", view.runs);
   if (view.scores.join() !== DEFAULT.scores.join()) list("score", view.scores);
-  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "bars", "order", "limit"])) {
+  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "beside", "bars", "order", "limit", "group"])) {
     if (view[key] !== DEFAULT[key]) fields.set(key, String(view[key]));
   }
+  if (view.zoom) list("zoom", view.zoom.map(String));
   return fields.toString();
 }

@@ -1,11 +1,13 @@
-// One line on the sidecar and the connection to it, and the alerts that stand.
-import { count, duration, el, localTime, memory } from "./text.js";
+// One line on the sidecar's health and the connection to it.
+import { count, duration, el, memory, percent } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Status} Status
- * @typedef {import("./api.js").Alert} Alert
  * @typedef {"connecting"|"live"|"reconnecting"} Connection
  */
+
+/** @param {string} used @param {string|number|undefined} limit */
+const of = (used, limit) => (limit ? `${used} of ${limit}` : used);
 
 /** @param {HTMLElement} host */
 export function statusLine(host) {
@@ -23,27 +25,15 @@ export function statusLine(host) {
       fact("dropped", `${count(status.rows_dropped)} rows`, "Rows refused or dropped by policy since the start", status.rows_dropped > 0),
       fact("skipped", `${count(status.points_skipped)} points`, "Points replaced by a later one before they were scored"),
       lost > 0 && fact("missed", `${count(lost)} events`, "Events this page was too slow to read; the values were fetched again"),
-      fact("samples", memory(status.memory_bytes), "Memory that the samples of unfinished runs take"),
+      typeof status.staleness_seconds === "number" && fact("newest", `${duration(status.staleness_seconds)} old`, "Age of the newest point of the running split that has waited longest"),
+      fact("samples", of(memory(status.memory_bytes), status.memory_limit_bytes && memory(status.memory_limit_bytes)),
+        "Memory that the samples of unfinished runs take, and may take", status.memory_bytes > 0.9 * (status.memory_limit_bytes ?? Infinity)),
+      typeof status.cpu_seconds === "number" && fact("cpu", of(percent(status.cpu_seconds / status.uptime_seconds), percent(status.cpu_share)),
+        "CPU-seconds per second that scoring has taken on average, and may take"),
       fact("up", duration(status.uptime_seconds), "Since the sidecar started"),
       fact("estimator", status.estimator, "How mutual information is estimated"),
       fact("catalogue", String(status.catalogue_version), "Points of different versions may not be comparable"),
       fact("", `v${status.version}`, "Version of the sidecar"),
     ].filter((one) => one !== false) : []));
-  };
-}
-
-/** @param {HTMLElement} host */
-export function alertList(host) {
-  /** @type {Map<string, Alert>} */
-  const standing = new Map();
-  /** @param {Alert} alert */
-  return function take(alert) {
-    const key = JSON.stringify([alert.rule, alert.run, alert.split, alert.score]);
-    if (alert.state === "inactive") standing.delete(key);
-    else standing.set(key, alert);
-    host.hidden = standing.size === 0;
-    host.replaceChildren(...[...standing.values()].map((one) => el("div", { class: `alert ${one.state}` },
-      el("strong", {}, `${one.rule} ${one.state}`), el("span", {}, `${one.run} · ${one.split} · ${one.score} · step ${count(one.step)}`),
-      el("span", {}, one.evidence), el("span", { class: "dim" }, `since ${localTime(one.since)}`))));
   };
 }

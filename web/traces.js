@@ -78,6 +78,36 @@ export function tracesOf(points, look) {
   ].filter((trace) => trace.x.length > 0);
 }
 
+/**
+ * Where alerts fired, at the points they fired at, and the level that a rise is measured from.
+ * @param {CurvePoint[]} points
+ * @param {Look} look
+ * @param {import("./api.js").Alert[]} fired
+ * @param {number|null} baseline
+ * @param {string} alarm colour of the marks
+ */
+export function alertTraces(points, look, fired, baseline, alarm) {
+  const placed = points.filter((point) => point.value !== null && xOf(point, look) !== null);
+  const marked = fired.flatMap((alert) => {
+    const point = placed.find((one) => one.step === alert.step);
+    return point ? [{ alert, point }] : [];
+  });
+  const ends = [placed[0], placed.at(-1)];
+  return [
+    {
+      type: "scatter", mode: "markers", name: look.run, meta: "alert", hoverinfo: "none", cliponaxis: false,
+      marker: { symbol: "triangle-down", size: 13, color: alarm, line: { color: look.background, width: 1.5 } },
+      x: marked.map(({ point }) => xOf(point, look)), y: marked.map(({ point }) => point.value),
+      customdata: marked.map(({ alert }) => ({ alert })),
+    },
+    {
+      type: "scatter", mode: "lines", name: look.run, meta: "baseline", hoverinfo: "skip",
+      line: { color: look.color, width: 1.2, dash: "dot" },
+      x: baseline === null || placed.length < 2 ? [] : ends.map((point) => point && xOf(point, look)), y: [baseline, baseline],
+    },
+  ].filter((trace) => trace.x.length > 0);
+}
+
 /** @param {Look} look @param {string} symbol @param {number} size */
 function hollow(look, symbol, size) {
   return { symbol, size, color: look.background, line: { color: look.color, width: 1.6 } };

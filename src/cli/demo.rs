@@ -35,6 +35,9 @@ pub struct DemoOptions {
     /// Seed of the data and of the models.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Train on when the sidecar advises to stop, to see where it leads.
+    #[arg(long)]
+    ignore_advice: bool,
     /// Go on serving the page when training is over.
     #[arg(long)]
     keep_open: bool,
@@ -94,12 +97,15 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
         LAMBDAS.iter().map(|&lambda| Watched::start(&runtime, grpc, lambda, options)).collect::<Result<Vec<_>, _>>()?;
     let mut table = Table::start();
     for epoch in 1..=options.epochs {
-        for model in &mut models {
+        for model in models.iter_mut().filter(|model| model.stopped.is_none()) {
             model.epoch(&runtime, &data, epoch)?;
+            if !options.ignore_advice {
+                model.take_advice(&runtime)?;
+            }
         }
         table.show(epoch, options.epochs, &models);
     }
-    for model in &mut models {
+    for model in models.iter_mut().filter(|model| model.stopped.is_none()) {
         runtime.block_on(model.client.finish()).map_err(|error| error.to_string())?;
     }
     summary(&models, started.elapsed());
@@ -120,6 +126,9 @@ struct Watched {
     client: Client,
     newest: Option<proto::Point>,
     intervened_accuracy: f64,
+    epochs: u32,
+    /// Why training was stopped before its end.
+    stopped: Option<String>,
 }
 
 impl Watched {
@@ -141,6 +150,8 @@ impl Watched {
             client: client.map_err(|error| error.to_string())?,
             newest: None,
             intervened_accuracy: 0.0,
+            epochs: 0,
+            stopped: None,
         })
     }
 
@@ -166,6 +177,18 @@ impl Watched {
             self.client.scores("val", step, PATIENCE).await
         });
         self.newest = point.map_err(|error| error.to_string())?.or(self.newest.take());
+        self.epochs = epoch;
+        Ok(())
+    }
+
+    /// Asks the sidecar whether to go on, as `run.should_stop()` does, and ends the run if not.
+    fn take_advice(&mut self, runtime: &Runtime) -> Result<(), String> {
+        let Some(step) = self.newest.as_ref().map(|point| point.step) else { return Ok(()) };
+        let advice = runtime.block_on(self.client.stop_advice(step, PATIENCE)).map_err(|error| error.to_string())?;
+        if advice.is_some() {
+            runtime.block_on(self.client.finish()).map_err(|error| error.to_string())?;
+            self.stopped = advice;
+        }
         Ok(())
     }
 
@@ -205,16 +228,21 @@ impl Table {
     }
 
     fn show(&mut self, epoch: u32, epochs: u32, models: &[Watched]) {
-        if !self.terminal && epoch != 1 && !epoch.is_multiple_of(EVERY) && epoch != epochs {
+        let stops = models.iter().any(|model| model.stopped.is_some() && model.epochs == epoch);
+        if !self.terminal && epoch != 1 && !epoch.is_multiple_of(EVERY) && epoch != epochs && !stops {
             return;
         }
         if self.terminal && self.lines > 0 {
             print!("\x1b[{}A", self.lines);
         }
         for model in models {
+            // Elsewhere than on a terminal a model that was stopped has had its last line.
+            if !self.terminal && model.stopped.is_some() && model.epochs != epoch {
+                continue;
+            }
             println!(
                 "{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}",
-                format!("{epoch}/{epochs}"),
+                format!("{}/{epochs}", model.epochs),
                 model.lambda,
                 model.value("task_accuracy"),
                 model.value("concept_accuracy"),
@@ -245,9 +273,17 @@ fn summary(models: &[Watched], took: Duration) {
     row("task accuracy, concepts corrected", &|model| format!("{:.3}", model.intervened_accuracy));
     row("concepts-task leakage (CTL)", &|model| model.value_with_error("ctl"));
     row("interconcept leakage (ICL)", &|model| model.value_with_error("icl"));
+    row("epochs", &|model| format!("{}{}", model.epochs, if model.stopped.is_some() { " (stopped)" } else { "" }));
+    for model in models {
+        if let Some(reason) = &model.stopped {
+            println!("\nThe model with lambda {} was stopped by the sidecar's advice: {reason}.", model.lambda);
+        }
+    }
     if let [clean, leaky] = models
         && let (Some((less, _)), Some((more, Some(error)))) = (clean.score("ctl"), leaky.score("ctl"))
         && more - less > 4.0 * error
+        // Stopped too early, it may not predict the task by any way yet.
+        && leaky.score("task_accuracy").is_some_and(|(accuracy, _)| accuracy > leaky.intervened_accuracy + 0.1)
     {
         let (accurate, broken) = (leaky.value("task_accuracy"), leaky.intervened_accuracy);
         println!(

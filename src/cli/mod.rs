@@ -4,8 +4,10 @@ mod demo;
 mod logs;
 mod npz;
 mod options;
+mod rules;
 mod score;
 mod serve;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -28,8 +30,10 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoOptions),
+    Rules(rules::RulesOptions),
     Serve(Box<ServeOptions>),
     Score(score::Options),
+    Watch(watch::WatchOptions),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -46,7 +50,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match command {
         Command::Demo(options) => demo::run(&options),
+        Command::Rules(options) => rules::run(options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
+        Command::Watch(options) => watch::run(&options),
     }
 }

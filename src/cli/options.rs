@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::alert::Rule;
+use crate::alert::{Alerts, Rule, RuleFault, default_rules};
 use crate::batch::NonFinite;
 use crate::estimate::{Kind, Settings};
 use crate::fault::Fault;
 use crate::run::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
-use crate::server::{IngestLimits, Options, SamplingOptions, WorkerOptions};
+use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions, parts_of};
 
 /// Serve: receive batches, score them, show the curves
 ///
@@ -120,7 +120,16 @@ pub struct ServeOptions {
     /// Stop when standard input ends: with the process that started this one.
     #[arg(long, env = "CONCEPTWATCH_EXIT_WITH_STDIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub(super) exit_with_stdin: Option<bool>,
-    /// Alert rules, from the file alone.
+    /// Address that each alert is posted to, as JSON, when it begins and when it is over, such as http://host/path
+    #[arg(long, env = "CONCEPTWATCH_WEBHOOK", value_name = "URL")]
+    webhook: Option<String>,
+    /// Address of an Alertmanager, such as http://127.0.0.1:9093
+    #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER", value_name = "URL")]
+    alertmanager: Option<String>,
+    /// Seconds after which Alertmanager hears again of what fires [default: 60]
+    #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER_RESEND", value_name = "SECONDS")]
+    alertmanager_resend: Option<f64>,
+    /// Alert rules, from the file alone; without any the default rules hold, and `alerts = []` is none.
     #[arg(skip)]
     alerts: Option<Vec<Rule>>,
 }
@@ -145,6 +154,11 @@ fn non_finite(text: &str) -> Result<NonFinite, String> {
 }
 
 impl ServeOptions {
+    /// The options of a file, and nothing else.
+    pub fn of_file(config: Option<PathBuf>) -> Result<Self, Fault> {
+        Self { config, ..Self::default() }.with_file()
+    }
+
     /// Adds what the file says to what the command line and the environment left open.
     pub fn with_file(self) -> Result<Self, Fault> {
         let Some(path) = &self.config else { return Ok(self) };
@@ -154,6 +168,11 @@ impl ServeOptions {
         let file: Self = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             Fault::new(format!("{field} line {line}"), error.message().to_owned())
+        })?;
+        let rules = file.alerts.clone().unwrap_or_default();
+        Alerts::new(rules, parts_of).map_err(|fault| Fault {
+            field: format!("{field} line {}: {}", line_of(&text, &fault), Fault::from(fault.clone()).field),
+            message: fault.message,
         })?;
         macro_rules! either {
             ($($key:ident),*) => { Self { $($key: self.$key.or(file.$key)),* } };
@@ -190,8 +209,23 @@ impl ServeOptions {
             log,
             port_file,
             exit_with_stdin,
+            webhook,
+            alertmanager,
+            alertmanager_resend,
             alerts
         ))
+    }
+
+    fn notify(&self) -> Result<NotifyOptions, Fault> {
+        let target = |field: &str, address: &Option<String>| {
+            address.as_deref().map(|address| Target::parse(field, address)).transpose()
+        };
+        Ok(NotifyOptions {
+            webhook: target("webhook", &self.webhook)?,
+            alertmanager: target("alertmanager", &self.alertmanager)?,
+            resend: seconds("alertmanager_resend", self.alertmanager_resend, 60.0)?.max(Duration::from_secs(1)),
+            ..NotifyOptions::default()
+        })
     }
 
     /// Addresses of the gRPC and the HTTP port.
@@ -252,11 +286,23 @@ impl ServeOptions {
             connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
             data_dir: self.data_dir.clone(),
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
-            alerts: self.alerts.clone().unwrap_or_default(),
+            alerts: self.alerts.clone().unwrap_or_else(default_rules),
+            notify: self.notify()?,
             token: self.token_file.as_deref().map(token).transpose()?,
             host_names: self.host_names.clone().unwrap_or_default(),
         })
     }
+}
+
+/// The line of a rule's key in a file that parses; of the rule where the key is missing.
+fn line_of(text: &str, fault: &RuleFault) -> usize {
+    let place = || {
+        let file = toml::de::DeTable::parse(text).ok()?;
+        let rule = file.get_ref().get("alerts")?.get_ref().as_array()?.get(fault.at)?;
+        let key = rule.get_ref().as_table()?.iter().find(|(key, _)| key.get_ref() == fault.key);
+        Some(key.map_or(rule.span().start, |(key, _)| key.span().start))
+    };
+    place().map_or(1, |at: usize| text[..at].matches('\n').count() + 1)
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, most: T) -> Result<T, Fault> {
@@ -277,7 +323,7 @@ fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fau
 }
 
 /// The token a file holds: one line of printable ASCII, at least 16 characters.
-fn token(path: &std::path::Path) -> Result<String, Fault> {
+pub(super) fn token(path: &std::path::Path) -> Result<String, Fault> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Fault::new("token_file", format!("{} cannot be read: {error}", path.display())))?;
     let token = text.trim_end();

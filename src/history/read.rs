@@ -133,6 +133,18 @@ impl History {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Steps of a split's newest points, at most so many, ascending. None of a split that has no points.
+    pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let store = self.store();
+        let (id, _) = find_run(&store.connection, run)?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 ORDER BY step DESC LIMIT ?3) \
+             ORDER BY step",
+        )?;
+        let steps = statement.query_map(params![id, split, most as i64], |row| row.get::<_, i64>(0))?;
+        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+    }
+
     /// The point at `step`, or the newest; `None` if there is none. Matrices only when asked for, as far as the
     /// limit has kept them.
     pub fn point(
@@ -173,6 +185,7 @@ impl History {
                     catalogue_version: row.get(13)?,
                     seconds: row.get(14)?,
                     scores: Vec::new(),
+                    change_errors: Vec::new(),
                 },
             ))
         });

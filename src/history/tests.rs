@@ -47,6 +47,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
             ),
             ("ctl".into(), Outcome::undefined("one class")),
         ],
+        change_errors: Vec::new(),
     }
 }
 
@@ -85,6 +86,18 @@ fn points_survive_reopening_whole() {
     let again = history.record_run(&run("a", 4), 20.0).unwrap();
     assert_eq!(again, RunRecord { resumed: true, started: 5.0 });
     assert_eq!(history.runs().unwrap()[0].finished, None);
+}
+
+#[test]
+fn the_newest_steps_come_in_their_order() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    for step in [4, 1, 3, 2] {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+    }
+    assert_eq!(history.newest_steps("a", "val", 3).unwrap(), [2, 3, 4]);
+    assert!(history.newest_steps("a", "test", 3).unwrap().is_empty());
+    assert!(history.newest_steps("b", "val", 3).is_err());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 
 use super::pairs::{Pairs, Row, Symmetry, outcome};
-use super::term::{Normaliser, Term, has_one_class, mean_over_concepts, normaliser};
+use super::term::{Normaliser, Sum, Term, has_one_class, mean_over_concepts, normaliser};
 
 type Part = fn(&Term) -> f64;
 const CLIPPED: Part = |term| term.value;
@@ -137,6 +137,26 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let rows: Vec<Row> = (0..p.concepts()).into_par_iter().map(row).collect();
         Pairs::assemble(p, rows, Symmetry::Ordered)
     })
+}
+
+/// What each row adds to `ctl_excess`; `None` where that is undefined.
+pub fn ctl_influence(p: &Prepared) -> Option<Sum> {
+    let terms = p.shared("concepts-task leakage", || concepts_task_terms(p));
+    let mut sum = Sum::new(p.rows());
+    for (term, weight) in terms.as_ref().as_ref().ok()?.iter().zip(p.concept_weights()) {
+        sum.add(weight, term.as_ref().ok()?);
+    }
+    Some(sum)
+}
+
+/// What each row adds to `icl_excess`; `None` where that is undefined.
+pub fn icl_influence(p: &Prepared) -> Option<Sum> {
+    interconcept(p).as_ref().as_ref().ok()?.influence().cloned()
+}
+
+/// What each row adds to `icl_label_excess`; `None` where that is undefined.
+pub fn icl_label_influence(p: &Prepared) -> Option<Sum> {
+    against_labels(p).as_ref().as_ref().ok()?.influence().cloned()
 }
 
 type Inputs<'p> = (&'p [Variable], &'p [Variable], Option<&'p Variable>);

@@ -6,6 +6,7 @@ mod accuracy;
 mod embedding;
 mod intervention;
 mod leakage;
+mod paired;
 mod pairs;
 mod term;
 
@@ -14,6 +15,7 @@ use std::ops::ControlFlow;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use catalogue::{CATALOGUE, Input, Score};
+pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.
 pub enum Wanted<'a> {

@@ -9,7 +9,8 @@ use super::term::{Sum, Term};
 pub struct Pairs {
     pub clipped: Matrix,
     pub excess: Matrix,
-    standard_error: f64,
+    /// Of the mean over pairs, before clipping.
+    sum: Sum,
     /// The first thing that has no value, and why.
     undefined: Option<String>,
 }
@@ -75,8 +76,16 @@ impl Pairs {
                 }
             }
         }
-        let pairs = (k * (k - 1)) as f64;
-        Ok(Self { clipped, excess, standard_error: sum.standard_error() / pairs, undefined })
+        let mut mean = Sum::new(p.rows());
+        mean.add_sum(1.0 / (k * (k - 1)) as f64, &sum);
+        Ok(Self { clipped, excess, sum: mean, undefined })
+    }
+}
+
+impl Pairs {
+    /// The rows' influence on the mean excess; `None` as soon as one pair is undefined.
+    pub fn influence(&self) -> Option<&Sum> {
+        self.undefined.is_none().then_some(&self.sum)
     }
 }
 
@@ -99,7 +108,7 @@ pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pai
     match (total, &pairs.undefined) {
         (Some(total), None) => Outcome::Value(ScoreValue {
             value: total / k as f64,
-            standard_error: Some(pairs.standard_error),
+            standard_error: Some(pairs.sum.standard_error()),
             per_concept,
             matrix,
         }),

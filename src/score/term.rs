@@ -1,5 +1,7 @@
 //! Sums of estimates with their errors: what turns many mutual informations into one score.
 
+use std::cmp::Ordering;
+
 use crate::estimate::{Estimate, Variable, self_information};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
@@ -146,6 +148,33 @@ impl Sum {
     pub fn standard_error(&self) -> f64 {
         let n = self.influence.len() as f64;
         (self.influence.iter().map(|x| x * x).sum::<f64>() / (n * n) + self.draw_variance).sqrt()
+    }
+
+    /// Standard error of this sum less an `earlier` one of other rows, some of them perhaps the same; `ids` and
+    /// `earlier_ids` name the rows of each, ascending. A row that both have counts with the difference of its
+    /// influences, every other row with its own: without a row in common the result is √(error² + error²).
+    pub fn difference_error(&self, ids: &[u64], earlier: &Sum, earlier_ids: &[u64]) -> f64 {
+        let (n, m) = (ids.len() as f64, earlier_ids.len() as f64);
+        let mut variance = self.draw_variance + earlier.draw_variance;
+        let (mut here, mut there) = (0, 0);
+        while here < ids.len() || there < earlier_ids.len() {
+            let order = match (ids.get(here), earlier_ids.get(there)) {
+                (Some(id), Some(earlier)) => id.cmp(earlier),
+                (Some(_), None) => Ordering::Less,
+                _ => Ordering::Greater,
+            };
+            let mut change = 0.0;
+            if order.is_le() {
+                change += self.influence[here] / n;
+                here += 1;
+            }
+            if order.is_ge() {
+                change -= earlier.influence[there] / m;
+                there += 1;
+            }
+            variance += change * change;
+        }
+        variance.sqrt()
     }
 }
 

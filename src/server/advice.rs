@@ -1,16 +1,21 @@
-//! Alerts of the running sidecar, and the stop advice that follows from them.
+//! Alerts of the running sidecar: what they tell whom, and the stop advice that follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use crate::alert::{Alerts, Change, State};
+use tokio::sync::broadcast;
+
+use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
 
-use super::live::AlertChange;
+use super::live::{AlertChange, AlertsStatus, Event};
+use super::notify::Notifier;
 use super::runs::lock;
 
 /// Answers kept of each run: ranks ask for a step within moments of each other.
 const KEPT: usize = 4096;
+/// Changes kept for pages that are opened later.
+const CHANGES: usize = 2000;
 
 /// An answer to "should training stop?"
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub struct Decision {
 /// The alerts, and the answers already given.
 pub struct Advice {
     splits: Vec<String>,
+    events: broadcast::Sender<Event>,
+    notifier: Notifier,
     state: Mutex<Given>,
 }
 
@@ -31,13 +38,14 @@ struct Given {
     alerts: Alerts,
     decisions: BTreeMap<(Arc<str>, u64), Decision>,
     newest: BTreeMap<Arc<str>, u64>,
+    changes: VecDeque<Arc<AlertChange>>,
 }
 
 impl Advice {
-    pub fn new(alerts: Alerts) -> Self {
+    pub fn new(alerts: Alerts, events: broadcast::Sender<Event>, notifier: Notifier) -> Self {
         let splits = alerts.advising_splits().into_iter().map(str::to_owned).collect();
-        let given = Given { alerts, decisions: BTreeMap::new(), newest: BTreeMap::new() };
-        Self { splits, state: Mutex::new(given) }
+        let (decisions, newest, changes) = Default::default();
+        Self { splits, events, notifier, state: Mutex::new(Given { alerts, decisions, newest, changes }) }
     }
 
     /// Splits whose evaluation of a step must be known before advice for it can be given.
@@ -45,12 +53,87 @@ impl Advice {
         self.splits.iter().map(String::as_str)
     }
 
-    /// Looks at a new point; returns what watchers should hear.
-    pub fn observe(&self, point: &Point) -> Vec<AlertChange> {
+    /// A run started or came back; whether this process has not known it.
+    pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) -> bool {
         let mut given = lock(&self.state);
-        let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
-        *newest = point.step.max(*newest);
-        given.alerts.observe(point).into_iter().map(change).collect()
+        let new = !given.alerts.knows(run);
+        given.alerts.start(run, concepts, time);
+        new
+    }
+
+    /// Splits that rules look at.
+    pub fn judged_splits(&self) -> Vec<String> {
+        let given = lock(&self.state);
+        let splits: BTreeSet<&String> = given.alerts.rules().iter().map(|rule| &rule.split).collect();
+        splits.into_iter().cloned().collect()
+    }
+
+    /// Looks again at what an earlier process saw of a run, oldest first. Watchers heard of it then; the receivers of
+    /// alerts hear again of what fires in the end, since they are told when it is over.
+    pub fn restore(&self, run: &Arc<str>, points: &[Point]) {
+        let mut given = lock(&self.state);
+        for point in points {
+            let newest = given.newest.entry(Arc::clone(run)).or_default();
+            *newest = point.step.max(*newest);
+            for Change { rule, run, standing } in given.alerts.observe(point) {
+                given.keep(Arc::new(told(&rule, &run, &standing)));
+            }
+        }
+        let firing = given.alerts.standings().filter(|(_, of, standing)| *of == run && standing.state == State::Firing);
+        for (rule, run, standing) in firing {
+            self.notifier.tell(Arc::new(told(rule, run, standing)));
+        }
+    }
+
+    /// Looks at a new point.
+    pub fn observe(&self, point: &Point) {
+        self.tell(|given| {
+            let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
+            *newest = point.step.max(*newest);
+            given.alerts.observe(point)
+        });
+    }
+
+    /// Looks at the clock, in seconds since 1970-01-01 UTC.
+    pub fn look(&self, time: f64) {
+        self.tell(|given| given.alerts.look(time));
+    }
+
+    /// Ends the alerts of a run that finished.
+    pub fn finish(&self, run: &Arc<str>, time: f64) {
+        self.tell(|given| given.alerts.finish(run, time));
+    }
+
+    pub fn forget(&self, run: &str) {
+        let mut given = lock(&self.state);
+        given.alerts.forget(run);
+        given.newest.remove(run);
+        given.decisions.retain(|(of, _), _| **of != *run);
+    }
+
+    /// Tells watchers, the log and the receivers of alerts what has changed. In the order of the changes, so under the
+    /// lock; nobody is waited for.
+    fn tell(&self, look: impl FnOnce(&mut Given) -> Vec<Change>) {
+        let mut given = lock(&self.state);
+        for Change { rule, run, standing } in look(&mut given) {
+            let change = Arc::new(told(&rule, &run, &standing));
+            tracing::info!(
+                rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert"
+            );
+            given.keep(Arc::clone(&change));
+            // Fails when nobody listens.
+            let _ = self.events.send(Event::Alert(Arc::clone(&change)));
+            self.notifier.tell(change);
+        }
+    }
+
+    pub fn status(&self) -> AlertsStatus {
+        let given = lock(&self.state);
+        AlertsStatus {
+            rules: given.alerts.rules().to_vec(),
+            standings: given.alerts.standings().map(|(rule, run, standing)| told(rule, run, standing)).collect(),
+            changes: given.changes.iter().cloned().collect(),
+        }
     }
 
     /// The answer for a step of a run. The first one given is kept, so that all ranks get the same.
@@ -81,19 +164,29 @@ impl Advice {
     }
 }
 
-fn change(change: Change) -> AlertChange {
+impl Given {
+    fn keep(&mut self, change: Arc<AlertChange>) {
+        self.changes.push_back(change);
+        if self.changes.len() > CHANGES {
+            self.changes.pop_front();
+        }
+    }
+}
+
+fn told(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
     AlertChange {
-        rule: change.rule,
-        run: change.run.to_string(),
-        split: change.split.to_string(),
-        score: change.score,
-        state: match change.standing.state {
-            State::Inactive => "inactive",
-            State::Pending => "pending",
-            State::Firing => "firing",
-        },
-        since: change.standing.since,
-        evidence: change.standing.evidence,
-        step: change.standing.step,
+        rule: rule.name.clone(),
+        run: run.to_owned(),
+        split: rule.split.clone(),
+        score: rule.score.clone(),
+        state: standing.state.name(),
+        since: standing.since,
+        evidence: standing.evidence.clone(),
+        step: standing.step,
+        severity: if standing.state == State::Firing { standing.severity } else { rule.severity }.name(),
+        advises_stop: standing.advises_stop,
+        value: standing.value,
+        baseline: standing.baseline,
+        runbook: rule.runbook.clone(),
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use crate::run::Run;
 
@@ -14,8 +16,8 @@ use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
 use super::proto::ingest_response::Outcome;
 use super::proto::{
-    self, BatchChunk, EndPass, FinishRunRequest, GetScoresRequest, IngestRequest, IngestResponse, StartRunRequest,
-    Tensor, ingest_request,
+    self, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, IngestRequest, IngestResponse,
+    StartRunRequest, Tensor, ingest_request,
 };
 
 /// Why the sidecar did not take something, in its own words.
@@ -50,13 +52,7 @@ pub struct Client {
 impl Client {
     /// Connects, and starts or resumes `run`. `name` tells this process from others.
     pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}"));
-        let channel = match endpoint {
-            Ok(endpoint) => endpoint.connect().await,
-            Err(error) => Err(error),
-        };
-        let channel = channel.map_err(|error| ClientError::Unreachable(address, error))?;
-        let mut calls = ConceptWatchClient::new(channel);
+        let mut calls = ConceptWatchClient::new(channel(address).await?);
         calls
             .start_run(StartRunRequest {
                 run: Some(convert::run_message(run)),
@@ -126,10 +122,89 @@ impl Client {
         Ok(self.calls.get_scores(request).await?.into_inner().point)
     }
 
+    /// Why training should stop after `step`, whose evaluation is waited for; `None` when it should go on.
+    pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
+        let request = GetAdviceRequest { run: self.run.clone(), step, timeout_seconds: timeout.as_secs_f64() };
+        let advice = self.calls.get_advice(request).await?.into_inner();
+        Ok(advice.stop.then_some(advice.reason))
+    }
+
     pub async fn finish(&mut self) -> Result<(), ClientError> {
         self.calls.finish_run(FinishRunRequest { run: self.run.clone(), rank: 0 }).await?;
         Ok(())
     }
+}
+
+/// Reads curves and alerts as they come.
+pub struct Reader {
+    calls: ConceptWatchClient<Channel>,
+    authorization: Option<AsciiMetadataValue>,
+}
+
+/// What a [`Reader`] hears.
+pub enum Heard {
+    Point(proto::Point),
+    Alert(proto::AlertChange),
+    /// Events that it was too slow for.
+    Lost(u64),
+}
+
+impl Reader {
+    /// Connects; `token` is the server's, where it asks for one.
+    pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
+        let calls = ConceptWatchClient::new(channel(address).await?);
+        let authorization = token.map(|token| format!("Bearer {token}").parse()).transpose();
+        let authorization = authorization.map_err(|_| ClientError::Refused {
+            field: "token_file".into(),
+            message: "the token is no text of printable characters".into(),
+        })?;
+        Ok(Self { calls, authorization })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(authorization) = &self.authorization {
+            request.metadata_mut().insert("authorization", authorization.clone());
+        }
+        request
+    }
+
+    /// Names of all runs, newest start first, and whether each has finished.
+    pub async fn runs(&mut self) -> Result<Vec<(String, bool)>, ClientError> {
+        let runs = self.calls.list_runs(self.request(proto::ListRunsRequest {})).await?.into_inner().runs;
+        Ok(runs.into_iter().filter_map(|status| Some((status.run?.name, status.finished))).collect())
+    }
+
+    /// The curve of a score, oldest point first; empty while the run has nothing of the split.
+    pub async fn series(
+        &mut self,
+        run: &str,
+        split: &str,
+        score: &str,
+    ) -> Result<Vec<proto::SeriesPoint>, ClientError> {
+        let (run, split, score) = (run.to_owned(), split.to_owned(), score.to_owned());
+        let request = proto::GetSeriesRequest { run, split, score, ..Default::default() };
+        Ok(self.calls.get_series(self.request(request)).await?.into_inner().points)
+    }
+
+    /// What happens to these runs from now on, or to all; ends with the sidecar.
+    pub async fn watch(&mut self, runs: Vec<String>) -> Result<impl Stream<Item = Heard> + use<>, ClientError> {
+        use proto::watch_response::Event;
+        let stream = self.calls.watch(self.request(proto::WatchRequest { runs })).await?.into_inner();
+        Ok(stream.filter_map(|response| match response.ok()?.event? {
+            Event::Point(point) => Some(Heard::Point(point)),
+            Event::Alert(change) => Some(Heard::Alert(change)),
+            Event::Lost(count) => Some(Heard::Lost(count)),
+        }))
+    }
+}
+
+async fn channel(address: SocketAddr) -> Result<Channel, ClientError> {
+    let connected = match Endpoint::from_shared(format!("http://{address}")) {
+        Ok(endpoint) => endpoint.connect().await,
+        Err(error) => Err(error),
+    };
+    connected.map_err(|error| ClientError::Unreachable(address, error))
 }
 
 /// A tensor of f32 values, row-major.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::alert::Rule;
 use crate::point::Point;
 
 /// The state of the running sidecar as its readers see it. Calls must be quick: they happen at every scrape.
@@ -13,6 +14,8 @@ pub trait Live: Send + Sync {
     /// One entry for each split whose metrics are to be given out, the most wanted first: when a family has more
     /// series than its cap, the last ones are left out. A run that finished long enough ago has no entry.
     fn latest(&self) -> Vec<Latest>;
+    /// Where every rule stands, and what changed lately.
+    fn alerts(&self) -> AlertsStatus;
     fn status(&self) -> Status;
     /// Whether batches are taken; if not, why.
     fn ready(&self) -> Result<(), String>;
@@ -61,6 +64,13 @@ pub struct Status {
     /// Evaluations that a newer one replaced before they ran.
     pub points_skipped: u64,
     pub memory_bytes: u64,
+    pub memory_limit_bytes: u64,
+    /// Age of the newest point of the running split that has waited longest.
+    pub staleness_seconds: f64,
+    /// CPU-seconds per second that scoring may take on average.
+    pub cpu_share: f64,
+    /// That scoring has taken.
+    pub cpu_seconds: f64,
     pub estimator: &'static str,
 }
 
@@ -73,18 +83,35 @@ pub enum Event {
     Alert(Arc<AlertChange>),
 }
 
-/// An alert rule changed its state.
+/// Where an alert rule stands for a run, or how it came to stand there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertChange {
     pub rule: String,
     pub run: String,
     pub split: String,
+    /// Catalogue id; empty for rules that look at no score.
     pub score: String,
     /// `inactive`, `pending` or `firing`.
     pub state: &'static str,
     /// Seconds since 1970-01-01 UTC.
     pub since: f64,
-    /// In words: value, threshold, for how many evaluations.
+    /// In words: value, limit, for how many evaluations.
     pub evidence: String,
     pub step: u64,
+    /// `info`, `warning` or `critical`.
+    pub severity: &'static str,
+    pub advises_stop: bool,
+    pub value: Option<f64>,
+    /// That a rise is measured from.
+    pub baseline: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<String>,
+}
+
+/// The rules, where each stands for each run, and what changed lately, oldest first.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AlertsStatus {
+    pub rules: Vec<Arc<Rule>>,
+    pub standings: Vec<AlertChange>,
+    pub changes: Vec<Arc<AlertChange>>,
 }

@@ -14,6 +14,7 @@ mod ingest;
 mod listen;
 pub mod live;
 pub mod metrics;
+mod notify;
 mod priority;
 pub mod proto;
 mod release;
@@ -34,7 +35,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::{Request, Status};
 
-use crate::alert::{Alerts, Rule};
+use crate::alert::{Alerts, Parts, Rule};
 use crate::fault::Fault;
 use crate::history::{History, HistoryError, Limits as HistoryLimits};
 use crate::point::ScoreDescription;
@@ -42,6 +43,7 @@ use crate::schedule::{Budget as CpuBudget, Ticks};
 use crate::score::catalogue::{self, CATALOGUE, CATALOGUE_VERSION, Score};
 
 pub use ingest::Limits as IngestLimits;
+pub use notify::{Options as NotifyOptions, Target};
 pub use runs::SamplingOptions;
 pub use worker::WorkerOptions;
 
@@ -49,11 +51,12 @@ use advice::Advice;
 use budget::Budget;
 use http::{Access, App, Bounds};
 use ingest::Ingest;
-use live::{Latest, Live, RunStatus};
-use metrics::{HistoryCollector, Metrics, ScoreCollector};
+use live::{AlertsStatus, Latest, Live, RunStatus};
+use metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
+use notify::Notifier;
 use proto::concept_watch_server::ConceptWatchServer;
 use release::Release;
-use runs::Runs;
+use runs::{Runs, unix_time};
 use service::Service;
 use worker::{Queue, Worker, estimator_name};
 
@@ -86,6 +89,7 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     pub history_bytes: u64,
     pub alerts: Vec<Rule>,
+    pub notify: NotifyOptions,
     /// Asked of every call, on both ports, when given.
     pub token: Option<String>,
     /// Names under which the page may be asked for besides its address and localhost.
@@ -118,8 +122,13 @@ impl Options {
     pub fn check(&self) -> Result<Alerts, Fault> {
         self.sampling.split("val").check()?;
         self.cpu.check()?;
-        Alerts::new(self.alerts.clone(), |id| catalogue::find(id).is_some())
+        Ok(Alerts::new(self.alerts.clone(), parts_of)?)
     }
+}
+
+/// Which parts a score of the catalogue has, for rules on them.
+pub fn parts_of(score: &str) -> Option<Parts> {
+    catalogue::find(score).map(|score| Parts { per_concept: score.per_concept, matrix: score.matrix })
 }
 
 /// Serves until `shutdown` completes, which is first polled when all is up.
@@ -139,7 +148,9 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let scorer: Arc<dyn runs::Scorer> = Arc::clone(&queue) as _;
     let runs = Arc::new(Runs::new(options.sampling.clone(), metrics.clone(), scorer));
     let (events, _) = broadcast::channel(EVENTS);
-    let advice = Arc::new(Advice::new(alerts));
+    let page_url = format!("http://{}/", listeners.http.local_addr()?);
+    let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
+    let advice = Arc::new(Advice::new(alerts, events.clone(), notifier));
     let worker = Worker {
         options: options.worker,
         queue: Arc::clone(&queue),
@@ -154,12 +165,15 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let live: Arc<dyn Live> = Arc::new(Sidecar {
         runs: Arc::clone(&runs),
         queue: Arc::clone(&queue),
+        advice: Arc::clone(&advice),
         metrics: metrics.clone(),
+        cpu_share: options.cpu.cpu_share,
         estimator: estimator_name(options.worker.settings.kind),
         started: Instant::now(),
     });
     let scores: Arc<[ScoreDescription]> = CATALOGUE.iter().map(Score::describe).collect();
     ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
+    AlertCollector::register(&registry, Arc::clone(&live))?;
 
     let (stop, stopping) = watch::channel(false);
     let budget = Budget::new(options.ingest_bytes, metrics.ingest_budget_used.clone());
@@ -169,9 +183,9 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
         ingest,
         history: Arc::clone(&history),
         events: events.clone(),
-        advice,
+        advice: Arc::clone(&advice),
         stopping: stopping.clone(),
-        page_url: format!("http://{}/", listeners.http.local_addr()?),
+        page_url,
     };
     let app = App {
         history,
@@ -184,7 +198,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     };
     let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
     let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics.clone(), stopping.clone()));
-    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), metrics, stopping));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), advice, metrics, stopping));
 
     let mut grpc = grpc;
     let ended = tokio::select! {
@@ -272,15 +286,23 @@ fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, 
 
 /// The clock of the shell: closes overdue passes, tells the schedule which rolling samples changed, and gives memory
 /// back when batches have stopped coming.
-async fn tick(runs: Arc<Runs>, queue: Arc<Queue>, metrics: Metrics, stopping: watch::Receiver<bool>) {
+async fn tick(
+    runs: Arc<Runs>,
+    queue: Arc<Queue>,
+    advice: Arc<Advice>,
+    metrics: Metrics,
+    stopping: watch::Receiver<bool>,
+) {
     let mut looks = tokio::time::interval(LOOK);
     let mut release = Release::default();
     while !*stopping.borrow() {
         looks.tick().await;
         for gone in runs.close_overdue() {
             queue.forget(&gone);
+            advice.forget(&gone);
         }
         queue.look(&runs);
+        advice.look(unix_time());
         if release.is_due(metrics.received_bytes.get(), Instant::now()) {
             // Not waited for: it only has to happen away from the threads that serve.
             tokio::task::spawn_blocking(release::give_back);
@@ -297,7 +319,9 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 struct Sidecar {
     runs: Arc<Runs>,
     queue: Arc<Queue>,
+    advice: Arc<Advice>,
     metrics: Metrics,
+    cpu_share: f64,
     estimator: &'static str,
     started: Instant,
 }
@@ -311,6 +335,10 @@ impl Live for Sidecar {
         self.runs.latest()
     }
 
+    fn alerts(&self) -> AlertsStatus {
+        self.advice.status()
+    }
+
     fn status(&self) -> live::Status {
         live::Status {
             version: VERSION,
@@ -320,6 +348,10 @@ impl Live for Sidecar {
             rows_dropped: self.metrics.all_rows_dropped(),
             points_skipped: self.metrics.points_skipped.get(),
             memory_bytes: self.runs.memory() as u64,
+            memory_limit_bytes: self.runs.options().memory as u64,
+            staleness_seconds: self.metrics.staleness.get(),
+            cpu_share: self.cpu_share,
+            cpu_seconds: self.metrics.worker_cpu.get(),
             estimator: self.estimator,
         }
     }

@@ -29,6 +29,8 @@ const ANSWERS: usize = 64;
 /// Bytes of a chunk that clients are asked for. Larger ones are taken, but every connection then holds more memory,
 /// and nothing is faster for it.
 const ASKED_CHUNK: usize = 1 << 20;
+/// Newest points of each split that the alert rules look at again when a run comes back after a restart.
+const RESTORED: usize = 200;
 /// How often a waiting call looks again, should it have missed the event.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -57,6 +59,9 @@ impl ConceptWatch for Service {
             self.blocking(move |history| history.record_run(&run, unix_time())).await?
         };
         let running = self.ingest.runs.start(run, &request.client).map_err(Status::from)?;
+        if self.advice.start(&running.name, running.concepts(), unix_time()) && record.resumed {
+            self.restore_alerts(&running.name).await?;
+        }
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client,
             client_version = %in_short(&request.client_version), "a run started"
@@ -105,7 +110,9 @@ impl ConceptWatch for Service {
         let stored = name.clone();
         self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
         tracing::info!(run = %name, "a run finished");
-        self.announce(Event::Run(name.into()));
+        let name: Arc<str> = name.into();
+        self.advice.finish(&name, unix_time());
+        self.announce(Event::Run(name));
         Ok(Response::new(proto::FinishRunResponse {}))
     }
 
@@ -239,7 +246,8 @@ impl ConceptWatch for Service {
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One wait for all splits: the caller's time is not to be spent once for each.
         let deadline = Instant::now() + wait;
-        for split in self.advice.splits() {
+        // A split that the run has sent nothing of may be none of its own: rules name splits for all runs.
+        for split in self.advice.splits().filter(|split| self.ingest.runs.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let decision = self.advice.decide(&running.name, request.step);
@@ -262,6 +270,24 @@ impl Service {
             Ok(result) => result.map_err(|error| Refusal::from(error).into()),
             Err(_) => Err(Status::internal("the history call failed")),
         }
+    }
+
+    /// Brings the alert rules to where an earlier process left them.
+    async fn restore_alerts(&self, run: &Arc<str>) -> Result<(), Status> {
+        let (name, splits) = (Arc::clone(run), self.advice.judged_splits());
+        let points = self
+            .blocking(move |history| {
+                let mut points = Vec::new();
+                for split in &splits {
+                    for step in history.newest_steps(&name, split, RESTORED)? {
+                        points.extend(history.point(&name, split, Some(step), false)?);
+                    }
+                }
+                Ok(points)
+            })
+            .await?;
+        self.advice.restore(run, &points);
+        Ok(())
     }
 
     async fn wait_for_point(

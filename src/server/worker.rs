@@ -1,5 +1,6 @@
 //! The scorer: one thread that takes what the schedule says is due, and computes it in a pool of its own.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
 use crate::score::catalogue::CATALOGUE_VERSION;
-use crate::score::{Wanted, evaluate};
+use crate::score::{Influences, Wanted, evaluate};
 
 use super::advice::Advice;
 use super::live::Event;
@@ -139,6 +140,7 @@ impl Worker {
 
     fn work(&self, pool: &rayon::ThreadPool) {
         let cpu = || pool.broadcast(|_| priority::thread_cpu_time()).into_iter().sum::<Duration>();
+        let mut earlier = Earlier::default();
         while let Some(job) = self.queue.next() {
             let before = cpu();
             let ready = match job {
@@ -146,7 +148,7 @@ impl Worker {
                 Job::Tick(key) => self.runs.snapshot(&key.run, &key.split),
             };
             if let Some(ready) = ready {
-                self.score(pool, &ready);
+                self.score(pool, &ready, &mut earlier);
             }
             let spent = cpu().saturating_sub(before);
             self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
@@ -154,9 +156,9 @@ impl Worker {
         }
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, ready: &Ready) {
+    fn score(&self, pool: &rayon::ThreadPool, ready: &Ready, earlier: &mut Earlier) {
         // A panic in a score must not end the monitor; the point is lost and counted.
-        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(ready))));
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(ready, earlier))));
         let point = match scored {
             Ok(Some(point)) => Arc::new(point),
             Ok(None) => return,
@@ -177,24 +179,28 @@ impl Worker {
                 tracing::error!(run = %point.run, step = point.step, %error, "a curve point could not be stored");
             }
         }
-        let changes = self.advice.observe(&point);
+        self.advice.observe(&point);
         self.runs.settle(&ready.running, &ready.split, ready.step, Some(Arc::clone(&point)));
         // Fails when nobody listens.
         let _ = self.events.send(Event::Point(point));
-        for change in changes {
-            tracing::info!(rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert");
-            let _ = self.events.send(Event::Alert(Arc::new(change)));
-        }
     }
 
     /// All scores of a sample; `None` when stopping.
-    fn point(&self, ready: &Ready) -> Option<Point> {
+    fn point(&self, ready: &Ready, earlier: &mut Earlier) -> Option<Point> {
         let started = Instant::now();
         let settings = self.options.settings;
         let prepared = Prepared::new(&ready.sample, &ready.running.run, settings);
         let scores = evaluate(&prepared, Wanted::Available, |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        // A sample that is still filling is no point of the curve.
+        let change_errors = match ready.provisional {
+            true => Vec::new(),
+            false => {
+                let key = (Arc::clone(&ready.running.name), Arc::clone(&ready.split));
+                earlier.change_errors(key, Influences::of(&prepared, ready.sample.ids()))
+            }
+        };
         Some(Point {
             run: Arc::clone(&ready.running.name),
             split: Arc::clone(&ready.split),
@@ -213,7 +219,32 @@ impl Worker {
             catalogue_version: CATALOGUE_VERSION,
             seconds: started.elapsed().as_secs_f64(),
             scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            change_errors,
         })
+    }
+}
+
+/// The influences of the newest evaluation of each split, for the errors of changes.
+#[derive(Default)]
+struct Earlier {
+    splits: BTreeMap<(Arc<str>, Arc<str>), (u64, Influences)>,
+    evaluations: u64,
+}
+
+impl Earlier {
+    /// Splits that are kept: some 100 KiB each at 4096 rows. One that was left out has errors again from its second
+    /// evaluation on; until then its rule takes the error of rows that are not paired.
+    const KEPT: usize = 256;
+
+    fn change_errors(&mut self, key: (Arc<str>, Arc<str>), now: Influences) -> Vec<(String, f64)> {
+        self.evaluations += 1;
+        let errors = self.splits.get(&key).map_or_else(Vec::new, |(_, before)| now.change_errors(before));
+        self.splits.insert(key, (self.evaluations, now));
+        if self.splits.len() > Self::KEPT {
+            let oldest = self.splits.iter().min_by_key(|(_, (at, _))| *at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.splits.remove(&key));
+        }
+        errors
     }
 }
 

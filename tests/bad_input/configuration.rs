@@ -104,14 +104,38 @@ pub fn cases() -> Vec<Case> {
         file(
             "two rules of one name",
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 1.0\n[[alerts]]\nname = \"a\"\nscore = \"icl\"\nabove = 1.0\n",
-            &["alerts 'a' name"],
+            &["serve.toml line 6: alerts 'a' name", "names two rules"],
         ),
         file(
             "a rule on an unknown score",
             "[[alerts]]\nname = \"a\"\nscore = \"leak\"\nabove = 1.0\n",
-            &["alerts 'a' score", "'leak'"],
+            &["serve.toml line 3: alerts 'a' score", "'leak'"],
         ),
-        file("a rule without a threshold", "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\n", &["alerts 'a' above"]),
+        file(
+            "a rule without a limit",
+            "seed = 1\n\n[[alerts]]\nname = \"a\"\nscore = \"ctl\"\n",
+            &["serve.toml line 3: alerts 'a' above"],
+        ),
+        file(
+            "a rule of two kinds",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nrise = 0.1\n",
+            &["serve.toml line 5: alerts 'a' rise", "contradicts `above`"],
+        ),
+        file(
+            "a negative patience",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\npatience = -1\n",
+            &["serve.toml line 5", "-1"],
+        ),
+        file(
+            "a rule on the pairs of a score without any",
+            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nscope = \"pair\"\n",
+            &["serve.toml line 5: alerts 'a' scope", "each pair"],
+        ),
+        file(
+            "a webhook that cannot be posted to",
+            "webhook = \"https://x/\"\n",
+            &["webhook: 'https://x/' came", "https"],
+        ),
         file(
             "a rule that contradicts itself",
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nbelow = 0.5\n",

@@ -87,6 +87,21 @@ function pointOf(run, at, perConcept) {
   };
 }
 
+/** Two rules: a limit that leaking runs cross at their tenth point, and rises that never come. */
+export function alertsOf(runs) {
+  const rules = [
+    { name: "interconcept leakage is high", score: "icl_excess", split: "val", above: 0.05, scope: "run", severity: "critical", advise_stop: true },
+    { name: "interconcept leakage rises", score: "icl_excess", split: "val", rise: 0.05, scope: "run", severity: "critical", advise_stop: true },
+  ];
+  const of = (run, rule, firing) => ({
+    rule: rule.name, run: run.name, split: "val", score: rule.score, state: firing ? "firing" : "inactive", since: run.started + 75,
+    evidence: firing ? "icl_excess is 0.0654, above 0.05, 2 of 2 evaluations" : "icl_excess is 0.0654, its baseline 0.0210: 0.3 errors of 0.0020, 0 of 1 evaluations",
+    step: 10 * PASS, severity: rule.severity, advises_stop: firing, value: 0.0654, baseline: rule.rise ? 0.021 : null,
+  });
+  const standings = runs.flatMap((run) => rules.map((rule) => of(run, rule, rule.above !== undefined && run.lambda < 0.05)));
+  return { rules, standings, changes: standings.filter(({ state }) => state === "firing") };
+}
+
 function matrixOf(run, id, at) {
   const k = run.concepts.length;
   const grown = level(run, id) * (1 - Math.exp(-at / 9));
@@ -103,7 +118,7 @@ function matrixOf(run, id, at) {
  * @returns {Promise<{url: string, runs: object[], grow: (name: string, provisional?: boolean) => void,
  *   send: (event: string, data: object) => void, close: () => Promise<void>}>}
  */
-export async function serve({ port = 0, runs = world() } = {}) {
+export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) } = {}) {
   const listeners = new Set();
   const started = Date.now();
   const plotly = await plotlyFile();
@@ -115,8 +130,9 @@ export async function serve({ port = 0, runs = world() } = {}) {
     switch (path) {
       case "status": return {
         version: "0.1.0", catalogue_version: 1, uptime_seconds: (Date.now() - started) / 1000, lag_seconds: 0.2, rows_dropped: 0,
-        points_skipped: 0, memory_bytes: 38.2e6, estimator: "tie_aware",
+        points_skipped: 0, memory_bytes: 38.2e6, memory_limit_bytes: 512e6, staleness_seconds: 3, cpu_share: 0.5, cpu_seconds: 1, estimator: "tie_aware",
       };
+      case "alerts": return alerts;
       case "catalogue": return { scores: SCORES };
       case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,

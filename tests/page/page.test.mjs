@@ -2,9 +2,10 @@
 //
 // CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs; CONCEPTWATCH_RUNS: their names, as JSON.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { launch, settled } from "./chromium.mjs";
-import { serve, world } from "./mock.mjs";
+import { alertsOf, serve, world } from "./mock.mjs";
 
 const LIVE = process.env.CONCEPTWATCH_URL;
 const HOSTILE = "<img src=x onerror=alert(1)> & <b>bold</b> %{y} $x^2$";
@@ -144,7 +145,7 @@ test("an undefined value is a gap with its reason", async (t) => {
 });
 
 test("the heat map shows every pair with the concepts' names", async (t) => {
-  const { page } = await scene(t);
+  const { page } = await scene(t, { hash: "#order=given" });
   assert.equal(await page.locator("#matrix .heatmaplayer image").count(), 1);
   for (const axis of ["xtick", "ytick"]) {
     assert.deepEqual(await page.locator(`#matrix .${axis} text`).allTextContents(), ["c1", "c2", "c3"]);
@@ -161,7 +162,7 @@ test("the heat map shows every pair with the concepts' names", async (t) => {
 });
 
 test("a mean without a value does not hide the concepts that have one", async (t) => {
-  const { page, complaints } = await scene(t, { runs: 1, constant: 1 });
+  const { page, complaints } = await scene(t, { hash: "#order=given", runs: 1, constant: 1 });
   const values = page.locator("#concepts .bar-value");
   await eventually("the values", async () => (await values.count()) === 3);
   const [first, second, third] = await values.allInnerTexts();
@@ -185,7 +186,7 @@ test("a run that the sidecar has not heard of since it started is silent, and a 
 });
 
 test("hostile names show literally, everywhere", async (t) => {
-  const { page, complaints } = await scene(t, { labels: { note: HOSTILE }, rename: (run) => {
+  const { page, complaints } = await scene(t, { hash: "#order=given", labels: { note: HOSTILE }, rename: (run) => {
     run.concepts = [HOSTILE, "c2", "c3"];
     if (run.lambda === 5) run.name = `${HOSTILE} 5`;
   } });
@@ -257,6 +258,101 @@ test("new runs appear as they start, and alerts where they are seen", async (t) 
   await eventually("its curve", async () => (await drawn(page)).third > 20);
   mock.send("alert", { rule: "leakage-rises", run: "third", split: "val", score: "ctl", state: "firing", since: 1_790_100_100, evidence: "+0.05 in 5 passes", step: 600 });
   await eventually("the alert", async () => /leakage-rises firing.*third.*\+0\.05 in 5 passes/s.test(await page.locator("#alerts").innerText()));
+});
+
+test("a page opened later shows what fires, where it fired and why, its limit and the baseline of rises", async (t) => {
+  const { page, mock, complaints } = await scene(t);
+  const leaky = "tabulartoy-lambda-0.01";
+  const list = page.locator("#alerts");
+  await eventually("the standing alert", async () => (await list.innerText()).includes("above 0.05"));
+  assert.equal(await list.locator(".alert").count(), 1);
+  assert.match(await list.innerText(), /interconcept leakage is high firing[^]*advises to stop[^]*critical/);
+  for (const score of ["icl", "icl_excess"]) {
+    if (score === "icl_excess") await page.evaluate(() => { location.hash = "score=icl_excess"; });
+    await eventually(`mark, limit and baselines in ${score}`, async () => {
+      const found = await page.evaluate((score) => {
+        const { data, layout } = document.querySelector(`.chart[data-score="${score}"] .plot`) ?? {};
+        const of = (meta) => data?.filter((trace) => trace.meta === meta).map(({ name, x, y }) => [name, ...x, ...y].join());
+        return JSON.stringify([of("alert"), of("baseline")?.length, layout?.shapes?.map(({ y0 }) => y0), layout?.annotations?.map(({ text }) => text)]);
+      }, score);
+      return /^\[\["tabulartoy-lambda-0.01,200,0\.\d+"\],2,\[0.05\],\["interconcept leakage is high"\]\]$/.test(found) || found;
+    });
+  }
+  const mark = await page.locator('.chart[data-score="icl_excess"] .plot .scatterlayer .trace').evaluateAll((traces) => {
+    const box = traces.find((trace) => trace.__data__[0].trace.meta === "alert").querySelector("path.point").getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  });
+  await eventually("the evidence beside the pointer", async () => {
+    await page.mouse.move(mark[0] + Math.random(), mark[1]);
+    const tip = await page.locator("#tip").innerText();
+    return (tip.includes("icl_excess is 0.0654, above 0.05") && tip.includes("to stop training")) || tip;
+  });
+  mock.send("alert", { ...alertsOf(mock.runs).changes[0], state: "inactive", evidence: "the run finished" });
+  await eventually("the list is empty again", async () => list.isHidden());
+  assert.ok(leaky && complaints.length === 0, complaints.join());
+});
+
+test("runs are grouped and coloured by a label, and the address keeps that and the zoom", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 9 });
+  await page.getByRole("button", { name: "all", exact: true }).click();
+  await page.getByLabel("group by", { exact: true }).selectOption("lambda");
+  const heads = page.locator(".runs .group:visible");
+  await eventually("a heading for each value", async () => (await heads.count()) === 8);
+  assert.deepEqual((await heads.allInnerTexts()).slice(0, 2), ["lambda = 0.01", "lambda = 0.05"]);
+  const colors = () => page.evaluate(() => Object.fromEntries(document.querySelector('.chart[data-score="ctl"] .plot').data
+    .filter(({ meta }) => meta === "line").map(({ name, line }) => [name, line.color])));
+  await eventually("runs of one value share a colour", async () => {
+    const found = await colors();
+    return (found["cub/soft-seed0-lambda-5"] === found["cub/soft-seed8-lambda-5"] && new Set(Object.values(found)).size === 8) || JSON.stringify(found);
+  });
+  await page.evaluate(() => globalThis.Plotly.relayout(document.querySelector('.chart[data-score="ctl"] .plot'), { "xaxis.range[0]": 100, "xaxis.range[1]": 300 }));
+  const range = () => page.evaluate(() => document.querySelector('.chart[data-score="icl"] .plot').layout.xaxis.range?.join());
+  await eventually("all charts follow", async () => (await range()) === "100,300");
+  await page.reload();
+  await settled(page);
+  assert.equal(await range(), "100,300");
+  assert.equal(await page.getByLabel("group by", { exact: true }).inputValue(), "lambda");
+  assert.equal(await heads.count(), 8);
+  assert.deepEqual(complaints, []);
+});
+
+test("every chart is saved as CSV and PNG", async (t) => {
+  const { page, complaints } = await scene(t);
+  const saved = async (panel, what) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator(panel).getByRole("button", { name: `Save the ${what}` }).click()]);
+    return { name: download.suggestedFilename(), bytes: await readFile(await download.path()) };
+  };
+  const curve = await saved('.chart[data-score="ctl"]', "values as CSV");
+  assert.equal(curve.name, "ctl-val.csv");
+  const lines = curve.bytes.toString().trimEnd().split("\n");
+  assert.match(lines[0], /^run,split,score,concept,step,epoch,time,value,standard_error/);
+  assert.equal(lines.length, 1 + 2 * 31);
+  assert.match(lines[1], /^tabulartoy-lambda-[^,]+,val,ctl,,0,0,/);
+  const map = await saved("#beside", "values as CSV");
+  assert.equal(map.bytes.toString().trimEnd().split("\n").length, 4);
+  assert.match((await saved("#concepts", "values as CSV")).bytes.toString(), /^concept,tabulartoy-lambda/);
+  for (const panel of ['.chart[data-score="icl"]', "#matrix"]) {
+    const { name, bytes } = await saved(panel, "picture as PNG");
+    assert.ok(name.endsWith(".png") && bytes.subarray(1, 4).toString() === "PNG" && bytes.length > 5000, `${name}: ${bytes.length} bytes`);
+  }
+  assert.deepEqual(complaints, []);
+});
+
+test("icl_label stands beside icl, both with the largest leak first", async (t) => {
+  const { page } = await scene(t, { concepts: 8 });
+  for (const [panel, title] of [["#matrix", "ICL"], ["#beside", "ICL by label"]]) {
+    assert.equal(await page.locator(`${panel} h2`).innerText(), `${title}: concept by concept`);
+    const means = await page.evaluate((panel) => document.querySelector(`${panel} .plot-matrix`).data[0].z
+      .map((row) => row.reduce((sum, value) => sum + (value ?? 0), 0)), panel);
+    assert.equal(means.length, 8);
+    assert.deepEqual(means, means.toSorted((a, b) => b - a), panel);
+  }
+});
+
+test("the strip on top tells how the sidecar is", async (t) => {
+  const { page } = await scene(t);
+  const text = await page.locator("#status").innerText();
+  for (const part of ["lag 0.2 s", "dropped 0 rows", "38 MB of 512 MB", "of 50 %", "3.0 s old"]) assert.ok(text.includes(part), `${part} in ${text}`);
 });
 
 test("without runs the page shows how to connect", async (t) => {

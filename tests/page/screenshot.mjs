@@ -28,7 +28,7 @@ try {
   await page.goto(url);
   await settled(page);
   const fit = async (ms) => {
-    const full = await page.evaluate(() => document.querySelector("main").scrollHeight + document.querySelector("header").offsetHeight + 2);
+    const full = await page.evaluate(() => ["main", "header", "#alerts"].reduce((sum, one) => sum + document.querySelector(one).scrollHeight, 4));
     await page.setViewportSize({ width, height: Math.max(600, full) });
     await page.waitForTimeout(ms);
   };

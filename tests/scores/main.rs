@@ -7,6 +7,7 @@ mod documentation;
 mod golden;
 mod invariance;
 mod kinds;
+mod paired;
 mod shapes;
 mod undefined;
 

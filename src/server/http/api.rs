@@ -25,6 +25,11 @@ pub(super) async fn status(State(shared): State<Shared>, uri: Uri) -> Answer {
     blocking(shared, |app| Ok(Json(app.live.status()).into_response())).await
 }
 
+pub(super) async fn alerts(State(shared): State<Shared>, uri: Uri) -> Answer {
+    Parameters::parse(&uri, &[])?;
+    blocking(shared, |app| Ok(Json(app.live.alerts()).into_response())).await
+}
+
 pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
     Ok(Json(json!({"scores": &*shared.app.scores})).into_response())

@@ -65,7 +65,7 @@ impl Shared {
 }
 
 /// All paths; `{file}` stands for one segment.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 13] = [
     "/",
     "/assets/{file}",
     "/metrics",
@@ -77,11 +77,12 @@ const PATHS: [&str; 12] = [
     "/api/v1/series",
     "/api/v1/point",
     "/api/v1/matrix",
+    "/api/v1/alerts",
     "/api/v1/events",
 ];
 
 fn router(shared: Shared) -> Router {
-    let [index, assets, metrics, live, ready, status, catalogue, runs, series, point, matrix, events] = PATHS;
+    let [index, assets, metrics, live, ready, status, catalogue, runs, series, point, matrix, alerts, events] = PATHS;
     Router::new()
         .route(index, get(api::index))
         .route(assets, get(api::asset))
@@ -94,6 +95,7 @@ fn router(shared: Shared) -> Router {
         .route(series, get(api::series))
         .route(point, get(api::point))
         .route(matrix, get(api::matrix))
+        .route(alerts, get(api::alerts))
         .route(events, get(events::events))
         .fallback(api::no_route)
         .layer(from_fn_with_state(shared.clone(), guard))

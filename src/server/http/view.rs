@@ -29,6 +29,9 @@ pub(super) struct PointView<'a> {
     catalogue_version: u32,
     seconds: f64,
     scores: Scores<'a>,
+    /// Of the change since the previous evaluation; known of live points alone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    change_errors: BTreeMap<&'a str, f64>,
 }
 
 impl<'a> PointView<'a> {
@@ -60,6 +63,7 @@ impl<'a> PointView<'a> {
             catalogue_version: point.catalogue_version,
             seconds: point.seconds,
             scores: Scores { scores: &point.scores, per_concept },
+            change_errors: point.change_errors.iter().map(|(id, error)| (id.as_str(), *error)).collect(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Prometheus metrics. All names are in [`names`]; score families are read off the latest points at each scrape.
 
+mod alerts;
 mod own;
 mod scores;
 #[cfg(test)]
 mod tests;
 
+pub use alerts::AlertCollector;
 pub use own::{HistoryCollector, Metrics};
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 
@@ -35,6 +37,9 @@ pub mod names {
     // Label `family`.
     pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
 
+    // Of each alert rule and run, labels `run, split, rule, score, severity`.
+    pub const ALERT_STATE: &str = "conceptwatch_alert_state";
+
     // Of the sidecar itself.
     pub const BUILD_INFO: &str = "conceptwatch_build_info";
     pub const ROWS_RECEIVED: &str = "conceptwatch_rows_received_total";
@@ -62,4 +67,7 @@ pub mod names {
     pub const WORKER_CPU: &str = "conceptwatch_worker_cpu_seconds_total";
     pub const WATCH_EVENTS_LOST: &str = "conceptwatch_watch_events_lost_total";
     pub const REQUESTS: &str = "conceptwatch_http_requests_total";
+    pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";
+    pub const NOTIFICATIONS_FAILED: &str = "conceptwatch_notifications_failed_total";
+    pub const NOTIFICATIONS_DROPPED: &str = "conceptwatch_notifications_dropped_total";
 }

@@ -41,6 +41,10 @@ pub struct Metrics {
     pub watch_events_lost: IntCounter,
     /// Labels `path` (a route, never what a client made up) and `code`.
     pub requests: IntCounterVec,
+    /// Label `receiver`: `webhook` or `alertmanager`, as for the next two.
+    pub notifications: IntCounterVec,
+    pub notifications_failed: IntCounterVec,
+    pub notifications_dropped: IntCounterVec,
 }
 
 /// From a millisecond to a quarter of an hour.
@@ -114,6 +118,21 @@ impl Metrics {
             )?,
             worker_cpu,
             watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
+            notifications: counters(
+                names::NOTIFICATIONS,
+                "Alert messages that a receiver took, by receiver.",
+                &["receiver"],
+            )?,
+            notifications_failed: counters(
+                names::NOTIFICATIONS_FAILED,
+                "Attempts to deliver an alert message that failed, by receiver.",
+                &["receiver"],
+            )?,
+            notifications_dropped: counters(
+                names::NOTIFICATIONS_DROPPED,
+                "Alert messages given up, by receiver: after the last attempt, or for newer ones.",
+                &["receiver"],
+            )?,
             requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,
         })
     }

@@ -6,7 +6,7 @@ use prometheus::{Registry, TextEncoder};
 use super::*;
 use crate::history::{History, Limits};
 use crate::point::{Outcome, Point, ScoreDescription, ScoreValue};
-use crate::server::live::{Latest, Live, RunStatus, Status};
+use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 
 /// A sidecar whose latest points the test sets.
 #[derive(Default)]
@@ -19,6 +19,10 @@ impl Live for Scripted {
 
     fn latest(&self) -> Vec<Latest> {
         self.0.lock().unwrap().clone()
+    }
+
+    fn alerts(&self) -> AlertsStatus {
+        AlertsStatus::default()
     }
 
     fn status(&self) -> Status {
@@ -66,6 +70,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         catalogue_version: 1,
         seconds: 0.5,
         scores,
+        change_errors: Vec::new(),
     };
     Latest {
         run: run.into(),

@@ -84,6 +84,13 @@ struct SplitState {
     filling: bool,
 }
 
+impl Running {
+    /// k names.
+    pub fn concepts(&self) -> Arc<[String]> {
+        Arc::clone(&self.concepts)
+    }
+}
+
 impl Runs {
     pub fn new(options: SamplingOptions, metrics: Metrics, scorer: Arc<dyn Scorer>) -> Self {
         Self { options, started: Instant::now(), metrics, scorer, runs: Mutex::default(), memory: AtomicUsize::new(0) }

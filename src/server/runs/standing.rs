@@ -51,6 +51,11 @@ impl Runs {
         }
     }
 
+    /// Whether anything of the split has come.
+    pub fn has_split(&self, run: &str, split: &str) -> bool {
+        self.find(run).is_ok_and(|running| lock(&running.state).splits.contains_key(split))
+    }
+
     /// Whether the evaluation of `step` was scored, or passed over for a newer one.
     pub fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
         let Ok(running) = self.find(run) else { return false };

@@ -217,6 +217,11 @@ async fn events_arrive_in_order_and_losses_are_told() {
         since: 1.0,
         evidence: "0.3 > 0.2".into(),
         step: 5,
+        severity: "critical",
+        advises_stop: true,
+        value: Some(0.3),
+        baseline: None,
+        runbook: None,
     };
     send(Event::Alert(Arc::new(alert)));
     let (kind, content) = next_event(&mut stream).await;

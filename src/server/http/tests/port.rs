@@ -15,7 +15,7 @@ use super::super::*;
 use crate::history::Limits;
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
-use crate::server::live::{Latest, RunStatus, SplitStatus, Status};
+use crate::server::live::{AlertsStatus, Latest, RunStatus, SplitStatus, Status};
 use crate::server::metrics::ScoreCollector;
 
 /// A run name with every character that names may have.
@@ -45,6 +45,10 @@ impl Live for Scripted {
         vec![Latest { run: NAME.into(), split: "val".into(), concepts, point, filling: false }]
     }
 
+    fn alerts(&self) -> AlertsStatus {
+        AlertsStatus::default()
+    }
+
     fn status(&self) -> Status {
         while self.busy.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
@@ -57,6 +61,10 @@ impl Live for Scripted {
             rows_dropped: 1,
             points_skipped: 2,
             memory_bytes: 3,
+            memory_limit_bytes: 4,
+            staleness_seconds: 6.0,
+            cpu_share: 0.5,
+            cpu_seconds: 7.0,
             estimator: "tie_aware",
         }
     }
@@ -106,6 +114,7 @@ pub fn point(step: u64) -> Point {
         catalogue_version: 7,
         seconds: 0.1,
         scores: vec![("icl".into(), Outcome::Value(icl)), ("ctl".into(), Outcome::undefined("one class"))],
+        change_errors: Vec::new(),
     }
 }
 

@@ -1,0 +1,180 @@
+//! `conceptwatch rules`: the alert rules for Prometheus.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::alert::{Kind, Rule, Scope};
+use crate::fault::Fault;
+use crate::server::metrics::names;
+
+use super::BAD_INPUT;
+use super::options::ServeOptions;
+
+/// Print the alert rules for Prometheus
+///
+/// The sidecar judges its rules itself, evaluation by evaluation, and gives out the state of each as a metric. The
+/// printed rules alert on that metric, so that they agree with the page, the webhook and the stop advice: warm-up,
+/// hysteresis and the test for rises have no equal among Prometheus' expressions.
+#[derive(Args)]
+pub struct RulesOptions {
+    /// TOML file with [[alerts]]; without it the default rules are printed.
+    #[arg(long, env = "CONCEPTWATCH_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Time for which a rule must fire, at Prometheus' scrapes, before Prometheus alerts: its `for`.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    r#for: String,
+}
+
+/// A duration as Prometheus writes it: `90s`, `5m` or `1h30m`.
+fn duration(text: &str) -> Result<String, String> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let unit = ["ms", "s", "m", "h", "d", "w", "y"].into_iter().find(|unit| rest[digits..].starts_with(unit));
+        match unit {
+            Some(unit) if digits > 0 => rest = &rest[digits + unit.len()..],
+            _ => return Err(format!("'{text}' is no duration, such as 90s or 5m")),
+        }
+    }
+    if text.is_empty() { Err("is empty, expected a duration such as 90s".into()) } else { Ok(text.to_owned()) }
+}
+
+pub fn run(options: RulesOptions) -> ExitCode {
+    match rules(&options) {
+        Ok(text) => {
+            // Nothing is left to tell if standard output is gone.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("conceptwatch rules: {fault}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn rules(options: &RulesOptions) -> Result<String, Fault> {
+    let server = ServeOptions::of_file(options.config.clone())?.server()?;
+    server.check()?;
+    Ok(prometheus(&server.alerts, &options.r#for))
+}
+
+/// A rule file: two recorded counts, an alert for each rule, and one for a sidecar that is gone.
+fn prometheus(rules: &[Rule], wait: &str) -> String {
+    let state = names::ALERT_STATE;
+    let mut text = format!(
+        "# Made by `conceptwatch rules`.
+groups:
+  - name: conceptwatch
+    rules:
+      - record: conceptwatch:alerts_firing:count
+        expr: count by (run, severity) ({state} == 2)
+      - record: conceptwatch:alert_state:max
+        expr: max by (rule, run) ({state})
+"
+    );
+    for rule in rules {
+        let mut alert = |line: String| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{line}");
+        };
+        alert(format!("      - alert: {}", quoted(&rule.name)));
+        let (name, split) = (label(&rule.name), label(&rule.split));
+        alert(format!("        expr: {}", quoted(&format!("{state}{{rule={name}, split={split}}} == 2"))));
+        alert(format!("        for: {wait}"));
+        alert("        labels:".into());
+        // Of the rule, and not of the series: that of a rise in doubt is lower.
+        alert("          severity: '{{ $labels.severity }}'".into());
+        alert("        annotations:".into());
+        alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name))));
+        alert(format!("          description: {}", quoted(&meaning(rule))));
+        if let Some(runbook) = &rule.runbook {
+            alert(format!("          runbook_url: {}", quoted(runbook)));
+        }
+    }
+    let _ = write!(
+        text,
+        "      - alert: conceptwatch is gone
+        expr: absent({build})
+        for: 5m
+        labels:
+          severity: warning
+        annotations:
+          summary: no conceptwatch sidecar answers
+          description: Its alerts cannot fire while it is gone.
+",
+        build = names::BUILD_INFO
+    );
+    text
+}
+
+/// What a rule says, in words.
+fn meaning(rule: &Rule) -> String {
+    let of = match rule.scope {
+        Scope::Run => rule.score.clone(),
+        Scope::Concept => format!("{} of a concept", rule.score),
+        Scope::Pair => format!("{} of a pair of concepts", rule.score),
+    };
+    let what = match rule.kind() {
+        Kind::Threshold { above: Some(above), below: Some(below) } => format!("{of} is above {above} or below {below}"),
+        Kind::Threshold { above: Some(above), .. } => format!("{of} is above {above}"),
+        Kind::Threshold { below, .. } => format!("{of} is below {}", below.unwrap_or_default()),
+        Kind::Rise { by } => {
+            format!("{of} has risen by more than {by} over its baseline, and more than its noise explains")
+        }
+        Kind::Stale { seconds } => return format!("No evaluation of '{}' for more than {seconds} s.", rule.split),
+        Kind::FewRows { rows } => format!("the sample has fewer than {rows} rows"),
+        Kind::Saturated { by } => format!("the tie fraction jumped by more than {by}"),
+    };
+    let evaluations = match rule.evaluations {
+        1 => String::new(),
+        n => format!(" in {n} evaluations in a row"),
+    };
+    let advice = if rule.advise_stop { " Training is advised to stop." } else { "" };
+    format!("On '{}', {what}{evaluations}.{advice}", rule.split)
+}
+
+/// A YAML scalar in single quotes.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A label's value in a Prometheus expression.
+fn label(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::default_rules;
+
+    #[test]
+    fn the_deployed_rules_are_those_of_the_defaults() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/conceptwatch.rules.yml");
+        let expected = prometheus(&default_rules(), "0s");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        assert!(std::fs::read_to_string(path).unwrap() == expected, "run UPDATE_DOCS=1 cargo test");
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        let rule = Rule { name: "it's {{ high }}".into(), split: "v\"l".into(), few_rows: Some(5), ..Rule::default() };
+        let text = prometheus(&[rule], "1m30s");
+        assert!(text.contains("- alert: 'it''s {{ high }}'") && text.contains("split=\"v\\\"l\"}"), "{text}");
+        assert!(text.contains("for: 1m30s"));
+    }
+
+    #[test]
+    fn durations_are_those_of_prometheus() {
+        assert_eq!(duration("1h30m").as_deref(), Ok("1h30m"));
+        for bad in ["", "5", "m", "5 m", "-5m", "5mm"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `conceptwatch watch`: the curves of running jobs in a terminal.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::ExitCode;
+
+use clap::Args;
+use tokio::runtime::Runtime;
+use tokio_stream::StreamExt;
+
+use crate::server::client::{Heard, Reader};
+use crate::server::{parts_of, proto};
+
+use super::BAD_INPUT;
+use super::options::token;
+
+/// Show the curves of runs in a terminal
+///
+/// One line for each run and score: the newest value, its standard error and the curve. Below them the newest alerts.
+/// When the output is no terminal, a line for each evaluation and alert. Ends with the sidecar, or with Ctrl-C.
+#[derive(Args)]
+pub struct WatchOptions {
+    /// Runs to watch; without any, those that are running and those that start.
+    runs: Vec<String>,
+    /// Scores to show, by id.
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl")]
+    scores: Vec<String>,
+    /// Split to show.
+    #[arg(long, default_value = "val")]
+    split: String,
+    /// The sidecar's gRPC port.
+    #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
+    address: SocketAddr,
+    /// File with the sidecar's token, where it asks for one.
+    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// Alerts that stay in sight.
+const ALERTS: usize = 5;
+/// Evaluations that a curve shows.
+const WIDTH: usize = 40;
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub fn run(options: &WatchOptions) -> ExitCode {
+    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
+        eprintln!("conceptwatch watch: --scores: '{unknown}' is no score of the catalogue");
+        return ExitCode::from(BAD_INPUT);
+    }
+    match watch(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("conceptwatch watch: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn watch(options: &WatchOptions) -> Result<(), String> {
+    let token = options.token_file.as_deref().map(token).transpose().map_err(|fault| fault.to_string())?;
+    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    let watched = runtime.block_on(async {
+        tokio::select! {
+            ended = follow(options, token.as_deref()) => ended,
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    });
+    runtime.shutdown_background();
+    watched.map_err(|error| error.to_string())
+}
+
+async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate::server::client::ClientError> {
+    let mut reader = Reader::connect(options.address, token).await?;
+    // Listens first: what comes while the curves are fetched is not missed.
+    let mut heard = pin!(reader.watch(options.runs.clone()).await?);
+    let mut screen = Screen::new(options);
+    let known = reader.runs().await?.into_iter();
+    let wanted =
+        known.filter(|(run, finished)| if options.runs.is_empty() { !finished } else { options.runs.contains(run) });
+    for (run, _) in wanted.collect::<Vec<_>>().into_iter().rev() {
+        for score in &options.scores {
+            // A split without points is unknown until its first.
+            let points = reader.series(&run, &options.split, score).await.unwrap_or_default();
+            screen.load(&run, score, points);
+        }
+    }
+    screen.show();
+    while let Some(heard) = heard.next().await {
+        screen.hear(heard);
+    }
+    Ok(())
+}
+
+/// What is shown: curves, and the newest alerts.
+struct Screen<'o> {
+    options: &'o WatchOptions,
+    terminal: bool,
+    /// Lines that the last drawing took.
+    lines: usize,
+    /// By run and place of the score.
+    curves: BTreeMap<(String, usize), Curve>,
+    alerts: Vec<String>,
+}
+
+#[derive(Default)]
+struct Curve {
+    step: u64,
+    values: Vec<f64>,
+    newest: String,
+}
+
+impl<'o> Screen<'o> {
+    fn new(options: &'o WatchOptions) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self { options, terminal, lines: 0, curves: BTreeMap::new(), alerts: Vec::new() }
+    }
+
+    fn load(&mut self, run: &str, score: &str, points: Vec<proto::SeriesPoint>) {
+        for point in points {
+            self.take(run, score, point.step, point.value, point.standard_error, &point.undefined);
+        }
+    }
+
+    fn take(&mut self, run: &str, score: &str, step: u64, value: Option<f64>, error: Option<f64>, why: &str) {
+        let Some(place) = self.options.scores.iter().position(|wanted| wanted == score) else { return };
+        let curve = self.curves.entry((run.to_owned(), place)).or_default();
+        if step < curve.step {
+            // The run went back: what lay ahead is no longer its curve.
+            curve.values.clear();
+        }
+        curve.step = step;
+        curve.values.extend(value);
+        curve.newest = match (value, error) {
+            (Some(value), Some(error)) => format!("{value:.4} ± {error:.4}"),
+            (Some(value), None) => format!("{value:.4}"),
+            (None, _) => format!("undefined: {why}"),
+        };
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Point(point) if point.split != self.options.split || point.provisional => return,
+            Heard::Point(point) => {
+                let mut line = format!("{}  step {}", point.run, point.step);
+                for score in point.scores {
+                    self.take(&point.run, &score.id, point.step, score.value, score.standard_error, &score.undefined);
+                    if self.options.scores.contains(&score.id) {
+                        let value = score.value.map_or("undefined".to_owned(), |value| format!("{value:.4}"));
+                        line += &format!("  {} {value}", score.id);
+                    }
+                }
+                self.say(line);
+            }
+            Heard::Alert(change) => {
+                let state = match change.state() {
+                    proto::AlertState::Firing => "FIRING",
+                    proto::AlertState::Pending => "pending",
+                    _ => "over",
+                };
+                let line = format!("{state}  {}: {}: {}", change.run, change.rule, change.evidence);
+                self.alerts.push(line.clone());
+                if self.alerts.len() > ALERTS {
+                    self.alerts.remove(0);
+                }
+                self.say(line);
+            }
+            Heard::Lost(count) => self.say(format!("{count} events were missed")),
+        }
+        self.show();
+    }
+
+    /// A line for what is no terminal. Nothing can be done when the output is gone.
+    fn say(&self, line: String) {
+        if !self.terminal {
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+
+    fn show(&mut self) {
+        if !self.terminal {
+            return;
+        }
+        let mut text = String::new();
+        if self.lines > 0 {
+            text += &format!("\x1b[{}A\x1b[J", self.lines);
+        }
+        let name = self.curves.keys().map(|(run, _)| run.chars().count()).max().unwrap_or(0);
+        for ((run, place), curve) in &self.curves {
+            let (score, line) = (&self.options.scores[*place], sparkline(&curve.values));
+            text += &format!("{run:name$}  {score:12}  step {:>8}  {line:WIDTH$}  {}\n", curve.step, curve.newest);
+        }
+        if self.curves.is_empty() {
+            text += "no curves yet\n";
+        }
+        for alert in &self.alerts {
+            text += &format!("{alert}\n");
+        }
+        self.lines = text.matches('\n').count();
+        let _ = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+    }
+}
+
+/// The newest values as bars of one character, from 0, or the lowest if it is negative, to the highest.
+fn sparkline(values: &[f64]) -> String {
+    let shown = &values[values.len().saturating_sub(WIDTH)..];
+    let low = shown.iter().copied().fold(0.0, f64::min);
+    let high = shown.iter().copied().fold(low, f64::max);
+    let level = |value: f64| {
+        let share = if high > low { (value - low) / (high - low) } else { 0.0 };
+        LEVELS[((share * LEVELS.len() as f64) as usize).min(LEVELS.len() - 1)]
+    };
+    shown.iter().map(|&value| level(value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_drawn_from_0_to_its_highest_value() {
+        assert_eq!(sparkline(&[0.0, 0.1, 0.2, 0.4]), "▁▃▅█");
+        assert_eq!(sparkline(&[-0.4, 0.0, 0.4]), "▁▅█");
+        assert_eq!(sparkline(&[0.3, 0.3]), "██");
+        assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
+        assert_eq!(sparkline(&[]), "");
+        assert_eq!(sparkline(&vec![1.0; 500]).chars().count(), WIDTH);
+    }
+}

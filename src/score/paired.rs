@@ -1,0 +1,37 @@
+//! How far two samples of a curve differ by chance: the error of a change, with the rows that both have paired.
+
+use crate::prepare::Prepared;
+
+use super::leakage;
+use super::term::Sum;
+
+/// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess` and
+/// `icl_label_excess`. Some 8 bytes for each row and score.
+#[derive(Clone, Debug)]
+pub struct Influences {
+    ids: Vec<u64>,
+    scores: Vec<(&'static str, Sum)>,
+}
+
+impl Influences {
+    /// Of the scores that have a value. Cheap after the scores themselves: they share what it is made of.
+    pub fn of(p: &Prepared, ids: &[u64]) -> Self {
+        let scores = [
+            ("ctl_excess", leakage::ctl_influence(p)),
+            ("icl_excess", leakage::icl_influence(p)),
+            ("icl_label_excess", leakage::icl_label_influence(p)),
+        ];
+        let scores = scores.into_iter().filter_map(|(id, sum)| Some((id, sum?))).collect();
+        Self { ids: ids.to_vec(), scores }
+    }
+
+    /// Standard error of each score's change from an `earlier` sample to this one, by catalogue id, in the score's
+    /// unit: the error that sampling rows makes, with the models of both taken as they are.
+    pub fn change_errors(&self, earlier: &Self) -> Vec<(String, f64)> {
+        let change = |(id, sum): &(&'static str, Sum)| {
+            let (_, before) = earlier.scores.iter().find(|(other, _)| other == id)?;
+            Some(((*id).to_owned(), sum.difference_error(&self.ids, before, &earlier.ids)))
+        };
+        self.scores.iter().filter_map(change).collect()
+    }
+}

@@ -1,0 +1,59 @@
+//! Where the alert rules stand, read at each scrape.
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Error, IntGaugeVec, Opts, Registry};
+
+use super::{SERIES_PER_FAMILY, names};
+use crate::server::live::Live;
+
+const LABELS: [&str; 5] = ["run", "split", "rule", "score", "severity"];
+
+/// Gives out [`names::ALERT_STATE`] of [`Live::alerts`].
+pub struct AlertCollector {
+    live: Arc<dyn Live>,
+    empty: IntGaugeVec,
+}
+
+impl AlertCollector {
+    pub fn register(registry: &Registry, live: Arc<dyn Live>) -> Result<(), Error> {
+        let empty = family()?;
+        registry.register(Box::new(Self { live, empty }))
+    }
+}
+
+fn family() -> Result<IntGaugeVec, Error> {
+    let help = "Where an alert rule stands for a run: 0 inactive, 1 pending, 2 firing.";
+    IntGaugeVec::new(Opts::new(names::ALERT_STATE, help), &LABELS)
+}
+
+impl Collector for AlertCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        self.empty.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Ok(states) = family() else { return Vec::new() };
+        let mut standings = self.live.alerts().standings;
+        let number = |state: &str| match state {
+            "firing" => 2,
+            "pending" => 1,
+            _ => 0,
+        };
+        // When there are more than the cap, those that have something to say come first.
+        standings.sort_by_key(|standing| std::cmp::Reverse(number(standing.state)));
+        for standing in standings.iter().take(SERIES_PER_FAMILY) {
+            let values = [
+                standing.run.as_str(),
+                standing.split.as_str(),
+                standing.rule.as_str(),
+                standing.score.as_str(),
+                standing.severity,
+            ];
+            states.with_label_values(&values).set(number(standing.state));
+        }
+        states.collect()
+    }
+}

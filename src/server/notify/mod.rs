@@ -1,0 +1,288 @@
+//! Tells receivers outside of alerts: a webhook, and Alertmanager by its API v2.
+//!
+//! Each receiver has a task and a bounded queue of its own. Whoever tells never waits: a receiver that hangs or answers
+//! 500 costs nothing but its own messages, and those are counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use prost_types::Timestamp;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use crate::fault::Fault;
+
+use super::live::AlertChange;
+use super::metrics::Metrics;
+use super::runs::unix_time;
+
+/// Changes that wait for a receiver; what comes beyond them is dropped and counted.
+const QUEUE: usize = 256;
+/// Attempts to deliver a change to a webhook, and the first pause between two, doubled each time.
+const ATTEMPTS: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(1);
+/// After a failure Alertmanager is tried again so soon.
+const RETRY: Duration = Duration::from_secs(5);
+/// Alertmanager takes a firing alert for over when it has not heard of it for so many times the resend interval.
+const MISSED: f64 = 4.0;
+
+/// Where alerts are sent, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub webhook: Option<Target>,
+    pub alertmanager: Option<Target>,
+    /// How often Alertmanager hears again of what fires.
+    pub resend: Duration,
+    /// For connection and answer together.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { webhook: None, alertmanager: None, resend: Duration::from_secs(60), timeout: Duration::from_secs(10) }
+    }
+}
+
+/// An address to post to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    authority: String,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Target {
+    /// Of `http://host[:port][/path]`. Errors name `field`.
+    pub fn parse(field: &str, address: &str) -> Result<Self, Fault> {
+        let fault = |why: &str| Fault::new(field, format!("'{address}' came, expected http://host:port/path: {why}"));
+        let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(fault("https is not spoken; Alertmanager can pass alerts on to such receivers"));
+            }
+            _ => return Err(fault("it names no scheme")),
+        }
+        let authority = uri.authority().ok_or_else(|| fault("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(fault("user names are not supported"));
+        }
+        Ok(Self {
+            authority: authority.to_string(),
+            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            port: authority.port_u16().unwrap_or(80),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+        })
+    }
+
+    fn join(&self, path: &str) -> Self {
+        Self { path: format!("{}{path}", self.path.trim_end_matches('/')), ..self.clone() }
+    }
+}
+
+/// Hands changes to the receivers' tasks.
+#[derive(Clone)]
+pub struct Notifier {
+    queues: Vec<(&'static str, mpsc::Sender<Arc<AlertChange>>)>,
+    metrics: Metrics,
+}
+
+impl Notifier {
+    /// Starts a task for each receiver; needs a tokio runtime if there is one. They end with the notifier.
+    pub fn start(options: Options, page: String, metrics: Metrics) -> Self {
+        let mut queues = Vec::new();
+        let post = |receiver, target: &Target| Post {
+            receiver,
+            target: target.clone(),
+            timeout: options.timeout,
+            page: page.clone(),
+            metrics: metrics.clone(),
+        };
+        if let Some(target) = &options.webhook {
+            let (sender, changes) = mpsc::channel(QUEUE);
+            tokio::spawn(webhook(changes, post("webhook", target)));
+            queues.push(("webhook", sender));
+        }
+        if let Some(target) = &options.alertmanager {
+            let (sender, changes) = mpsc::channel(QUEUE);
+            let target = target.join("/api/v2/alerts");
+            tokio::spawn(alertmanager(changes, post("alertmanager", &target), options.resend));
+            queues.push(("alertmanager", sender));
+        }
+        Self { queues, metrics }
+    }
+
+    /// Never waits.
+    pub fn tell(&self, change: Arc<AlertChange>) {
+        for (receiver, queue) in &self.queues {
+            if queue.try_send(Arc::clone(&change)).is_err() {
+                self.metrics.notifications_dropped.with_label_values(&[*receiver]).inc();
+            }
+        }
+    }
+}
+
+/// What is known of an alert by: rule and run.
+type Key = (String, String);
+
+fn key(change: &AlertChange) -> Key {
+    (change.rule.clone(), change.run.clone())
+}
+
+/// Posts each alert when it begins to fire and when it is over.
+async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
+    let mut firing = BTreeMap::new();
+    while let Some(change) = changes.recv().await {
+        let status = match change.state {
+            "firing" => {
+                firing.insert(key(&change), ());
+                "firing"
+            }
+            "inactive" if firing.remove(&key(&change)).is_some() => "resolved",
+            _ => continue,
+        };
+        let body = json!({"status": status, "alert": &*change, "page": post.page}).to_string();
+        let mut pause = PAUSE;
+        for attempt in 1..=ATTEMPTS {
+            if post.send(&body).await {
+                break;
+            }
+            if attempt == ATTEMPTS {
+                post.metrics.notifications_dropped.with_label_values(&[post.receiver]).inc();
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+}
+
+/// Posts everything that fires, again and again, and each alert that is over until that was taken once.
+async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post, resend: Duration) {
+    let mut firing: BTreeMap<Key, Arc<AlertChange>> = BTreeMap::new();
+    let mut over: BTreeMap<Key, (Arc<AlertChange>, f64)> = BTreeMap::new();
+    let mut next = Instant::now() + resend;
+    let mut failed = false;
+    loop {
+        let change = tokio::select! {
+            change = changes.recv() => match change {
+                Some(change) => Some(change),
+                None => return,
+            },
+            () = tokio::time::sleep_until(next) => None,
+        };
+        let news = change.is_some();
+        let queued = change.into_iter().chain(std::iter::from_fn(|| changes.try_recv().ok()));
+        for change in queued {
+            let key = key(&change);
+            match change.state {
+                "firing" => {
+                    over.remove(&key);
+                    firing.insert(key, change);
+                }
+                _ => {
+                    if let Some(fired) = firing.remove(&key) {
+                        over.insert(key, (fired, change.since));
+                    }
+                }
+            }
+        }
+        if firing.is_empty() && over.is_empty() {
+            next = Instant::now() + resend;
+            continue;
+        }
+        // A receiver that is down is not asked more often because there is news.
+        if news && failed && Instant::now() < next {
+            continue;
+        }
+        let until = unix_time() + MISSED * resend.as_secs_f64().max(1.0);
+        let alerts: Vec<Value> = (firing.values().map(|change| alert(change, &post.page, until)))
+            .chain(over.values().map(|(change, end)| alert(change, &post.page, *end)))
+            .collect();
+        failed = !post.send(&Value::Array(alerts).to_string()).await;
+        if !failed {
+            over.clear();
+        }
+        next = Instant::now() + if failed { RETRY.min(resend) } else { resend };
+    }
+}
+
+/// An alert as Alertmanager's API v2 takes it.
+fn alert(change: &AlertChange, page: &str, ends: f64) -> Value {
+    let labels = json!({
+        "alertname": change.rule, "run": change.run, "split": change.split, "score": change.score,
+        "severity": change.severity,
+    });
+    let mut annotations = json!({
+        "summary": format!("{}: {}", change.run, change.rule),
+        "description": change.evidence,
+    });
+    if let Some(runbook) = &change.runbook {
+        annotations["runbook_url"] = json!(runbook);
+    }
+    json!({
+        "labels": labels, "annotations": annotations, "generatorURL": page,
+        "startsAt": time(change.since), "endsAt": time(ends.max(change.since)),
+    })
+}
+
+/// RFC 3339, of seconds since 1970-01-01 UTC.
+fn time(seconds: f64) -> String {
+    let nanos = (seconds.fract() * 1e9) as i32;
+    Timestamp { seconds: seconds.floor() as i64, nanos }.to_string()
+}
+
+struct Post {
+    receiver: &'static str,
+    target: Target,
+    timeout: Duration,
+    page: String,
+    metrics: Metrics,
+}
+
+impl Post {
+    /// Whether it was taken; otherwise counts and logs why not.
+    async fn send(&self, body: &str) -> bool {
+        let why = match timeout(self.timeout, post(&self.target, body.to_owned())).await {
+            Ok(Ok(())) => {
+                self.metrics.notifications.with_label_values(&[self.receiver]).inc();
+                return true;
+            }
+            Ok(Err(why)) => why,
+            Err(_) => format!("no answer within {:.0} s", self.timeout.as_secs_f64()),
+        };
+        self.metrics.notifications_failed.with_label_values(&[self.receiver]).inc();
+        tracing::warn!(receiver = self.receiver, target = %self.target.authority, %why, "an alert was not delivered");
+        false
+    }
+}
+
+async fn post(target: &Target, body: String) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let stream = TcpStream::connect((target.host.as_str(), target.port)).await.map_err(|error| text(&error))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| text(&error))?;
+    let request = Request::post(&target.path)
+        .header(HOST, &target.authority)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(body))
+        .map_err(|error| text(&error))?;
+    let answered = async { sender.send_request(request).await.map(|response| response.status()) };
+    let status = tokio::select! {
+        status = answered => status.map_err(|error| text(&error))?,
+        // It ends only when the receiver hangs up.
+        _ = connection => return Err("the receiver closed the connection".into()),
+    };
+    if status.is_success() { Ok(()) } else { Err(format!("answered {status}")) }
+}
+
+#[cfg(test)]
+mod tests;

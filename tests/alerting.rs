@@ -1,0 +1,179 @@
+//! Alerts as they reach the outside: metrics, API, watch stream, webhook, stop advice.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use conceptwatch::server::proto::watch_response::Event;
+use conceptwatch::server::proto::{
+    AlertState, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest,
+};
+use serde_json::Value;
+
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
+
+/// Fires at every pass: the tests' have 64 rows.
+const FEW: &str =
+    "[[alerts]]\nname = \"few\"\nfew_rows = 1000\nevaluations = 2\nadvise_stop = true\nseverity = \"critical\"\n";
+
+fn configured(directory: &tempfile::TempDir, configuration: &str) -> Sidecar {
+    let path = directory.path().join("serve.toml");
+    std::fs::write(&path, configuration).unwrap();
+    Sidecar::start(&["--config", text(&path)])
+}
+
+/// A pass, and how long its scores took.
+async fn pass(client: &mut Client, step: u64) -> Duration {
+    let started = Instant::now();
+    let mut stream = Stream::open(client).await;
+    stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
+    stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+    point(client, "r", "val", step).await;
+    started.elapsed()
+}
+
+async fn advice(client: &mut Client, step: u64) -> GetAdviceResponse {
+    let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0 };
+    client.get_advice(request).await.unwrap().into_inner()
+}
+
+fn alerts(sidecar: &Sidecar) -> Value {
+    serde_json::from_str(&sidecar.get("/api/v1/alerts")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = configured(&directory, FEW);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
+    let state = || sidecar.metric("conceptwatch_alert_state", "rule=\"few\"");
+
+    pass(&mut client, 1).await;
+    assert!(!advice(&mut client, 1).await.stop);
+    assert_eq!(state(), 1.0);
+    pass(&mut client, 2).await;
+    let stop = advice(&mut client, 2).await;
+    assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, 2 of 2"), "{stop:?}");
+    assert!(!advice(&mut client, 1).await.stop, "what was answered stays");
+    assert_eq!(state(), 2.0);
+    let told = alerts(&sidecar);
+    let standing = &told["standings"][0];
+    assert_eq!((&standing["state"], &standing["advises_stop"]), (&"firing".into(), &true.into()), "{told}");
+    assert_eq!(told["changes"].as_array().unwrap().len(), 2);
+    assert_eq!(told["rules"][0]["few_rows"], 1000);
+
+    client.finish_run(FinishRunRequest { run: "r".into(), rank: 0 }).await.unwrap();
+    assert_eq!(state(), 0.0);
+    let last = alerts(&sidecar)["changes"][2].clone();
+    assert!(last["evidence"].as_str().unwrap().starts_with("the run finished; last: 64 rows"), "{last}");
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        if let Some(Event::Alert(alert)) = watch.message().await.unwrap().unwrap().event {
+            seen.push(alert.state());
+        }
+    }
+    assert_eq!(seen, [AlertState::Pending, AlertState::Firing, AlertState::Inactive]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_an_alert_stands_where_it_stood() {
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = format!("data_dir = \"{}\"\n{FEW}", text(&directory.path().join("curves")));
+    let sidecar = configured(&directory, &configuration);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    for step in 1..=3 {
+        pass(&mut client, step).await;
+    }
+    let before = alerts(&sidecar);
+    sidecar.kill();
+    let sidecar = configured(&directory, &configuration);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let after = alerts(&sidecar);
+    assert_eq!(after["standings"], before["standings"]);
+    assert_eq!(after["changes"], before["changes"]);
+    assert!(advice(&mut client, 3).await.stop, "without another evaluation");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_hangs_never_delays_scoring() {
+    let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hanging.local_addr().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let receivers = format!("webhook = \"http://{address}/\"\nalertmanager = \"http://{address}\"\n");
+    let rule = FEW.replace("evaluations = 2", "evaluations = 1");
+    let sidecar = configured(&directory, &format!("{receivers}{rule}"));
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    for step in 1..=10 {
+        // The timeout of a delivery is 10 s: a wait for one would show.
+        assert!(pass(&mut client, step).await < Duration::from_secs(5), "step {step}");
+    }
+    assert!(advice(&mut client, 10).await.stop);
+    until("the failures are counted", || {
+        sidecar.metric("conceptwatch_notifications_failed_total", "alertmanager") >= 1.0
+            && sidecar.metric("conceptwatch_notifications_failed_total", "webhook") >= 1.0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_configuration_the_default_rules_hold_and_an_empty_list_is_none() {
+    let sidecar = Sidecar::start(&[]);
+    assert_eq!(alerts(&sidecar)["rules"][0]["name"], "interconcept leakage is high");
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = configured(&directory, "alerts = []\n");
+    assert_eq!(alerts(&sidecar)["rules"], Value::Array(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terminal_shows_points_and_alerts_as_they_come() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = configured(&directory, FEW);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let address = sidecar.grpc.to_string();
+    let mut command = common::program();
+    command.args(["watch", "r", "--address", &address, "--scores", "ctl,icl_excess"]).stdout(Stdio::piped());
+    let mut watching = command.spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let shown = std::thread::spawn(move || {
+        let mut shown = Vec::new();
+        while !shown.iter().any(|line: &String| line.starts_with("FIRING")) {
+            shown.push(lines.next().expect("the program goes on").unwrap());
+        }
+        shown
+    });
+    // It connects in its own time: there are passes until it has seen enough.
+    for step in 1..=200 {
+        pass(&mut client, step).await;
+        client.start_run(run("r")).await.unwrap();
+        if shown.is_finished() {
+            break;
+        }
+        if step % 10 == 0 {
+            // Ends the alert, so that it fires again.
+            client.finish_run(FinishRunRequest { run: "r".into(), rank: 0 }).await.unwrap();
+            client.start_run(run("r")).await.unwrap();
+        }
+    }
+    let shown = shown.join().unwrap();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(
+        shown
+            .iter()
+            .any(|line| line.starts_with("r  step ") && line.contains("  ctl ") && line.contains("  icl_excess ")),
+        "{shown:?}"
+    );
+    assert!(shown.last().unwrap().contains("r: few: 64 rows, fewer than 1000"), "{shown:?}");
+}
