@@ -330,6 +330,12 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
     match array.name.as_str() {
         "reference_task_accuracy" => constants.reference_task_accuracy = one()?,
         "concept_score_weight" => constants.concept_score_weight = one()?,
+        "activity_threshold" => constants.activity_threshold = one()?,
+        "active_top_k" => match array.counts()?.as_slice() {
+            [count] => constants.active_top_k = Some(*count),
+            counts => return Err(Fault::new("active_top_k", format!("{} numbers came, expected one", counts.len()))),
+        },
+        "clarity_weights" => constants.clarity_weights = array.numbers()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,
         "head_weights" => constants.head_weights = array.numbers()?,
         "image_size" => constants.image_size = size()?,

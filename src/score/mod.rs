@@ -3,6 +3,8 @@
 pub mod catalogue;
 
 mod accuracy;
+mod activity;
+pub mod clarity;
 mod embedding;
 mod intervention;
 mod leakage;
@@ -57,6 +59,8 @@ fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
         Input::Tensor(name) => prepared.column(*name).is_some(),
         Input::EitherTensor(a, b) => prepared.column(*a).is_some() || prepared.column(*b).is_some(),
         Input::ReferenceTaskAccuracy => prepared.run().constants.reference_task_accuracy.is_some(),
+        Input::HeadWeights => !prepared.run().constants.head_weights.is_empty(),
+        Input::ConceptParts => !prepared.run().constants.concept_parts.is_empty(),
     };
     score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()
 }
@@ -66,7 +70,9 @@ fn finite(outcome: Outcome) -> Outcome {
     let cells = outcome.matrix().unwrap_or_default().iter().flatten();
     let parts = outcome.per_concept().unwrap_or_default().iter().chain(cells).flatten();
     let whole = outcome.value().map(|value| [Some(value.value), value.standard_error]);
-    let mut numbers = whole.iter().flatten().flatten().chain(parts);
+    let curve = outcome.value().and_then(|value| value.curve.as_ref()).into_iter().flatten();
+    let on_curve: Vec<f64> = curve.filter_map(|(_, value)| *value).collect();
+    let mut numbers = whole.iter().flatten().flatten().chain(parts).chain(&on_curve);
     match numbers.find(|number| !number.is_finite()) {
         Some(number) => Outcome::undefined(format!("the arithmetic left the range of numbers ({number})")),
         None => outcome,

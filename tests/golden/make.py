@@ -19,8 +19,9 @@ import pathlib
 
 import numpy as np
 import sklearn
+from scipy.stats import hmean
 from sklearn.feature_selection._mutual_info import _compute_mi_cc, _compute_mi_cd
-from sklearn.metrics import accuracy_score, f1_score, mutual_info_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, mutual_info_score, roc_auc_score
 from sklearn.neighbors import KDTree, NearestNeighbors
 
 assert sklearn.__version__.startswith("1.9."), sklearn.__version__
@@ -240,6 +241,24 @@ def alignment(positive, negative, labels, task):
     return averaged(values)
 
 
+def clarity(active, present, accuracy):
+    """Eq. 23 of the Clarity paper and its parts; rows without an active concept have no precision."""
+    some = active.sum(axis=1) > 0
+    parts = {
+        "sparsity": 1 - active.mean(),
+        "precision": np.mean((active * present).sum(axis=1)[some] / active.sum(axis=1)[some]),
+        "accuracy": accuracy,
+    }
+    return {
+        "sparsity": averaged(1 - active.mean(axis=0)),
+        "precision": {"value": parts["precision"]},
+        "rows_without_active": {"value": 1 - some.mean()},
+        "binary_accuracy": averaged((active == present).mean(axis=0)),
+        "clarity": {"value": hmean(list(parts.values()))},
+        "clarity_dense": {"value": hmean([parts["precision"], parts["accuracy"]])},
+    }
+
+
 def write_scores(made_with):
     random = np.random.default_rng(20_250_102)
     cases = []
@@ -285,6 +304,10 @@ def write_scores(made_with):
             "concept_accuracy": averaged((present == labels).mean(axis=0)),
             "concept_f1": averaged([f1_score(labels[:, i], present[:, i]) for i in range(k)]),
             "concept_auc": averaged([roc_auc_score(labels[:, i], logits[:, i]) for i in range(k)]),
+            "concept_average_precision": averaged(
+                [average_precision_score(labels[:, i], logits[:, i]) for i in range(k)]
+            ),
+            **clarity(present, labels, accuracy_score(task, head.argmax(axis=1))),
         },
     )
 
@@ -309,6 +332,11 @@ def write_scores(made_with):
         assert np.all(a_class_that_never_occurs == 0)
         return roc_auc_score(labels[:, i], blocks[i][:, :3], multi_class="ovo")
 
+    def average_precision(i):
+        if blocks[i].shape[1] == 1:
+            return average_precision_score(labels[:, i], blocks[i][:, 0])
+        return np.mean([average_precision_score(labels[:, i] == c, blocks[i][:, c]) for c in range(3)])
+
     add(
         "categorical concepts, probabilities",
         {"activation_kind": "probability", "cardinalities": cardinalities},
@@ -319,6 +347,7 @@ def write_scores(made_with):
                 [f1_score(labels[:, i], classes[i], average="macro" if i != 1 else "binary") for i in range(3)]
             ),
             "concept_auc": averaged([auc(i) for i in range(3)]),
+            "concept_average_precision": averaged([average_precision(i) for i in range(3)]),
         },
     )
 

@@ -14,7 +14,7 @@ use conceptwatch::sample::Sample;
 use conceptwatch::score::catalogue::find;
 use conceptwatch::score::{Wanted, evaluate};
 pub use conceptwatch::tensor::TensorName;
-use conceptwatch::tensor::{DataType, Tensor};
+use conceptwatch::tensor::{Content, DataType, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -107,8 +107,14 @@ impl Columns {
         let run = self.run();
         let tensor = |(&name, (dims, values)): (&TensorName, &(Vec<usize>, Vec<f64>))| {
             let shape: Vec<u64> = std::iter::once(self.rows).chain(dims.iter().copied()).map(|d| d as u64).collect();
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            Tensor::numbers(name, DataType::Float64, &shape, bytes.into()).expect("the shape fits")
+            let flags = name.content() == Content::Flags;
+            let bytes: Vec<u8> = if flags {
+                values.iter().map(|value| *value as u8).collect()
+            } else {
+                values.iter().flat_map(|value| value.to_le_bytes()).collect()
+            };
+            let dtype = if flags { DataType::Bool } else { DataType::Float64 };
+            Tensor::numbers(name, dtype, &shape, bytes.into()).expect("the shape fits")
         };
         let batch = Batch::new(self.arrays.iter().map(tensor).collect(), &run, NonFinite::Reject);
         Sample::of_batch(&batch.expect("the columns are a valid batch"), &run)

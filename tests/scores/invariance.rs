@@ -1,5 +1,6 @@
 //! What must not change a score.
 
+use conceptwatch::score::catalogue::find;
 use rand::seq::SliceRandom;
 
 use super::*;
@@ -19,9 +20,15 @@ fn the_order_of_rows() {
         if id == "alignment_leakage" {
             continue;
         }
-        assert_eq!(value(outcome), value(&after[id]), "{id}");
+        // Sums of fractions round by their order.
+        if find(id).expect("the catalogue has it").family == "clarity" {
+            assert!((value(outcome) - value(&after[id])).abs() < 1e-14, "{id}");
+        } else {
+            assert_eq!(value(outcome), value(&after[id]), "{id}");
+        }
         assert_eq!((outcome.per_concept(), outcome.matrix()), (after[id].per_concept(), after[id].matrix()), "{id}");
-        assert!((standard_error(outcome) - standard_error(&after[id])).abs() < 1e-12, "{id}");
+        let error = |outcome: &Outcome| outcome.value().and_then(|value| value.standard_error).unwrap_or_default();
+        assert!((error(outcome) - error(&after[id])).abs() < 1e-12, "{id}");
     }
 }
 

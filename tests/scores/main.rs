@@ -1,6 +1,8 @@
 //! The scores against closed forms, invariances, scikit-learn and synthetic truth.
 
 mod builder;
+mod clarity;
+mod clarity_tables;
 mod closed_forms;
 mod coverage;
 mod documentation;

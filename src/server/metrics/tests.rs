@@ -77,7 +77,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
 }
 
 fn value(value: f64, standard_error: Option<f64>, per_concept: Option<Vec<Option<f64>>>) -> Outcome {
-    Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix: None })
+    Outcome::Value(ScoreValue { value, standard_error, per_concept, ..ScoreValue::default() })
 }
 
 fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {
