@@ -52,6 +52,11 @@ impl<'a> Prepared<'a> {
         self.sample.rows()
     }
 
+    /// Row identities, in row order.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
     /// k.
     pub fn concepts(&self) -> usize {
         self.run.concept_count()

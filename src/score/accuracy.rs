@@ -70,18 +70,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
             return auc(&concept.activations, &present);
         }
-        let mut occurring = concept.labels.clone();
-        occurring.sort_unstable();
-        occurring.dedup();
-        let mut terms = Vec::new();
-        for &a in &occurring {
-            let column: Vec<f64> = concept.activations.iter().skip(a as usize).step_by(width).copied().collect();
-            for &b in occurring.iter().filter(|&&b| b != a) {
-                let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
-                terms.push(auc(&column, &concept.labels.iter().map(of_pair).collect::<Vec<_>>())?);
-            }
-        }
-        if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+        auc_of_classes(&concept.activations, width, &concept.labels)
     })
 }
 
@@ -205,9 +194,26 @@ fn average_precision(activations: &[f64], present: impl Fn(usize) -> bool) -> Re
     Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
 }
 
+/// Mean over ordered pairs of classes that both occur of the AUC of the first one's column, among rows of the two.
+/// `activations` is [n, width], a column for each class.
+pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Result<Term, String> {
+    let mut occurring = labels.to_vec();
+    occurring.sort_unstable();
+    occurring.dedup();
+    let mut terms = Vec::new();
+    for &a in &occurring {
+        let column: Vec<f64> = activations.iter().skip(a as usize).step_by(width).copied().collect();
+        for &b in occurring.iter().filter(|&&b| b != a) {
+            let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
+            terms.push(auc(&column, &labels.iter().map(of_pair).collect::<Vec<_>>())?);
+        }
+    }
+    if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+}
+
 /// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &
 /// Clarke-Pearson 1988, doi:10.2307/2531595).
-fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
+pub fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
     let of = |class: bool| {
         let mut values: Vec<f64> =
             activations.iter().zip(present).filter(|(_, p)| **p == Some(class)).map(|(a, _)| *a).collect();

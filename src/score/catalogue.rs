@@ -7,7 +7,7 @@ use crate::point::{Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::{accuracy, clarity, embedding, intervention, leakage};
+use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche};
 
 /// Goes up when a score's definition changes, so that its old and new points can be told apart.
 pub const CATALOGUE_VERSION: u32 = 1;
@@ -159,6 +159,7 @@ const LEAKAGE: &str = "leakage";
 const EMBEDDING: &str = "embedding leakage";
 const ACCURACY: &str = "accuracy";
 const CLARITY: &str = "clarity";
+const IMPURITY: &str = "impurity";
 
 const ACTIVATIONS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels)];
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
@@ -169,6 +170,8 @@ const ACTIVITY_AND_ALL_LABELS: &[Input] =
     &[ACTIVITY, Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
 const SWEPT: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
+const REPRESENTATION_AND_LABELS: &[Input] =
+    &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 
 pub static CATALOGUE: &[Score] = &[
@@ -530,6 +533,149 @@ pub static CATALOGUE: &[Score] = &[
         no_standard_error: Some("it is one of 17 values"),
         help: "Where clarity_best was found, the lowest of equals.",
         compute: clarity::clarity_best_threshold,
+        ..ROW
+    },
+    Score {
+        id: "mig",
+        title: "Mutual information gap (MIG)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        unit: "share of H(c_j)",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
+               about it, over its entropy (Chen et al. 2018). The standard error takes the two as given.",
+        compute: disentanglement::mig,
+        ..ROW
+    },
+    Score {
+        id: "sap",
+        title: "Separated attribute predictability (SAP)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        unit: "accuracy",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
+               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on. The \
+               standard error is that of those rows and takes the classifiers as given.",
+        compute: disentanglement::sap,
+        ..ROW
+    },
+    Score {
+        id: "ois",
+        title: "Oracle impurity (OIS)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.2",
+        unit: "AUC, normalised",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How far what small networks learn of each true concept from each activation deviates from what they \
+               learn from the true concepts: 2/k times the Frobenius norm of the purity matrix less the oracle's, which \
+               is the matrix given. The score is the root mean square of its concepts. Activations, or embeddings where \
+               there are none. The standard error is that of the fifth of the rows the networks are tested on and \
+               takes the networks as given.",
+        compute: impurity::ois,
+        ..ROW
+    },
+    Score {
+        id: "purity",
+        title: "Purity",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.1",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well small networks tell each true concept from its own activation, mean over concepts; the matrix \
+               has every true concept (column) from every activation (row).",
+        compute: impurity::purity,
+        ..ROW
+    },
+    Score {
+        id: "oracle_purity",
+        title: "Oracle purity",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.1",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well small networks tell each true concept from another true one, mean over pairs: what concepts \
+               tell of each other by themselves. The matrix has 1 on its diagonal.",
+        compute: impurity::oracle_purity,
+        ..ROW
+    },
+    Score {
+        id: "alignment",
+        title: "Alignment of unsupervised concepts",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "A.5",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        no_standard_error: Some("the matching itself changes with the rows"),
+        help: "AUC of telling each true concept from the learnt one matched to it, greedily by AUC; the matrix has 1 \
+               where the learnt concept of the row is matched to the true one of the column.",
+        compute: impurity::alignment,
+        ..ROW
+    },
+    Score {
+        id: "aligned_ois",
+        title: "Oracle impurity after alignment",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.2, A.5",
+        unit: "AUC, normalised",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        no_standard_error: Some("the matching itself changes with the rows"),
+        help: "OIS with each learnt concept in the place of the true one it is matched to: for concepts learnt without \
+               labels.",
+        compute: impurity::aligned_ois,
+        ..ROW
+    },
+    Score {
+        id: "nis",
+        title: "Niche impurity (NIS)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.6",
+        unit: "AUC, integrated over [0, 0.95]",
+        range: (0.0, 0.95),
+        per_concept: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well a classifier of all concepts tells each one once the activations correlated with it by more \
+               than β are masked, integrated over β; the curve has the AUC at each β. The standard error is that of \
+               the fifth of the rows it is tested on and takes the classifier as given.",
+        compute: niche::nis,
+        ..ROW
+    },
+    Score {
+        id: "nis_scaled",
+        title: "Niche impurity, 2(NIS - 1/2)",
+        family: IMPURITY,
+        paper: Paper::Leakage,
+        unit: "AUC, scaled",
+        range: (-1.0, 0.9),
+        per_concept: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be told.",
+        compute: niche::nis_scaled,
         ..ROW
     },
 ];

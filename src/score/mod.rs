@@ -5,9 +5,13 @@ pub mod catalogue;
 mod accuracy;
 mod activity;
 pub mod clarity;
+mod disentanglement;
 mod embedding;
+mod holdout;
+mod impurity;
 mod intervention;
 mod leakage;
+mod niche;
 mod pairs;
 mod term;
 

@@ -11,7 +11,7 @@ use conceptwatch::prepare::Prepared;
 pub use conceptwatch::run::{ActivationKind, RunConstants};
 use conceptwatch::run::{Concept, LabelKind, Run, RunFields};
 use conceptwatch::sample::Sample;
-use conceptwatch::score::catalogue::find;
+use conceptwatch::score::catalogue::{Cost, find};
 use conceptwatch::score::{Wanted, evaluate};
 pub use conceptwatch::tensor::TensorName;
 use conceptwatch::tensor::{Content, DataType, Tensor};
@@ -150,6 +150,12 @@ impl Columns {
     pub fn why(&self, id: &str) -> String {
         why(&self.score(id))
     }
+}
+
+/// Whether the score trains helpers on some of the rows and tests them on others: then which row stands where matters.
+pub fn trains_helpers(id: &str) -> bool {
+    let score = find(id).expect("the catalogue has it");
+    score.cost == Cost::Slow || id == "sap"
 }
 
 pub fn value(outcome: &Outcome) -> f64 {

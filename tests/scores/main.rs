@@ -7,6 +7,7 @@ mod closed_forms;
 mod coverage;
 mod documentation;
 mod golden;
+mod impurity;
 mod invariance;
 mod kinds;
 mod shapes;

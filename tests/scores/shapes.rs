@@ -1,6 +1,6 @@
 //! What scores give beside their value.
 
-use conceptwatch::score::catalogue::{CATALOGUE, Input};
+use conceptwatch::score::catalogue::{CATALOGUE, Input, find};
 
 use super::*;
 
@@ -27,6 +27,10 @@ fn every_row_of_the_catalogue_gives_what_it_declares() {
 fn per_concept_values_and_matrices_average_to_the_score() {
     for settings in [TIE_AWARE, PUBLISHED] {
         for (id, outcome) in model(250, 3, 0.5, 12).available(settings) {
+            // Purity matrices have a diagonal of their own, and OIS is a root mean square: see impurity.rs.
+            if find(&id).expect("the catalogue has it").matrix && trains_helpers(&id) {
+                continue;
+            }
             let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-14, "{id}: {a} {b}");
             let Some(per_concept) = outcome.per_concept() else { continue };
             let per_concept: Vec<f64> = per_concept.iter().map(|value| value.unwrap()).collect();
@@ -101,8 +105,8 @@ fn a_score_without_its_inputs_is_left_out_or_names_them() {
         let without = |input: &Input| match input {
             Input::Tensor(name) => whole.clone().without(*name),
             Input::EitherTensor(a, b) => {
-                let given = [*a, *b].into_iter().find(|name| whole.arrays.contains_key(name));
-                whole.clone().without(given.expect("the model has one of them"))
+                let given = [*a, *b].into_iter().filter(|name| whole.arrays.contains_key(name));
+                given.fold(whole.clone(), |columns, name| columns.without(name))
             }
             Input::ReferenceTaskAccuracy | Input::HeadWeights | Input::ConceptParts => {
                 whole.clone().constants(RunConstants::default())
