@@ -7,7 +7,7 @@ use crate::point::{Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche};
+use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, text};
 
 /// Goes up when a score's definition changes, so that its old and new points can be told apart.
 pub const CATALOGUE_VERSION: u32 = 1;
@@ -151,14 +151,16 @@ pub fn find(id: &str) -> Option<&'static Score> {
 }
 
 use TensorName::{
-    ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, IntervenedTaskPredictions,
-    NegativeEmbeddings, PositiveEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
+    ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, ImageEmbeddings, IntervenedTaskPredictions,
+    NegativeEmbeddings, PositiveEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText,
+    ReferenceTextEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
 };
 
 const LEAKAGE: &str = "leakage";
 const EMBEDDING: &str = "embedding leakage";
 const ACCURACY: &str = "accuracy";
 const CLARITY: &str = "clarity";
+const TEXT: &str = "text and image";
 const IMPURITY: &str = "impurity";
 
 const ACTIVATIONS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels)];
@@ -172,6 +174,7 @@ const SWEPT: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
 const REPRESENTATION_AND_LABELS: &[Input] =
     &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
+const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 
 pub static CATALOGUE: &[Score] = &[
@@ -676,6 +679,76 @@ pub static CATALOGUE: &[Score] = &[
         cost: Cost::Slow,
         help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be told.",
         compute: niche::nis_scaled,
+        ..ROW
+    },
+    Score {
+        id: "concept_score",
+        title: "ConceptScore",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "1",
+        unit: "cosine times ω",
+        inputs: &[Input::Tensor(ImageEmbeddings), Input::Tensor(PredictedTextEmbeddings)],
+        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, 1 unless \
+               stated.",
+        compute: text::concept_score,
+        ..ROW
+    },
+    Score {
+        id: "ref_concept_score",
+        title: "Ref-ConceptScore",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "3",
+        unit: "harmonic mean of cosines",
+        inputs: &[
+            Input::Tensor(ImageEmbeddings),
+            Input::Tensor(PredictedTextEmbeddings),
+            Input::Tensor(ReferenceTextEmbeddings),
+        ],
+        help: "Mean harmonic mean of ConceptScore and max(cos(prompt of the predicted concepts, prompt of the annotated \
+               ones), 0).",
+        compute: text::ref_concept_score,
+        ..ROW
+    },
+    Score {
+        id: "bleu",
+        title: "BLEU of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "4-6",
+        unit: "BLEU",
+        inputs: TEXTS,
+        help: "Mean sentence BLEU of predicted_text against reference_text, as sacrebleu 2 computes it: 13a tokens, \
+               4-grams, exponential smoothing, effective order.",
+        compute: text::bleu,
+        ..ROW
+    },
+    Score {
+        id: "meteor",
+        title: "METEOR of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "7-10",
+        unit: "METEOR",
+        inputs: TEXTS,
+        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal words \
+               and equal English Snowball stems. Synonyms do not match: that takes WordNet, which is not part of this \
+               program.",
+        compute: text::meteor,
+        ..ROW
+    },
+    Score {
+        id: "rouge_l",
+        title: "ROUGE-L of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "12",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "Mean F-measure of the longest common subsequence of predicted_text and reference_text, as the rouge-score \
+               package computes it, without stemming. Equation 12 has the recall alone.",
+        compute: text::rouge_l,
         ..ROW
     },
 ];

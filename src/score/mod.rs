@@ -14,17 +14,21 @@ mod leakage;
 mod niche;
 mod pairs;
 mod term;
+mod text;
+mod words;
 
 use std::ops::ControlFlow;
 
 use crate::point::Outcome;
 use crate::prepare::Prepared;
-use catalogue::{CATALOGUE, Input, Score};
+use catalogue::{CATALOGUE, Cost, Input, Score};
 
 /// Which scores of the catalogue to evaluate.
 pub enum Wanted<'a> {
     /// All whose inputs the sample has.
     Available,
+    /// All of this cost whose inputs the sample has.
+    AvailableAt(Cost),
     /// These; one whose inputs are missing is undefined, with the missing input named.
     Named(&'a [&'static Score]),
 }
@@ -38,6 +42,9 @@ pub fn evaluate(
 ) -> Option<Vec<(&'static Score, Outcome)>> {
     let chosen: Vec<&'static Score> = match wanted {
         Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
+        Wanted::AvailableAt(cost) => {
+            CATALOGUE.iter().filter(|score| score.cost == cost && missing(prepared, score).is_empty()).collect()
+        }
         Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
     };
     let total = chosen.len();

@@ -32,6 +32,7 @@ pub struct Columns {
     pub rows: usize,
     pub fields: RunFields,
     pub arrays: BTreeMap<TensorName, (Vec<usize>, Vec<f64>)>,
+    pub texts: BTreeMap<TensorName, Vec<String>>,
 }
 
 impl Columns {
@@ -40,7 +41,7 @@ impl Columns {
         let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 0 }).collect();
         let activation_kind = ActivationKind::Logit;
         let fields = RunFields { name: "test".into(), concepts, activation_kind, ..RunFields::default() };
-        Self { rows, fields, arrays: BTreeMap::new() }
+        Self { rows, fields, arrays: BTreeMap::new(), texts: BTreeMap::new() }
     }
 
     pub fn k(&self) -> usize {
@@ -54,7 +55,14 @@ impl Columns {
     }
 
     pub fn without(mut self, name: TensorName) -> Self {
-        self.arrays.remove(&name).expect("the array was there");
+        let removed = self.arrays.remove(&name).is_some() || self.texts.remove(&name).is_some();
+        assert!(removed, "{name} was there");
+        self
+    }
+
+    pub fn with_texts(mut self, name: TensorName, texts: Vec<String>) -> Self {
+        assert_eq!(texts.len(), self.rows, "{name}");
+        self.texts.insert(name, texts);
         self
     }
 
@@ -95,6 +103,9 @@ impl Columns {
             let width: usize = dims.iter().product::<usize>();
             *values = order.iter().flat_map(|&row| values[row * width..(row + 1) * width].to_vec()).collect();
         }
+        for texts in self.texts.values_mut() {
+            *texts = order.iter().map(|&row| texts[row].clone()).collect();
+        }
         self.rows = order.len();
         self
     }
@@ -116,7 +127,11 @@ impl Columns {
             let dtype = if flags { DataType::Bool } else { DataType::Float64 };
             Tensor::numbers(name, dtype, &shape, bytes.into()).expect("the shape fits")
         };
-        let batch = Batch::new(self.arrays.iter().map(tensor).collect(), &run, NonFinite::Reject);
+        let text = |(&name, texts): (&TensorName, &Vec<String>)| {
+            Tensor::texts(name, &[self.rows as u64], texts.clone()).expect("a text a row")
+        };
+        let tensors = self.arrays.iter().map(tensor).chain(self.texts.iter().map(text)).collect();
+        let batch = Batch::new(tensors, &run, NonFinite::Reject);
         Sample::of_batch(&batch.expect("the columns are a valid batch"), &run)
     }
 
@@ -216,7 +231,24 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         intervened.push(if coin(0.8, &mut random) == 1.0 { y } else { 1.0 - y });
     }
     let [activations, labels, task, embeddings, positive, negative, logits, intervened] = arrays;
+    // An encoder of width 4 that sees the first concepts, and prompts of the present ones.
+    let encoded = |noise: &mut ChaCha8Rng| -> Vec<f64> {
+        let seen = |row: &[f64]| (0..4).map(|at| row[at % k] + 0.5).collect::<Vec<f64>>();
+        labels.chunks(k).flat_map(seen).map(|x| x + 0.4 * gaussians(1, noise)[0]).collect()
+    };
+    let [image, predicted, reference] = [0, 1, 2].map(|_| encoded(&mut random));
+    let prompt = |present: &dyn Fn(usize) -> bool| -> Vec<String> {
+        let named =
+            |row: usize| (0..k).filter(|&i| present(row * k + i)).map(|i| format!(", concept {i}")).collect::<String>();
+        (0..rows).map(|row| format!("bird{}", named(row))).collect()
+    };
+    let [predicted_text, reference_text] = [prompt(&|at| activations[at] > 0.0), prompt(&|at| labels[at] > 0.0)];
     Columns::new(rows, k)
+        .with(TensorName::ImageEmbeddings, &[4], image)
+        .with(TensorName::PredictedTextEmbeddings, &[4], predicted)
+        .with(TensorName::ReferenceTextEmbeddings, &[4], reference)
+        .with_texts(TensorName::PredictedText, predicted_text)
+        .with_texts(TensorName::ReferenceText, reference_text)
         .with(TensorName::ConceptActivations, &[k], activations)
         .with(TensorName::ConceptLabels, &[k], labels)
         .with(TensorName::TaskLabels, &[], task)

@@ -11,6 +11,7 @@ mod impurity;
 mod invariance;
 mod kinds;
 mod shapes;
+mod text;
 mod undefined;
 
 pub use builder::*;

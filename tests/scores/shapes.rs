@@ -105,7 +105,9 @@ fn a_score_without_its_inputs_is_left_out_or_names_them() {
         let without = |input: &Input| match input {
             Input::Tensor(name) => whole.clone().without(*name),
             Input::EitherTensor(a, b) => {
-                let given = [*a, *b].into_iter().filter(|name| whole.arrays.contains_key(name));
+                let given = [*a, *b]
+                    .into_iter()
+                    .filter(|name| whole.arrays.contains_key(name) || whole.texts.contains_key(name));
                 given.fold(whole.clone(), |columns, name| columns.without(name))
             }
             Input::ReferenceTaskAccuracy | Input::HeadWeights | Input::ConceptParts => {
