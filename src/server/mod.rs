@@ -19,6 +19,7 @@ pub mod proto;
 mod release;
 mod runs;
 mod service;
+mod slow;
 mod status;
 mod worker;
 
@@ -53,8 +54,9 @@ use live::{Latest, Live, RunStatus};
 use metrics::{HistoryCollector, Metrics, ScoreCollector};
 use proto::concept_watch_server::ConceptWatchServer;
 use release::Release;
-use runs::Runs;
+use runs::{Ready, Runs};
 use service::Service;
+use slow::{Scored, SlowWorker};
 use worker::{Queue, Worker, estimator_name};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -135,7 +137,9 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
     HistoryCollector::register(&registry, Arc::clone(&history))?;
 
-    let queue = Arc::new(Queue::new(options.ticks, options.cpu, metrics.clone()));
+    let [fast, slow] = options.cpu.parts();
+    let queue = Arc::new(Queue::new(options.ticks, fast, metrics.clone()));
+    let slow = Arc::new(Queue::new(options.ticks, slow, metrics.clone()));
     let scorer: Arc<dyn runs::Scorer> = Arc::clone(&queue) as _;
     let runs = Arc::new(Runs::new(options.sampling.clone(), metrics.clone(), scorer));
     let (events, _) = broadcast::channel(EVENTS);
@@ -143,6 +147,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let worker = Worker {
         options: options.worker,
         queue: Arc::clone(&queue),
+        slow: Arc::clone(&slow),
         runs: Arc::clone(&runs),
         history: Arc::clone(&history),
         advice: Arc::clone(&advice),
@@ -150,6 +155,16 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
         metrics: metrics.clone(),
     };
     let worker = worker.start()?;
+    let slow_worker = SlowWorker {
+        options: options.worker,
+        queue: Arc::clone(&slow),
+        runs: Arc::clone(&runs),
+        history: Arc::clone(&history),
+        advice: Arc::clone(&advice),
+        events: events.clone(),
+        metrics: metrics.clone(),
+    };
+    slow_worker.start()?;
 
     let live: Arc<dyn Live> = Arc::new(Sidecar {
         runs: Arc::clone(&runs),
@@ -184,7 +199,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     };
     let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
     let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics.clone(), stopping.clone()));
-    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), metrics, stopping));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), (Arc::clone(&queue), Arc::clone(&slow)), metrics, stopping));
 
     let mut grpc = grpc;
     let ended = tokio::select! {
@@ -193,6 +208,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     };
     tracing::info!("stopping");
     queue.stop();
+    slow.stop();
     // Fails only when nothing listens any more.
     let _ = stop.send(true);
     let drained = async {
@@ -272,13 +288,19 @@ fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, 
 
 /// The clock of the shell: closes overdue passes, tells the schedule which rolling samples changed, and gives memory
 /// back when batches have stopped coming.
-async fn tick(runs: Arc<Runs>, queue: Arc<Queue>, metrics: Metrics, stopping: watch::Receiver<bool>) {
+async fn tick(
+    runs: Arc<Runs>,
+    (queue, slow): (Arc<Queue<Ready>>, Arc<Queue<Scored>>),
+    metrics: Metrics,
+    stopping: watch::Receiver<bool>,
+) {
     let mut looks = tokio::time::interval(LOOK);
     let mut release = Release::default();
     while !*stopping.borrow() {
         looks.tick().await;
         for gone in runs.close_overdue() {
             queue.forget(&gone);
+            slow.forget(&gone);
         }
         queue.look(&runs);
         if release.is_due(metrics.received_bytes.get(), Instant::now()) {
@@ -296,7 +318,7 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 /// What the exports see of this process.
 struct Sidecar {
     runs: Arc<Runs>,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Ready>>,
     metrics: Metrics,
     estimator: &'static str,
     started: Instant,
