@@ -7,7 +7,7 @@ use crate::point::{Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, text};
+use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, text, trust};
 
 /// Goes up when a score's definition changes, so that its old and new points can be told apart.
 pub const CATALOGUE_VERSION: u32 = 1;
@@ -152,14 +152,15 @@ pub fn find(id: &str) -> Option<&'static Score> {
 
 use TensorName::{
     ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, ImageEmbeddings, IntervenedTaskPredictions,
-    NegativeEmbeddings, PositiveEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText,
-    ReferenceTextEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
+    LocalizationMaps, LocalizationPeaks, NegativeEmbeddings, PartLocations, PositiveEmbeddings, PredictedText,
+    PredictedTextEmbeddings, ReferenceText, ReferenceTextEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
 };
 
 const LEAKAGE: &str = "leakage";
 const EMBEDDING: &str = "embedding leakage";
 const ACCURACY: &str = "accuracy";
 const CLARITY: &str = "clarity";
+const TRUST: &str = "trustworthiness";
 const TEXT: &str = "text and image";
 const IMPURITY: &str = "impurity";
 
@@ -749,6 +750,54 @@ pub static CATALOGUE: &[Score] = &[
         help: "Mean F-measure of the longest common subsequence of predicted_text and reference_text, as the rouge-score \
                package computes it, without stemming. Equation 12 has the recall alone.",
         compute: text::rouge_l,
+        ..ROW
+    },
+    Score {
+        id: "concept_trustworthiness",
+        title: "Concept trustworthiness",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "1",
+        unit: "share of rows",
+        per_concept: true,
+        inputs: &[
+            Input::EitherTensor(LocalizationMaps, LocalizationPeaks),
+            Input::Tensor(PartLocations),
+            Input::Tensor(ConceptLabels),
+            Input::ConceptParts,
+        ],
+        help: "Share of rows with the concept in which the box around its localisation map's maximum holds an annotated \
+               part of the concept, mean over concepts that have parts; rows without a visible part are left out. Maps \
+               are resized to image_size (bicubic); the box is box_size, 90 x 90 pixels unless stated.",
+        compute: trust::concept_trustworthiness,
+        ..ROW
+    },
+    Score {
+        id: "prediction_alignment_group",
+        title: "Prediction alignment, group term",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "L_grp",
+        unit: "squared map pixels",
+        range: (0.0, 1e12),
+        inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
+        help: "Squared distances between the centres of mass of maps of concepts with the same parts, summed over ordered \
+               pairs, over the number of groups; mean over rows. Low where related concepts look at the same place.",
+        compute: trust::group,
+        ..ROW
+    },
+    Score {
+        id: "prediction_alignment_division",
+        title: "Prediction alignment, division term",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "L_div",
+        unit: "squared map pixels",
+        range: (-1e12, 0.0),
+        inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
+        help: "The negative of the same between concepts of different groups, over the square of their number. Low where \
+               unrelated concepts look at different places.",
+        compute: trust::division,
         ..ROW
     },
 ];

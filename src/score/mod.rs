@@ -15,6 +15,7 @@ mod niche;
 mod pairs;
 mod term;
 mod text;
+mod trust;
 mod words;
 
 use std::ops::ControlFlow;

@@ -243,7 +243,19 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         (0..rows).map(|row| format!("bird{}", named(row))).collect()
     };
     let [predicted_text, reference_text] = [prompt(&|at| activations[at] > 0.0), prompt(&|at| labels[at] > 0.0)];
+    // Concepts of two parts by turns, and maps that are highest near them, more or less.
+    let maps: Vec<f64> = (0..rows * k)
+        .flat_map(|at| {
+            let noise = gaussians(25, &mut random);
+            let height = move |cell: usize| noise[cell] + if cell == 6 + 12 * (at % k % 2) { 2.0 } else { 0.0 };
+            (0..25).map(height).collect::<Vec<f64>>()
+        })
+        .collect();
+    let parts = (0..rows).flat_map(|row| [15.0, 15.0, 35.0, if row % 5 == 0 { f64::NAN } else { 35.0 }]).collect();
+    let concept_parts = (0..k as u32).map(|i| vec![i % 2]).collect();
     Columns::new(rows, k)
+        .with(TensorName::LocalizationMaps, &[k, 5, 5], maps)
+        .with(TensorName::PartLocations, &[2, 2], parts)
         .with(TensorName::ImageEmbeddings, &[4], image)
         .with(TensorName::PredictedTextEmbeddings, &[4], predicted)
         .with(TensorName::ReferenceTextEmbeddings, &[4], reference)
@@ -257,7 +269,13 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         .with(TensorName::NegativeEmbeddings, &[k, 3], negative)
         .with(TensorName::TaskLogits, &[2], logits)
         .with(TensorName::IntervenedTaskPredictions, &[], intervened)
-        .constants(RunConstants { reference_task_accuracy: Some(0.9), ..RunConstants::default() })
+        .constants(RunConstants {
+            reference_task_accuracy: Some(0.9),
+            concept_parts,
+            image_size: Some((50, 50)),
+            box_size: Some((16, 16)),
+            ..RunConstants::default()
+        })
 }
 
 pub fn mean(values: &[f64]) -> f64 {

@@ -12,6 +12,7 @@ mod invariance;
 mod kinds;
 mod shapes;
 mod text;
+mod trust;
 mod undefined;
 
 pub use builder::*;
