@@ -39,7 +39,7 @@ fn wide_chunk(step: u64) -> BatchChunk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fast_scores_do_not_wait_for_slow_ones() {
-    let sidecar = Sidecar::start(&["--cpu-share", "2"]);
+    let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     client.start_run(wide_run()).await.unwrap();
     let has = |point: &conceptwatch::server::proto::Point, id: &str| point.scores.iter().any(|score| score.id == id);

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod agreement;
 mod demo;
 mod logs;
 mod npz;
@@ -30,6 +31,7 @@ enum Command {
     Demo(demo::DemoOptions),
     Serve(Box<ServeOptions>),
     Score(score::Options),
+    Agreement(agreement::Options),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -48,5 +50,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
+        Command::Agreement(options) => agreement::run(&options),
     }
 }

@@ -32,6 +32,35 @@ pub struct Batches {
     order: Vec<u32>,
     /// The column in that order.
     values: Vec<f32>,
+    levels: Option<Levels>,
+}
+
+/// A column of few distinct values, such as a true concept: a step then needs the number of rows at each of them and the
+/// sum of their labels, and no work for each row and unit.
+struct Levels {
+    values: Vec<f32>,
+    /// The level of each row, in the batches' order.
+    of: Vec<u8>,
+}
+
+impl Levels {
+    /// `None` when there are more than [`LANES`].
+    fn of(ordered: &[f32]) -> Option<Self> {
+        let mut values: Vec<f32> = Vec::new();
+        let mut of = Vec::with_capacity(ordered.len());
+        for x in ordered {
+            let known = values.iter().position(|value| value == x);
+            let level = known.unwrap_or(values.len());
+            if known.is_none() {
+                values.push(*x);
+            }
+            if values.len() > LANES {
+                return None;
+            }
+            of.push(level as u8);
+        }
+        Some(Self { values, of })
+    }
 }
 
 impl Batches {
@@ -44,8 +73,9 @@ impl Batches {
             one.shuffle(rng);
             order.extend_from_slice(&one);
         }
-        let ordered = order.iter().map(|&row| values[row as usize]).collect();
-        Self { recipe, rows: values.len(), order, values: ordered }
+        let ordered: Vec<f32> = order.iter().map(|&row| values[row as usize]).collect();
+        let levels = Levels::of(&ordered);
+        Self { recipe, rows: values.len(), order, values: ordered, levels }
     }
 
     /// (row numbers, values) of each step.
@@ -84,8 +114,14 @@ impl Classifier {
         assert_eq!(labels.len(), batches.rows, "a label for each row");
         let mut moments = [[0.0; PARAMETERS]; 2];
         let mut padded = Padded::default();
+        let mut done = 0;
         for (step, (order, values)) in batches.steps().enumerate() {
-            padded.fill(values, order.iter().map(|&row| labels[row as usize]));
+            let labels = order.iter().map(|&row| labels[row as usize]);
+            match &batches.levels {
+                Some(levels) => padded.fill_levels(&levels.values, &levels.of[done..done + order.len()], labels),
+                None => padded.fill(values, labels),
+            }
+            done += order.len();
             let gradient = self.gradient(&mut padded);
             let [first, second] = &mut moments;
             let [step_size, second_scale] = adam::corrections(batches.recipe.learning_rate, step as i32 + 1);
@@ -155,11 +191,14 @@ impl Classifier {
     }
 }
 
-/// A batch, filled up to whole blocks with rows that have no error.
+/// A batch, filled up to whole blocks with inputs that no row has.
 #[derive(Default)]
 struct Padded {
     rows: usize,
     inputs: Vec<f32>,
+    /// Rows that have the input.
+    counts: Vec<f32>,
+    /// Sum of their labels.
     labels: Vec<f32>,
     /// Logits, and after [`Self::errors`] the gradient by them.
     outputs: Vec<f32>,
@@ -169,23 +208,36 @@ struct Padded {
 
 impl Padded {
     fn fill(&mut self, values: &[f32], labels: impl Iterator<Item = f32>) {
-        self.rows = values.len();
-        let length = self.rows.next_multiple_of(LANES);
+        self.start(values, values.len());
+        self.counts[..values.len()].fill(1.0);
+        self.labels.iter_mut().zip(labels).for_each(|(sum, label)| *sum = label);
+    }
+
+    fn fill_levels(&mut self, values: &[f32], levels: &[u8], labels: impl Iterator<Item = f32>) {
+        self.start(values, levels.len());
+        for (&level, label) in levels.iter().zip(labels) {
+            self.counts[usize::from(level)] += 1.0;
+            self.labels[usize::from(level)] += label;
+        }
+    }
+
+    fn start(&mut self, values: &[f32], rows: usize) {
+        self.rows = rows;
+        let length = values.len().next_multiple_of(LANES);
         self.inputs.clear();
         self.inputs.extend_from_slice(values);
-        self.labels.clear();
-        self.labels.extend(labels);
-        for padded in [&mut self.inputs, &mut self.labels, &mut self.outputs, &mut self.moments] {
-            padded.resize(length, 0.0);
+        self.inputs.resize(length, 0.0);
+        for cleared in [&mut self.counts, &mut self.labels, &mut self.outputs, &mut self.moments] {
+            cleared.clear();
+            cleared.resize(length, 0.0);
         }
     }
 
     fn errors(&mut self) {
         let scale = 1.0 / self.rows as f32;
-        for (z, label) in self.outputs.iter_mut().zip(&self.labels) {
-            *z = (sigmoid(*z) - label) * scale;
+        for ((z, count), label) in self.outputs.iter_mut().zip(&self.counts).zip(&self.labels) {
+            *z = (count * sigmoid(*z) - label) * scale;
         }
-        self.outputs[self.rows..].fill(0.0);
         for ((moment, error), x) in self.moments.iter_mut().zip(&self.outputs).zip(&self.inputs) {
             *moment = error * x;
         }
@@ -283,6 +335,26 @@ mod tests {
         let right = |(z, label): (&f32, &f32)| (*z > 0.0) == (*label > 0.5);
         let share = network.logits(&values).iter().zip(&labels).filter(|row| right(*row)).count() as f64 / 1_000.0;
         assert!(share > 0.95, "{share}");
+    }
+
+    #[test]
+    fn rows_of_few_values_count_as_they_are() {
+        let (_, labels) = rows(300, 7);
+        let values: Vec<f32> = (0..300).map(|row| [0.0, 1.0, 2.5][row % 3]).collect();
+        let recipe = Recipe { epochs: 10, batch: 64, learning_rate: 1e-2 };
+        let mut batches = Batches::new(&values, recipe, &mut random(8));
+        assert!(batches.levels.is_some());
+        let trained = |batches: &Batches| {
+            let mut network = Classifier::new(&mut random(9));
+            network.fit(batches, &labels);
+            network.logits(&[0.0, 1.0, 2.5])
+        };
+        let by_level = trained(&batches);
+        batches.levels = None;
+        let by_row = trained(&batches);
+        assert!(by_level.iter().zip(&by_row).all(|(a, b)| (a - b).abs() < 1e-4), "{by_level:?} {by_row:?}");
+        let (many, _) = rows(50, 10);
+        assert!(Batches::new(&many, recipe, &mut random(11)).levels.is_none());
     }
 
     #[test]

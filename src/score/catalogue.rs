@@ -7,7 +7,9 @@ use crate::point::{Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::{accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, text, trust};
+use super::{
+    accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, reference, text, trust,
+};
 
 /// Goes up when a score's definition changes, so that its old and new points can be told apart.
 pub const CATALOGUE_VERSION: u32 = 1;
@@ -364,8 +366,38 @@ pub static CATALOGUE: &[Score] = &[
         range: (-1.0, 1.0),
         inputs: &[Input::Tensor(IntervenedTaskPredictions), Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
         help: "Accuracy a head reaches on true concepts, less the accuracy of this head after all concepts were \
-               replaced by their true values.",
+               replaced by their true values. Where the run does not state reference_task_accuracy, it is that of \
+               heads trained on the true concepts: the linear one's for a run with head_weights, else the better one's; \
+               the score is then slow.",
         compute: intervention::intervention_score,
+        ..ROW
+    },
+    Score {
+        id: "reference_accuracy_linear",
+        title: "Reference accuracy, linear head",
+        family: ACCURACY,
+        paper: Paper::Leakage,
+        equation: "5",
+        unit: "accuracy",
+        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        cost: Cost::Slow,
+        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low beside the MLP's: a \
+               linear head is misspecified. Low with the MLP's: the concept set is incomplete. The standard error is \
+               that of the fifth of the rows it is tested on.",
+        compute: reference::linear,
+        ..ROW
+    },
+    Score {
+        id: "reference_accuracy_mlp",
+        title: "Reference accuracy, MLP head",
+        family: ACCURACY,
+        paper: Paper::Leakage,
+        equation: "5",
+        unit: "accuracy",
+        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        cost: Cost::Slow,
+        help: "The same of a head with one hidden layer of 64 units.",
+        compute: reference::mlp,
         ..ROW
     },
     Score {

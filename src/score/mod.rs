@@ -4,6 +4,7 @@ pub mod catalogue;
 
 mod accuracy;
 mod activity;
+pub mod agreement;
 pub mod clarity;
 mod disentanglement;
 mod embedding;
@@ -13,6 +14,7 @@ mod intervention;
 mod leakage;
 mod niche;
 mod pairs;
+mod reference;
 mod term;
 mod text;
 mod trust;
@@ -22,6 +24,7 @@ use std::ops::ControlFlow;
 
 use crate::point::Outcome;
 use crate::prepare::Prepared;
+use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
 
 /// Which scores of the catalogue to evaluate.
@@ -44,7 +47,8 @@ pub fn evaluate(
     let chosen: Vec<&'static Score> = match wanted {
         Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
         Wanted::AvailableAt(cost) => {
-            CATALOGUE.iter().filter(|score| score.cost == cost && missing(prepared, score).is_empty()).collect()
+            let wanted = |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
+            CATALOGUE.iter().filter(wanted).collect()
         }
         Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
     };
@@ -70,11 +74,25 @@ fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
     let has = |input: &Input| match input {
         Input::Tensor(name) => prepared.column(*name).is_some(),
         Input::EitherTensor(a, b) => prepared.column(*a).is_some() || prepared.column(*b).is_some(),
-        Input::ReferenceTaskAccuracy => prepared.run().constants.reference_task_accuracy.is_some(),
+        Input::ReferenceTaskAccuracy => {
+            prepared.run().constants.reference_task_accuracy.is_some() || can_train_heads(prepared)
+        }
         Input::HeadWeights => !prepared.run().constants.head_weights.is_empty(),
         Input::ConceptParts => !prepared.run().constants.concept_parts.is_empty(),
     };
     score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()
+}
+
+/// Without a stated reference accuracy, heads are trained on the true concepts.
+fn can_train_heads(prepared: &Prepared) -> bool {
+    [TensorName::ConceptLabels, TensorName::TaskLabels].into_iter().all(|name| prepared.column(name).is_some())
+}
+
+/// The row's cost, or slow where an input has to be trained first.
+fn cost_of(prepared: &Prepared, score: &Score) -> Cost {
+    let trains = score.inputs.contains(&Input::ReferenceTaskAccuracy)
+        && prepared.run().constants.reference_task_accuracy.is_none();
+    if trains { Cost::Slow } else { score.cost }
 }
 
 /// No score may give out NaN or an infinity: where arithmetic failed all the same, say so.

@@ -35,9 +35,8 @@ def main():
                 if kind == "negative":
                     values -= 3
             values = np.round(values, 6)
-            resized = interpolate(
-                torch.tensor(values)[None, None], size=image, mode="bicubic", align_corners=False
-            )[0, 0].numpy()
+            batch = torch.tensor(values)[None, None]
+            resized = interpolate(batch, size=image, mode="bicubic", align_corners=False)[0, 0].numpy()
             peak = np.unravel_index(resized.argmax(), image)
             # Rounding must not decide: no other pixel comes as high.
             assert np.sum(resized > resized[peak] - 1e-10) == 1, (shape, kind)

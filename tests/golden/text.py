@@ -1,4 +1,4 @@
-"""Writes text.json: pairs of texts with their BLEU by sacrebleu, METEOR by NLTK and ROUGE-L by rouge-score, each 0 to 1.
+"""Writes text.json: pairs of texts with BLEU by sacrebleu, METEOR by NLTK and ROUGE-L by rouge-score, each 0 to 1.
 
 Run from the repository's root:
 
