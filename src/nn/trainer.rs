@@ -35,14 +35,31 @@ pub struct Stop {
     pub patience: usize,
 }
 
-/// Weights uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010). `biases` the same way, as scikit-learn does,
-/// else 0, as Keras does.
-pub fn start_as_glorot(network: &mut Mlp, biases: bool, rng: &mut impl Rng) {
+/// Weights uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010) and no biases, Keras' way to start.
+pub fn start_as_keras(network: &mut Mlp, rng: &mut impl Rng) {
     for layer in network.parameters_mut() {
         let (inputs, outputs) = layer.weights.dim();
         let bound = (6.0 / (inputs + outputs) as f32).sqrt();
         layer.weights.mapv_inplace(|_| rng.random_range(-bound..=bound));
-        layer.bias.mapv_inplace(|_| if biases { rng.random_range(-bound..=bound) } else { 0.0 });
+        layer.bias.fill(0.0);
+    }
+}
+
+/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the very numbers from which scikit-learn's MLPClassifier
+/// starts for `random_state`.
+pub fn start_as_scikit_learn(network: &mut Mlp, random_state: u32) {
+    let mut twister = rand_mt::Mt::new(random_state);
+    // As numpy makes a double in [0, 1) of two words.
+    let mut uniform = move || {
+        let (high, low) = (f64::from(twister.next_u32() >> 5), f64::from(twister.next_u32() >> 6));
+        (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
+    };
+    for layer in network.parameters_mut() {
+        let (inputs, outputs) = layer.weights.dim();
+        let bound = (6.0 / (inputs + outputs) as f64).sqrt();
+        let mut draw = || (2.0 * bound * uniform() - bound) as f32;
+        layer.weights.mapv_inplace(|_| draw());
+        layer.bias.mapv_inplace(|_| draw());
     }
 }
 
@@ -122,9 +139,29 @@ mod tests {
 
     fn network(outputs: usize, rng: &mut ChaCha8Rng) -> Mlp {
         let mut network = Mlp::new(2, &[(16, Activation::Relu), (outputs, Activation::Identity)], rng);
-        start_as_glorot(&mut network, true, rng);
+        start_as_keras(&mut network, rng);
         network
     }
+
+    /// `MLPClassifier((2,), random_state=1, max_iter=1, learning_rate_init=1e-12).fit(X, y)` with 3 columns and 2 flags,
+    /// scikit-learn 1.9: coefs_ and intercepts_.
+    #[test]
+    fn scikit_learn_starts_from_these_numbers() {
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        let mut network = Mlp::new(3, &[(2, Activation::Relu), (2, Activation::Identity)], &mut rng);
+        start_as_scikit_learn(&mut network, 1);
+        let layers: Vec<_> = network.parameters().collect();
+        let values = layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.bias));
+        let expected = SCIKIT_LEARN;
+        assert_eq!(values.clone().count(), expected.len());
+        assert!(values.zip(expected).all(|(got, expected)| (f64::from(*got) - expected).abs() < 1e-6));
+    }
+
+    #[rustfmt::skip]
+    const SCIKIT_LEARN: [f64; 14] = [
+        -0.181795679, 0.48270678, -1.09519453, -0.433067635, -0.773919068, -0.89314139, -0.687369438,
+        -0.338359494, -0.252867013, 0.0950811918, -0.197932208, 0.453693266, -0.723941183, 0.926194782,
+    ];
 
     #[test]
     fn both_kinds_of_targets_are_learnt() {

@@ -695,8 +695,10 @@ pub static CATALOGUE: &[Score] = &[
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         help: "How well a classifier of all concepts tells each one once the activations correlated with it by more \
-               than β are masked, integrated over β; the curve has the AUC at each β. The standard error is that of \
-               the fifth of the rows it is tested on and takes the classifier as given.",
+               than β are masked, integrated over β; the curve has the AUC at each β. The classifier starts from \
+               the authors' weights (for seed 0); other seeds start elsewhere and give values some 6 % apart, so compare \
+               points of one seed. The standard error is that of the fifth of the rows it is tested on and takes the \
+               classifier as given.",
         compute: niche::nis,
         ..ROW
     },

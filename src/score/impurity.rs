@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
-use crate::nn::trainer::{Recipe, Targets, fit, start_as_glorot};
+use crate::nn::trainer::{Recipe, Targets, fit, start_as_keras};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 use crate::run::LabelKind;
@@ -316,7 +316,7 @@ impl<'i> Learner<'i> {
         let outputs = if target.classes > 2 { target.classes } else { 1 };
         let layers = [(HIDDEN, Activation::Relu), (outputs, Activation::Identity)];
         let mut network = Mlp::new(self.inputs.train.len(), &layers, &mut rng);
-        start_as_glorot(&mut network, false, &mut rng);
+        start_as_keras(&mut network, &mut rng);
         let targets = if outputs > 1 {
             Targets::Classes(target.train.iter().map(|&class| class as usize).collect())
         } else {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
-use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_glorot};
+use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_scikit_learn};
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::run::LabelKind;
@@ -24,6 +24,8 @@ use super::impurity::representation_columns;
 use super::term::{Term, mean_over_concepts};
 
 const HIDDEN: usize = 20;
+/// `random_state` of the authors' classifier; a run's seed is added to it.
+const RANDOM_STATE: u32 = 1;
 const RECIPE: Recipe = Recipe {
     epochs: 1_000,
     batch: 512,
@@ -98,7 +100,9 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
         let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
         let relu = (HIDDEN, Activation::Relu);
         let mut network = Mlp::new(train.ncols(), &[relu, relu, (outputs.len(), Activation::Identity)], &mut rng);
-        start_as_glorot(&mut network, true, &mut rng);
+        // The authors start from one set of weights, and which one matters: over sets the score of the same data scattered
+        // by 6 % where it scatters by 1 % over data.
+        start_as_scikit_learn(&mut network, RANDOM_STATE.wrapping_add(p.settings().seed as u32));
         fit(&mut network, train.view(), &Targets::Flags(flags), &RECIPE, &mut rng);
         let probabilities: Vec<Vec<Array1<f32>>> = (0..outputs.len())
             .into_par_iter()

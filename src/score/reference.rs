@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
-use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_glorot};
+use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
 use crate::point::Outcome;
 use crate::prepare::{Prepared, first_largest};
 use crate::run::LabelKind;
@@ -72,7 +72,7 @@ fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
         let accuracy = |layers: &[(usize, Activation)]| {
             let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
             let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
-            start_as_glorot(&mut head, false, &mut rng);
+            start_as_keras(&mut head, &mut rng);
             fit(&mut head, train.view(), &targets, &RECIPE, &mut rng);
             let outputs = head.outputs(test.view());
             let told =
