@@ -1,4 +1,4 @@
-//! Time of a full evaluation: all available scores, the tie-aware estimator, one thread. Beside the time on the clock
+//! Time of a full evaluation: all available scores, fast ones and slow ones apart, the tie-aware estimator, one thread. Beside the time on the clock
 //! stands that on the processor, which other programs on the machine disturb less.
 
 #[path = "machine/mod.rs"]
@@ -12,6 +12,7 @@ use conceptwatch::estimate::Settings;
 use conceptwatch::prepare::Prepared;
 use conceptwatch::run::{Concept, Run, RunConstants, RunFields};
 use conceptwatch::sample::Sample;
+use conceptwatch::score::catalogue::Cost;
 use conceptwatch::score::{Wanted, evaluate};
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
 use rand::{RngExt, SeedableRng};
@@ -25,25 +26,29 @@ const MOST_REPEATS: usize = 5;
 
 fn main() {
     println!("a full evaluation on one thread, tie_aware: {}\n", machine::facts());
-    println!("{:32} {:>6} {:>7} {:>9} {:>9}  most of it", "case", "N", "scores", "seconds", "on CPU");
+    println!("{:40} {:>6} {:>7} {:>9} {:>9}  most of it", "case", "N", "scores", "seconds", "on CPU");
     let scalar = |k| (format!("{k} scalar concepts"), k, 2048, None);
     let cem = ("3 concepts of 16 dimensions (CEM)".to_owned(), 3, 2000, Some(16));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be started");
-    for (name, k, rows, width) in [scalar(3), cem, scalar(16), scalar(112)] {
+    let cases = [scalar(3), cem, scalar(16), scalar(112)];
+    let cases =
+        [Cost::Fast, Cost::Slow].into_iter().flat_map(|cost| cases.iter().cloned().map(move |case| (cost, case)));
+    for (cost, (name, k, rows, width)) in cases {
         let run = declaration(k);
         let sample = sample(&run, rows, width);
         let (mut times, mut on_cpu) = (Vec::new(), Vec::new());
         let mut costs = Vec::new();
         while times.len() < MOST_REPEATS && times.iter().sum::<f64>() < ENOUGH {
             let (started, cpu) = (Instant::now(), cpu_seconds());
-            costs = pool.install(|| measure(&sample, &run));
+            costs = pool.install(|| measure(&sample, &run, cost));
             times.push(started.elapsed().as_secs_f64());
             on_cpu.push(cpu_seconds() - cpu);
         }
         let scores = costs.len();
         costs.sort_by(|a, b| b.1.total_cmp(&a.1));
         let most: Vec<String> = costs.iter().take(3).map(|(id, seconds)| format!("{id} {seconds:.2}")).collect();
-        println!("{name:32} {rows:>6} {scores:>7} {:>9.2} {:>9.2}  {}", median(times), median(on_cpu), most.join(", "));
+        let name = if cost == Cost::Slow { format!("{name}, slow") } else { name };
+        println!("{name:40} {rows:>6} {scores:>7} {:>9.2} {:>9.2}  {}", median(times), median(on_cpu), most.join(", "));
     }
     println!(
         "\nmedian of up to {MOST_REPEATS} evaluations; a score's own time is from the last, without what it shares"
@@ -59,11 +64,11 @@ fn cpu_seconds() -> f64 {
     fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("a number of ticks")).sum::<f64>() / 100.0
 }
 
-/// Evaluates all available scores; the time of each.
-fn measure(sample: &Sample, run: &Run) -> Vec<(&'static str, f64)> {
+/// Evaluates all available scores of a cost; the time of each.
+fn measure(sample: &Sample, run: &Run, cost: Cost) -> Vec<(&'static str, f64)> {
     let prepared = Prepared::new(sample, run, Settings::default());
     let mut starts = Vec::new();
-    let scores = evaluate(&prepared, Wanted::Available, |_, _, _| {
+    let scores = evaluate(&prepared, Wanted::AvailableAt(cost), |_, _, _| {
         starts.push(Instant::now());
         ControlFlow::Continue(())
     });

@@ -17,6 +17,10 @@ pub struct ScoreValue {
     /// k × k values, row i from concept i; `None` where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix: Option<Vec<Vec<Option<f64>>>>,
+    /// (x, value at x) in ascending x, of a score that is swept over a threshold; `None` where undefined there. Part
+    /// of the point in flight and of `score --json`; the history keeps the value alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub curve: Option<Vec<(f64, Option<f64>)>>,
 }
 
 /// Undefined is a value: never 0, never NaN, and always with a reason.

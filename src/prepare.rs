@@ -52,6 +52,11 @@ impl<'a> Prepared<'a> {
         self.sample.rows()
     }
 
+    /// Row identities, in row order.
+    pub fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+
     /// k.
     pub fn concepts(&self) -> usize {
         self.run.concept_count()
@@ -70,6 +75,14 @@ impl<'a> Prepared<'a> {
     /// 1/k for each concept.
     pub fn equal_weights(&self) -> Vec<f64> {
         vec![1.0 / self.concepts() as f64; self.concepts()]
+    }
+
+    /// `clarity_weights` of sparsity, precision and accuracy, or equal ones.
+    pub fn clarity_weights(&self) -> [f64; 3] {
+        match self.run.constants.clarity_weights[..] {
+            [sparsity, precision, accuracy] => [sparsity, precision, accuracy],
+            _ => [1.0; 3],
+        }
     }
 
     pub fn column(&self, name: TensorName) -> Option<&'a Column> {
@@ -95,6 +108,16 @@ impl<'a> Prepared<'a> {
             Some(blocks.into_par_iter().enumerate().map(variable).collect())
         };
         self.activations.get_or_init(build).as_deref()
+    }
+
+    /// One number for each row and concept, [n, k] row-major, from the concept's activation columns; `None` where there
+    /// are none.
+    pub fn activation_rows(&self, number: impl Fn(&[f64]) -> f64) -> Option<Vec<f64>> {
+        let column = self.column(TensorName::ConceptActivations)?;
+        let blocks = self.run.activation_blocks(column.width())?;
+        let rows = column.block(0..column.width());
+        let of_row = |row: &[f64]| blocks.iter().map(|block| number(&row[block.clone()])).collect::<Vec<f64>>();
+        Some(rows.chunks(column.width()).flat_map(of_row).collect())
     }
 
     /// c_i for each concept: classes, or a scalar where the run declares its concepts continuous.

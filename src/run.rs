@@ -93,6 +93,15 @@ pub struct RunConstants {
     /// ω of ConceptScore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concept_score_weight: Option<f64>,
+    /// Above it a concept counts as active, by its activation or its contribution; at least 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity_threshold: Option<f64>,
+    /// The K concepts of largest activation count as active, 1 to k.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_top_k: Option<u32>,
+    /// Weights of sparsity, precision and accuracy in Clarity, at least 0, not all 0. Empty: equal weights.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clarity_weights: Vec<f64>,
 }
 
 /// A run as declared, before it is checked.
@@ -246,13 +255,16 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
     };
     within("reference_task_accuracy", constants.reference_task_accuracy, 0.0, 1.0)?;
     within("concept_score_weight", constants.concept_score_weight, f64::MIN_POSITIVE, f64::MAX)?;
-    let weights = &constants.concept_weights;
-    if !weights.is_empty() {
+    within("activity_threshold", constants.activity_threshold, 0.0, f64::MAX)?;
+    within("active_top_k", constants.active_top_k.map(f64::from), 1.0, k as f64)?;
+    let weights =
+        [("concept_weights", &constants.concept_weights, k), ("clarity_weights", &constants.clarity_weights, 3)];
+    for (field, weights, count) in weights {
         let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0) && weights.iter().any(|w| *w > 0.0);
-        if weights.len() != k || !valid {
+        if !weights.is_empty() && (weights.len() != count || !valid) {
             return Err(Fault::new(
-                "run.constants.concept_weights",
-                format!("{} weights came, expected {k} finite ones, at least 0 and not all 0", weights.len()),
+                format!("run.constants.{field}"),
+                format!("{} weights came, expected {count} finite ones, at least 0 and not all 0", weights.len()),
             ));
         }
     }

@@ -393,6 +393,9 @@ fn wrong_declarations_are_refused() {
     let accuracy = |value| constants(RunConstants { reference_task_accuracy: Some(value), ..Default::default() });
     let omega = |value| constants(RunConstants { concept_score_weight: Some(value), ..Default::default() });
     let weights = |w: &[f64]| constants(RunConstants { concept_weights: w.to_vec(), ..Default::default() });
+    let threshold = |value| constants(RunConstants { activity_threshold: Some(value), ..Default::default() });
+    let top_k = |count| constants(RunConstants { active_top_k: Some(count), ..Default::default() });
+    let clarity = |w: &[f64]| constants(RunConstants { clarity_weights: w.to_vec(), ..Default::default() });
     let head = |w: &[f64]| constants(RunConstants { head_weights: w.to_vec(), ..Default::default() });
     let image = |size| constants(RunConstants { image_size: Some(size), ..Default::default() });
     let parts = |parts: &[Vec<u32>]| constants(RunConstants { concept_parts: parts.to_vec(), ..Default::default() });
@@ -411,6 +414,13 @@ fn wrong_declarations_are_refused() {
         (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "NaN came"),
         (omega(0.0), "run.constants.concept_score_weight", "0 came"),
         (omega(f64::INFINITY), "run.constants.concept_score_weight", "inf came"),
+        (threshold(-0.1), "run.constants.activity_threshold", "-0.1 came"),
+        (threshold(f64::INFINITY), "run.constants.activity_threshold", "inf came"),
+        (top_k(0), "run.constants.active_top_k", "0 came, expected 1 to 2"),
+        (top_k(3), "run.constants.active_top_k", "3 came, expected 1 to 2"),
+        (clarity(&[1.0; 2]), "run.constants.clarity_weights", "2 weights came, expected 3"),
+        (clarity(&[0.0; 3]), "run.constants.clarity_weights", "not all 0"),
+        (clarity(&[1.0, -1.0, 1.0]), "run.constants.clarity_weights", "at least 0"),
         (weights(&[1.0]), "run.constants.concept_weights", "1 weights came, expected 2"),
         (weights(&[0.0, 0.0]), "run.constants.concept_weights", "not all 0"),
         (weights(&[1.0, -1.0]), "run.constants.concept_weights", "at least 0"),

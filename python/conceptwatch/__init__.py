@@ -1,9 +1,10 @@
 """Streams concept activations, embeddings and labels of a training run to the conceptwatch sidecar."""
 
 from . import _fork as _fork
+from ._prompts import prompt
 from ._run import ConceptwatchError, Pass, Run, init
 from ._scores import Score, Scores
 from ._stats import Stats
 from ._version import __version__
 
-__all__ = ["ConceptwatchError", "Pass", "Run", "Score", "Scores", "Stats", "__version__", "init"]
+__all__ = ["ConceptwatchError", "Pass", "Run", "Score", "Scores", "Stats", "__version__", "init", "prompt"]

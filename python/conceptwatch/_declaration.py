@@ -43,6 +43,9 @@ def constants_of(
     box_size: tuple[int, int] | None,
     concept_parts: Sequence[Sequence[int]] | None,
     concept_score_weight: float | None,
+    activity_threshold: float | None,
+    active_top_k: int | None,
+    clarity_weights: Sequence[float] | None,
 ) -> Any:
     if hasattr(head_weights, "detach"):
         head_weights = head_weights.detach().cpu()
@@ -57,6 +60,9 @@ def constants_of(
         box_width=box[1],
         concept_parts=[messages.ConceptParts(parts=parts) for parts in concept_parts or ()],
         concept_score_weight=concept_score_weight,
+        activity_threshold=activity_threshold,
+        active_top_k=active_top_k,
+        clarity_weights=clarity_weights,
     )
 
 

@@ -55,6 +55,9 @@ def init(
     box_size: tuple[int, int] | None = None,
     concept_parts: Sequence[Sequence[int]] | None = None,
     concept_score_weight: float | None = None,
+    activity_threshold: float | None = None,
+    active_top_k: int | None = None,
+    clarity_weights: Sequence[float] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
     address: str | None = None,
@@ -74,6 +77,8 @@ def init(
     concept_weights: k weights of the mean concepts-task leakage. head_weights: [l, k], of a linear task head.
     image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
     concept_score_weight: the factor of ConceptScore.
+    activity_threshold, active_top_k: which concepts count as active for Clarity: those above it, or the largest K.
+    clarity_weights: of sparsity, precision and accuracy in Clarity.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
     address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
     token_file: file with the token that the sidecar asks for; by default CONCEPTWATCH_TOKEN_FILE, or no token.
@@ -99,6 +104,9 @@ def init(
             box_size=box_size,
             concept_parts=concept_parts,
             concept_score_weight=concept_score_weight,
+            activity_threshold=activity_threshold,
+            active_top_k=active_top_k,
+            clarity_weights=clarity_weights,
         ),
         labels={str(key): str(value) for key, value in (labels or {}).items()},
     )

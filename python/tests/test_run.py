@@ -21,7 +21,8 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
         name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
         labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
         head_weights=np.arange(6).reshape(3, 2), image_size=(299, 300), box_size=(90, 91),
-        concept_parts=[[0, 1], []], concept_score_weight=2.5, rank=1, world_size=4,
+        concept_parts=[[0, 1], []], concept_score_weight=2.5, activity_threshold=0.25, active_top_k=1,
+        clarity_weights=[1, 2, 0], rank=1, world_size=4,
     )  # fmt: skip
     wait_for(lambda: bool(sidecar.starts))
     declared, constants = sidecar.starts[0].run, sidecar.starts[0].run.constants
@@ -38,6 +39,8 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert (constants.box_height, constants.box_width) == (90, 91)
     assert [list(concept.parts) for concept in constants.concept_parts] == [[0, 1], []]
     assert constants.concept_score_weight == 2.5
+    assert (constants.activity_threshold, constants.active_top_k) == (0.25, 1)
+    assert list(constants.clarity_weights) == [1, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,19 @@ impl Alerts {
         self.changes(&point.run, changed)
     }
 
+    /// Looks at scores that came later than the others of their evaluation, perhaps after that of a newer one: only the
+    /// rules on these scores see them. Returns the alerts that changed.
+    pub fn observe_late(&mut self, point: &Point) -> Vec<Change> {
+        let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
+        let mut changed = vec![false; self.rules.len()];
+        for (at, rule) in self.rules.iter().enumerate() {
+            if *rule.split == *point.split && point.score(&rule.score).is_some() {
+                changed[at] = run.watches[at].observe(rule, point, &run.concepts, false);
+            }
+        }
+        self.changes(&point.run, changed)
+    }
+
     /// Looks at the clock: rules on runs that have fallen silent.
     pub fn look(&mut self, time: f64) -> Vec<Change> {
         let mut all = Vec::new();

@@ -289,3 +289,18 @@ fn the_default_rules_are_sound() {
     let alerts = Alerts::new(default_rules(), known).unwrap();
     assert_eq!(alerts.advising_splits(), ["val"]);
 }
+
+#[test]
+fn scores_that_come_late_are_no_step_back_and_only_their_own_rules_see_them() {
+    let own = Rule { name: "impure".into(), score: "ois".into(), above: Some(0.3), ..Rule::default() };
+    let known = |id: &str| ["icl", "ois"].contains(&id).then_some(PARTS);
+    let mut alerts = Alerts::new(vec![above(0.2), own], known).unwrap();
+    assert_eq!(alerts.observe(&point(1, 0.5)).len(), 1);
+    alerts.observe(&point(2, 0.5));
+    let late = Point { scores: vec![("ois".into(), Outcome::Value(score(0.4)))], ..point(1, 0.0) };
+    let changed = alerts.observe_late(&late);
+    let seen: Vec<(&str, State)> = changed.iter().map(|c| (&*c.rule.name, c.standing.state)).collect();
+    assert_eq!(seen, [("impure", Firing)]);
+    // The alert on icl stands as it stood: nothing has gone back.
+    assert!(alerts.observe(&point(3, 0.5)).is_empty());
+}

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod agreement;
 mod demo;
 mod logs;
 mod npz;
@@ -34,6 +35,7 @@ enum Command {
     Serve(Box<ServeOptions>),
     Score(score::Options),
     Watch(watch::WatchOptions),
+    Agreement(agreement::Options),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -54,5 +56,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
         Command::Watch(options) => watch::run(&options),
+        Command::Agreement(options) => agreement::run(&options),
     }
 }

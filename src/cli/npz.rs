@@ -269,11 +269,13 @@ fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
 }
 
 fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fault> {
-    use TensorName::{ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps};
+    use TensorName::{
+        ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps, LocalizationPeaks,
+    };
     let columns = |name| Some((name, *tensors.iter().find(|t: &&Tensor| t.name() == name)?.shape().get(1)?));
     // Categorical concepts have several activation columns each.
     let known = || (!cardinalities.is_empty()).then_some((ConceptActivations, cardinalities.len()));
-    let naming = [ConceptLabels, ConceptEmbeddings, ActiveConcepts, LocalizationMaps];
+    let naming = [ConceptLabels, ConceptEmbeddings, ActiveConcepts, LocalizationMaps, LocalizationPeaks];
     let k = naming.into_iter().find_map(columns).or_else(known).or_else(|| columns(ConceptActivations));
     match k {
         Some((name, k)) if k > MAX_CONCEPTS => {
@@ -316,6 +318,22 @@ fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
     }
 }
 
+/// Of an array [k, p] of 0 and 1, the parts of each concept.
+fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
+    let (flags, shape) = (array.counts()?, &array.shape);
+    match shape[..] {
+        [_, parts] if flags.iter().all(|&flag| flag <= 1) => {
+            let of_concept =
+                |row: &[u32]| (0..).zip(row).filter(|(_, flag)| **flag == 1).map(|(part, _)| part).collect();
+            Ok(flags.chunks(parts as usize).map(of_concept).collect())
+        }
+        _ => Err(Fault::new(
+            array.name.clone(),
+            format!("has shape {shape:?}, expected 0 and 1 for each concept and part, [k, p]"),
+        )),
+    }
+}
+
 fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault> {
     let one = || match array.numbers()?.as_slice() {
         [value] => Ok(Some(*value)),
@@ -330,9 +348,16 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
     match array.name.as_str() {
         "reference_task_accuracy" => constants.reference_task_accuracy = one()?,
         "concept_score_weight" => constants.concept_score_weight = one()?,
+        "activity_threshold" => constants.activity_threshold = one()?,
+        "active_top_k" => match array.counts()?.as_slice() {
+            [count] => constants.active_top_k = Some(*count),
+            counts => return Err(Fault::new("active_top_k", format!("{} numbers came, expected one", counts.len()))),
+        },
+        "clarity_weights" => constants.clarity_weights = array.numbers()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,
         "head_weights" => constants.head_weights = array.numbers()?,
         "image_size" => constants.image_size = size()?,
+        "concept_parts" => constants.concept_parts = parts(array)?,
         "box_size" => constants.box_size = size()?,
         unknown => {
             let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();

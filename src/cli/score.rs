@@ -78,7 +78,6 @@ fn score(options: &Options) -> Result<String, String> {
         neighbours: usize::from(options.neighbours),
         repeats: usize::from(options.repeats),
         seed: options.seed,
-        ..Settings::default()
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.map_or(0, usize::from)).build();
     let pool = pool.map_err(|e| format!("--threads: {e}"))?;

@@ -262,6 +262,7 @@ fn scores(
                 standard_error: row.get(2)?,
                 per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
                 matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
+                curve: None,
             }),
             (reason, _) => Outcome::Undefined(Undefined {
                 why: reason.unwrap_or_default(),

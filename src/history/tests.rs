@@ -43,6 +43,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     standard_error: Some(0.01),
                     per_concept: Some(per_concept),
                     matrix: Some(matrix),
+                    curve: None,
                 }),
             ),
             ("ctl".into(), Outcome::undefined("one class")),
@@ -213,6 +214,7 @@ fn numbers_that_are_not_finite_are_absent() {
                 standard_error: Some(f64::INFINITY),
                 per_concept: Some(vec![Some(f64::NAN), Some(f64::MIN_POSITIVE)]),
                 matrix: Some(vec![vec![Some(f64::NAN), Some(0.5)], vec![Some(f64::NEG_INFINITY), None]]),
+                curve: None,
             }),
         ),
     ];

@@ -9,6 +9,20 @@ const FIRST_DECAY: f32 = 0.9;
 const SECOND_DECAY: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
+/// The learning rate, and the factor of the root of the second moment, corrected for moments that start at 0. `step`
+/// counts from 1.
+pub fn corrections(learning_rate: f32, step: i32) -> [f32; 2] {
+    [learning_rate / (1.0 - FIRST_DECAY.powi(step)), 1.0 / (1.0 - SECOND_DECAY.powi(step)).sqrt()]
+}
+
+/// Moves one parameter against the gradient `g`, with its moments and the step's [`corrections`].
+#[inline]
+pub fn update(value: &mut f32, g: f32, first: &mut f32, second: &mut f32, step_size: f32, second_scale: f32) {
+    *first = FIRST_DECAY * *first + (1.0 - FIRST_DECAY) * g;
+    *second = SECOND_DECAY * *second + (1.0 - SECOND_DECAY) * g * g;
+    *value -= step_size * *first / (second.sqrt() * second_scale + EPSILON);
+}
+
 /// Optimiser state for one network. Two networks trained on one loss may have one each: no parameter's step depends
 /// on another's.
 #[derive(Clone, Debug)]
@@ -29,12 +43,9 @@ impl Adam {
     pub fn step(&mut self, network: &mut Mlp, gradient: &[Parameters]) {
         assert_eq!(gradient.len(), self.moments.len(), "a gradient for each layer of the network");
         self.steps = self.steps.saturating_add(1);
-        let step_size = self.learning_rate / (1.0 - FIRST_DECAY.powi(self.steps));
-        let second_scale = 1.0 / (1.0 - SECOND_DECAY.powi(self.steps)).sqrt();
+        let [step_size, second_scale] = corrections(self.learning_rate, self.steps);
         let update = |value: &mut f32, &g: &f32, first: &mut f32, second: &mut f32| {
-            *first = FIRST_DECAY * *first + (1.0 - FIRST_DECAY) * g;
-            *second = SECOND_DECAY * *second + (1.0 - SECOND_DECAY) * g * g;
-            *value -= step_size * *first / (second.sqrt() * second_scale + EPSILON);
+            update(value, g, first, second, step_size, second_scale);
         };
         for ((parameters, gradient), (first, second)) in
             network.parameters_mut().zip(gradient).zip(self.moments.iter_mut())

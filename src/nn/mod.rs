@@ -1,5 +1,5 @@
-//! The project's own small multilayer perceptron, and the concept bottleneck models and the toy task that the
-//! demonstration trains.
+//! The project's own small multilayer perceptron: trained alone ([`trainer`]) or, for one input and one output, by the
+//! ten thousand ([`scalar`]); and the concept bottleneck models and the toy task that the demonstration trains.
 //!
 //! Single precision on ndarray's matrix products, seeded by ChaCha: the same seed gives the same bits on any number of
 //! threads, since nothing here is parallel. Whoever trains many networks runs them side by side.
@@ -10,6 +10,10 @@ pub mod loss;
 pub mod mlp;
 
 pub mod adam;
+
+pub mod trainer;
+
+pub mod scalar;
 
 pub mod rows;
 

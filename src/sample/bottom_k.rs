@@ -82,6 +82,8 @@ pub struct BottomK {
     index: Option<Index>,
     /// Rows beyond it cannot be kept: the largest place held once N rows are.
     limit: Option<Place>,
+    /// (height, width) of the images that localisation maps are of.
+    image_size: Option<(u32, u32)>,
     offered: u64,
     duplicates: u64,
     changed: usize,
@@ -100,15 +102,21 @@ impl BottomK {
             columns: BTreeMap::new(),
             index: None,
             limit: None,
+            image_size: None,
             offered: 0,
             duplicates: 0,
             changed: 0,
         }
     }
 
+    /// The same, for maps of images of (height, width) pixels.
+    pub fn at_image_size(self, image_size: Option<(u32, u32)>) -> Self {
+        Self { image_size, ..self }
+    }
+
     /// An empty sampler for rows that are to be merged into `self` later: it turns away what `self` would.
     pub(super) fn stage(&self) -> Self {
-        Self { limit: self.limit, ..Self::new(self.sampling, self.order.decay) }
+        Self { limit: self.limit, image_size: self.image_size, ..Self::new(self.sampling, self.order.decay) }
     }
 
     /// Offers row `row` of `tensors`, which all have the same rows. Values are copied only when it enters;
@@ -123,9 +131,10 @@ impl BottomK {
         self.offered = self.offered.saturating_add(1);
         let (offered, slot) = self.admit(arrival, 1);
         if let Some(slot) = slot {
+            let image_size = self.image_size;
             for tensor in tensors {
                 let name = tensor.name();
-                let empty = || Column::for_tensor(tensor, continuous(name));
+                let empty = || Column::for_tensor(tensor, continuous(name)).at_image_size(image_size);
                 let column = self.columns.entry(name).or_insert_with(empty);
                 put(column, slot, self.sampling.rows, |column| column.push(tensor, row));
             }

@@ -3,6 +3,8 @@
 use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
+use super::map;
+
 /// The rows of one tensor. Floats stay in the precision they came in (16-bit ones widen to f32, which is exact);
 /// Monte-Carlo samples are averaged and localisation maps reduced when a row is added.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +14,8 @@ pub struct Column {
     values: Values,
     /// The tensor came as float16 or bfloat16.
     half: bool,
+    /// (height, width) that localisation maps are resized to before their maximum is looked for.
+    image_size: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +27,9 @@ pub enum Values {
     Text(Vec<String>),
 }
 
-/// Numbers kept of a localisation map: row and column of its maximum, row and column of its centre of mass.
+/// Numbers kept of a localisation map: row and column of its maximum in pixels of the image (of the map where the run has
+/// no image size), row and column of its centre of mass in pixels of the map. 16 bytes of single precision, whatever the
+/// map's size: 4,096 rows of 112 maps take 7 MiB where maps of 14 × 14 would take 360.
 pub const MAP_SUMMARY: usize = 4;
 
 impl Column {
@@ -48,7 +54,12 @@ impl Column {
         if name == TensorName::LocalizationMaps {
             dims = vec![dims[0], MAP_SUMMARY];
         }
-        Self { dims, values, half: tensor.dtype().is_half() }
+        Self { dims, values, half: tensor.dtype().is_half(), image_size: None }
+    }
+
+    /// The same, for maps of images of (height, width) pixels.
+    pub fn at_image_size(self, image_size: Option<(u32, u32)>) -> Self {
+        Self { image_size, ..self }
     }
 
     /// Values of one row.
@@ -107,7 +118,7 @@ impl Column {
             Values::Integer(_) => Values::Integer(Vec::new()),
             Values::Text(_) => Values::Text(Vec::new()),
         };
-        Self { dims: self.dims.clone(), values, half: self.half }
+        Self { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
     }
 
     /// Makes room for `more` rows: at least doubles, but not beyond `most` rows where that is enough, so that a full
@@ -155,14 +166,14 @@ impl Column {
 
     /// Adds a row of `tensor` at the end.
     pub fn push(&mut self, tensor: &Tensor, row: usize) {
-        let name = tensor.name();
+        let shape = (self.dims[..].first().copied().unwrap_or(1), self.image_size);
         match &mut self.values {
             Values::Text(v) => v.push(tensor.text(row).to_owned()),
             // Validation has shown that classes fit.
             Values::Integer(v) => tensor.extend_integers(row..row + 1, v),
             Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row..row + 1, v),
-            Values::Float32(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value as f32)),
-            Values::Float64(v) => push_floats(name, &self.dims, tensor, row, |value| v.push(value)),
+            Values::Float32(v) => push_floats(shape, tensor, row, |value| v.push(value as f32)),
+            Values::Float64(v) => push_floats(shape, tensor, row, |value| v.push(value)),
         }
     }
 
@@ -211,7 +222,7 @@ impl Column {
             Values::Integer(v) => Values::Integer(gather(v, width, order)),
             Values::Text(v) => Values::Text(gather(v, width, order)),
         };
-        Column { dims: self.dims.clone(), values, half: self.half }
+        Column { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
     }
 
     /// Value `at` of every row, as f64. Texts have none.
@@ -253,8 +264,14 @@ fn is_reduced(tensor: &Tensor) -> bool {
     }
 }
 
-fn push_floats(name: TensorName, dims: &[usize], tensor: &Tensor, row: usize, mut push: impl FnMut(f64)) {
-    match name {
+/// `concepts` and `image_size` are those of a column of maps.
+fn push_floats(
+    (concepts, image_size): (usize, Option<(u32, u32)>),
+    tensor: &Tensor,
+    row: usize,
+    mut push: impl FnMut(f64),
+) {
+    match tensor.name() {
         TensorName::ConceptActivations if tensor.shape().len() == 3 => {
             // [n, k, m]: the mean over m Monte-Carlo samples.
             let m = tensor.shape()[2];
@@ -271,11 +288,11 @@ fn push_floats(name: TensorName, dims: &[usize], tensor: &Tensor, row: usize, mu
         TensorName::LocalizationMaps => {
             let (height, width) = (tensor.shape()[2], tensor.shape()[3]);
             let mut map = Vec::with_capacity(height * width);
-            let mut maps_left = dims[0];
+            let mut maps_left = concepts;
             tensor.for_each_float(row, |value| {
                 map.push(value);
                 if map.len() == height * width && maps_left > 0 {
-                    summarise_map(&map, width).into_iter().for_each(&mut push);
+                    map::summarise(&map, width, image_size).into_iter().for_each(&mut push);
                     map.clear();
                     maps_left -= 1;
                 }
@@ -283,25 +300,6 @@ fn push_floats(name: TensorName, dims: &[usize], tensor: &Tensor, row: usize, mu
         }
         _ => tensor.for_each_float(row, push),
     }
-}
-
-/// Row and column of the first maximum, then of the centre of mass of the values above 0 (of the middle if none is),
-/// in pixels of the map.
-fn summarise_map(map: &[f64], width: usize) -> [f64; MAP_SUMMARY] {
-    let mut peak = 0;
-    let (mut mass, mut row_moment, mut column_moment) = (0.0, 0.0, 0.0);
-    for (at, &value) in map.iter().enumerate() {
-        if value > map[peak] {
-            peak = at;
-        }
-        let weight = value.max(0.0);
-        mass += weight;
-        row_moment += weight * (at / width) as f64;
-        column_moment += weight * (at % width) as f64;
-    }
-    let middle = [(map.len() / width - 1) as f64 / 2.0, (width - 1) as f64 / 2.0];
-    let centre = if mass > 0.0 { [row_moment / mass, column_moment / mass] } else { middle };
-    [(peak / width) as f64, (peak % width) as f64, centre[0], centre[1]]
 }
 
 #[cfg(test)]
@@ -341,6 +339,21 @@ mod tests {
         let column = column(&maps);
         assert_eq!((column.dims(), column.rows()), (&[1, MAP_SUMMARY][..], 3));
         assert_eq!(column.block(0..4), [1.0, 2.0, 1.0, 2.0, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn maps_of_an_image_have_their_peak_in_its_pixels() {
+        let maps = tensor(TensorName::LocalizationMaps, DataType::Float32, &[1, 1, 2, 2], &[0.0, 0.0, 0.0, 1.0]);
+        let mut column = Column::for_tensor(&maps, false).at_image_size(Some((20, 30)));
+        column.push(&maps, 0);
+        let mut copied = column.empty_like();
+        copied.push(&maps, 0);
+        assert_eq!(copied, column, "an empty column keeps the size");
+        // Beyond the last value's centre, at 15 and 22.5 pixels, the curve rises a little further.
+        let peak = column.block(0..2);
+        assert!((15.0..20.0).contains(&peak[0]) && (22.0..30.0).contains(&peak[1]), "{peak:?}");
+        assert_eq!(column.block(2..4), [1.0, 1.0]);
+        assert!(column.bytes() <= 4 * MAP_SUMMARY * size_of::<f32>());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod applied;
 mod bottom_k;
 mod column;
+mod map;
 mod pass;
 mod place;
 pub mod priority;
@@ -53,7 +54,8 @@ impl Sample {
     /// All rows of a batch that hold finite values, with their row numbers as ids.
     pub fn of_batch(batch: &Batch, run: &Run) -> Self {
         let column = |tensor: &Tensor| {
-            let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()));
+            let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
+                .at_image_size(run.constants.image_size);
             batch.kept_rows().for_each(|row| column.push(tensor, row));
             (tensor.name(), column)
         };

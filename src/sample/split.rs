@@ -20,6 +20,7 @@ pub struct Split {
     options: SplitOptions,
     world_size: u32,
     continuous: ContinuousLabels,
+    image_size: Option<(u32, u32)>,
     schema: Option<Schema>,
     counts: Counts,
     next_serial: u64,
@@ -53,6 +54,7 @@ impl Split {
             options,
             world_size: run.world_size,
             continuous: run.continuous_labels(),
+            image_size: run.constants.image_size,
             schema: None,
             counts: Counts::default(),
             next_serial: 0,
@@ -340,7 +342,7 @@ impl Split {
     }
 
     fn empty_sampler(&self) -> BottomK {
-        BottomK::new(self.options.sampling, self.options.decay())
+        BottomK::new(self.options.sampling, self.options.decay()).at_image_size(self.image_size)
     }
 
     fn serial(&mut self) -> u64 {

@@ -21,7 +21,17 @@ impl Default for Budget {
     }
 }
 
+/// Part of the CPU share that slow scores may take.
+const SLOW_PART: f64 = 0.2;
+
 impl Budget {
+    /// What fast scores and slow scores may take, each by a schedule of its own: together no more than the whole. A
+    /// slow score is paid for out of its part alone, so that no fast one waits for it.
+    pub fn parts(self) -> [Budget; 2] {
+        [1.0 - SLOW_PART, SLOW_PART]
+            .map(|part| Budget { cpu_share: part * self.cpu_share, burst: self.burst.mul_f64(part) })
+    }
+
     /// Errors naming what is out of range.
     pub fn check(&self) -> Result<(), Fault> {
         if self.cpu_share.is_finite() && self.cpu_share >= 1e-6 {

@@ -6,6 +6,9 @@
 //!   made up for. Nothing changed: nothing due.
 //! - One job is in flight at a time, and none starts before the CPU time of those before it is paid for out of the
 //!   share: see [`Budget`].
+//! - Scores are fast or slow, and each kind has a plan of its own with a part of the share ([`Budget::parts`]). The slow
+//!   ones of a sample wait for its fast ones, and then in slots of the same kind: the longer they take, the fewer
+//!   samples get them, and no fast score waits.
 //! - Of several runs the one that waits longest goes first, where a run's wait starts anew with each of its jobs: a
 //!   run of many splits cannot crowd out the others, and each run is served after at most one job of every other run
 //!   that is waiting.

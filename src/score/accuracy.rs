@@ -11,9 +11,18 @@ use super::term::{Term, mean_over_concepts};
 
 /// Share of rows whose predicted class is the true one; the class of the largest logit where no prediction came.
 pub fn task_accuracy(p: &Prepared) -> Outcome {
-    let Some(labels) = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0)) else {
-        return Outcome::undefined("the task labels are not classes");
-    };
+    task_hits(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
+}
+
+/// 1 for each row whose predicted class is the true one, 0 for the others.
+pub fn task_hits(p: &Prepared) -> Result<Vec<f64>, String> {
+    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
+    let labels = labels.ok_or("the task labels are not classes")?;
+    Ok(predicted_task(p)?.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect())
+}
+
+/// The predicted class of each row; that of the largest logit where no prediction came.
+pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
     let predictions = match (p.column(TensorName::TaskPredictions), p.column(TensorName::TaskLogits)) {
         (Some(predictions), _) => predictions.integers(0),
         (None, Some(logits)) if logits.width() == 1 => {
@@ -25,9 +34,7 @@ pub fn task_accuracy(p: &Prepared) -> Outcome {
         }
         (None, None) => None,
     };
-    let Some(predictions) = predictions else { return Outcome::undefined("there are no task predictions") };
-    let hits: Vec<f64> = predictions.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect();
-    Term::mean_of_rows(&hits).outcome()
+    predictions.ok_or_else(|| "there are no task predictions".into())
 }
 
 /// Share of rows whose predicted concept is the true one, mean over concepts.
@@ -63,18 +70,27 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
             return auc(&concept.activations, &present);
         }
-        let mut occurring = concept.labels.clone();
-        occurring.sort_unstable();
-        occurring.dedup();
-        let mut terms = Vec::new();
-        for &a in &occurring {
-            let column: Vec<f64> = concept.activations.iter().skip(a as usize).step_by(width).copied().collect();
-            for &b in occurring.iter().filter(|&&b| b != a) {
-                let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
-                terms.push(auc(&column, &concept.labels.iter().map(of_pair).collect::<Vec<_>>())?);
-            }
+        auc_of_classes(&concept.activations, width, &concept.labels)
+    })
+}
+
+/// Average precision, Σ (R_t − R_{t−1}) P_t over the distinct activations t in falling order, mean over concepts. A
+/// categorical concept: the mean over its classes that occur, each against the others.
+pub fn concept_average_precision(p: &Prepared) -> Outcome {
+    over_concepts(p, |concept| {
+        let width = concept.activations.len() / concept.labels.len();
+        if width == 1 {
+            return average_precision(&concept.activations, |row| concept.labels[row] > 0);
         }
-        if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+        let of_class = |class: usize| {
+            let column: Vec<f64> = concept.activations.iter().skip(class).step_by(width).copied().collect();
+            average_precision(&column, |row| concept.labels[row] == class as i32)
+        };
+        if concept.classes <= 2 {
+            return of_class(1);
+        }
+        let occurring = (0..width).filter(|&class| concept.labels.contains(&(class as i32)));
+        Ok(mean(&occurring.map(of_class).collect::<Result<Vec<_>, _>>()?))
     })
 }
 
@@ -142,9 +158,62 @@ fn f1(concept: &ConceptRows, class: i32) -> Result<Term, String> {
     Ok(Term { value, excess: value, influence: rows().map(influence).collect(), draw_variance: 0.0 })
 }
 
+/// Mean over the rows with the class of the precision among the rows that rank no lower, with the influence of each
+/// row by the delta method.
+fn average_precision(activations: &[f64], present: impl Fn(usize) -> bool) -> Result<Term, String> {
+    let n = activations.len();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_unstable_by(|&a, &b| activations[b].total_cmp(&activations[a]));
+    let ties = || order.chunk_by(|&a, &b| activations[a] == activations[b]);
+    let total = (0..n).filter(|&row| present(row)).count();
+    if total == 0 {
+        return Err("it is present in no row".into());
+    }
+    // Of the rows that rank no lower than those of a tie: how many have the class, how many there are.
+    let (mut hits, mut seen) = (0, 0);
+    let counts: Vec<(f64, f64, f64)> = ties()
+        .map(|tie| {
+            let own = tie.iter().filter(|&&row| present(row)).count();
+            hits += own;
+            seen += tie.len();
+            (own as f64, hits as f64, seen as f64)
+        })
+        .collect();
+    let value = counts.iter().map(|(own, hits, seen)| own * hits / seen).sum::<f64>() / total as f64;
+    // A row moves the precision of every row with the class that ranks no higher: summed from the lowest up.
+    let mut influence = vec![0.0; n];
+    let (mut if_present, mut if_absent) = (0.0, 0.0);
+    let scale = n as f64 / total as f64;
+    for (tie, (own, hits, seen)) in ties().collect::<Vec<_>>().into_iter().zip(counts).rev() {
+        if_present += own * (seen - hits) / (seen * seen);
+        if_absent -= own * hits / (seen * seen);
+        for &row in tie {
+            influence[row] = scale * if present(row) { hits / seen - value + if_present } else { if_absent };
+        }
+    }
+    Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
+}
+
+/// Mean over ordered pairs of classes that both occur of the AUC of the first one's column, among rows of the two.
+/// `activations` is [n, width], a column for each class.
+pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Result<Term, String> {
+    let mut occurring = labels.to_vec();
+    occurring.sort_unstable();
+    occurring.dedup();
+    let mut terms = Vec::new();
+    for &a in &occurring {
+        let column: Vec<f64> = activations.iter().skip(a as usize).step_by(width).copied().collect();
+        for &b in occurring.iter().filter(|&&b| b != a) {
+            let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
+            terms.push(auc(&column, &labels.iter().map(of_pair).collect::<Vec<_>>())?);
+        }
+    }
+    if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+}
+
 /// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &
 /// Clarke-Pearson 1988, doi:10.2307/2531595).
-fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
+pub fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
     let of = |class: bool| {
         let mut values: Vec<f64> =
             activations.iter().zip(present).filter(|(_, p)| **p == Some(class)).map(|(a, _)| *a).collect();

@@ -7,7 +7,9 @@ use crate::point::{Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::{accuracy, embedding, intervention, leakage};
+use super::{
+    accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, reference, text, trust,
+};
 
 /// Goes up when a score's definition changes, so that its old and new points can be told apart.
 pub const CATALOGUE_VERSION: u32 = 1;
@@ -28,9 +30,39 @@ pub struct Score {
     /// Gives a value for each pair of concepts.
     pub matrix: bool,
     pub inputs: &'static [Input],
+    pub cost: Cost,
+    /// Why its values come without a standard error; `None` where they have one.
+    pub no_standard_error: Option<&'static str>,
     /// What it tells, and what it does not.
     pub help: &'static str,
     pub compute: fn(&Prepared) -> Outcome,
+}
+
+/// What a row need not state.
+const ROW: Score = Score {
+    id: "",
+    title: "",
+    family: "",
+    paper: Paper::Common,
+    equation: "",
+    unit: "",
+    range: (0.0, 1.0),
+    per_concept: false,
+    matrix: false,
+    inputs: &[],
+    cost: Cost::Fast,
+    no_standard_error: None,
+    help: "",
+    compute: |_| Outcome::undefined("nothing computes it"),
+};
+
+/// How long a score takes, which decides how often it is computed while a model trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Seconds at most: with every point of the curve.
+    Fast,
+    /// Trains networks, up to a minute: on a slower cadence of its own, which the fast scores never wait for.
+    Slow,
 }
 
 impl Score {
@@ -57,6 +89,8 @@ pub enum Input {
     Tensor(TensorName),
     EitherTensor(TensorName, TensorName),
     ReferenceTaskAccuracy,
+    HeadWeights,
+    ConceptParts,
 }
 
 impl fmt::Display for Input {
@@ -65,6 +99,8 @@ impl fmt::Display for Input {
             Self::Tensor(name) => write!(f, "{name}"),
             Self::EitherTensor(a, b) => write!(f, "{a} or {b}"),
             Self::ReferenceTaskAccuracy => f.write_str("reference_task_accuracy"),
+            Self::HeadWeights => f.write_str("head_weights"),
+            Self::ConceptParts => f.write_str("concept_parts"),
         }
     }
 }
@@ -74,6 +110,14 @@ impl fmt::Display for Input {
 pub enum Paper {
     /// Leakage and Interpretability in Concept-Based Models, arXiv:2504.14094.
     Leakage,
+    /// Towards Robust Metrics for Concept Representation Evaluation, doi:10.1609/aaai.v37i10.26392.
+    Impurity,
+    /// Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models.
+    Clarity,
+    /// On the Concept Trustworthiness in Concept Bottleneck Models, AAAI 2024.
+    Trustworthiness,
+    /// Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models.
+    TextImage,
     /// Defined by this project.
     Own,
     /// Textbook statistics.
@@ -84,6 +128,20 @@ impl Paper {
     pub const fn citation(self) -> &'static str {
         match self {
             Self::Leakage => "Leakage and Interpretability in Concept-Based Models, doi:10.48550/arXiv.2504.14094",
+            Self::Impurity => {
+                "Towards Robust Metrics for Concept Representation Evaluation, doi:10.1609/aaai.v37i10.26392"
+            }
+            Self::Clarity => {
+                "Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models, \
+                 under review"
+            }
+            Self::Trustworthiness => {
+                "On the Concept Trustworthiness in Concept Bottleneck Models, AAAI 2024, volume 38, pages 21161-21168"
+            }
+            Self::TextImage => {
+                "Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, \
+                 under review"
+            }
             Self::Own => "this project",
             Self::Common => "",
         }
@@ -95,17 +153,31 @@ pub fn find(id: &str) -> Option<&'static Score> {
 }
 
 use TensorName::{
-    ConceptActivations, ConceptEmbeddings, ConceptLabels, IntervenedTaskPredictions, NegativeEmbeddings,
-    PositiveEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
+    ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, ImageEmbeddings, IntervenedTaskPredictions,
+    LocalizationMaps, LocalizationPeaks, NegativeEmbeddings, PartLocations, PositiveEmbeddings, PredictedText,
+    PredictedTextEmbeddings, ReferenceText, ReferenceTextEmbeddings, TaskLabels, TaskLogits, TaskPredictions,
 };
 
 const LEAKAGE: &str = "leakage";
 const EMBEDDING: &str = "embedding leakage";
 const ACCURACY: &str = "accuracy";
+const CLARITY: &str = "clarity";
+const TRUST: &str = "trustworthiness";
+const TEXT: &str = "text and image";
+const IMPURITY: &str = "impurity";
 
 const ACTIVATIONS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels)];
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
+const ACTIVITY: Input = Input::EitherTensor(ActiveConcepts, ConceptActivations);
+const TASK_PREDICTED: Input = Input::EitherTensor(TaskPredictions, TaskLogits);
+const ACTIVITY_AND_ALL_LABELS: &[Input] =
+    &[ACTIVITY, Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
+const SWEPT: &[Input] =
+    &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
+const REPRESENTATION_AND_LABELS: &[Input] =
+    &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
+const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 
 pub static CATALOGUE: &[Score] = &[
@@ -116,12 +188,11 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "6-7",
         unit: "share of H(y)",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "Information about the task in each learnt concept beyond what the true concept has, clipped at 0.",
         compute: leakage::ctl,
+        ..ROW
     },
     Score {
         id: "ctl_excess",
@@ -132,11 +203,11 @@ pub static CATALOGUE: &[Score] = &[
         unit: "share of H(y)",
         range: (-1.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "CTL without clipping: negative when concepts are badly learnt, and free of the upward bias that \
                clipping gives to noise. Trends and tests run on it.",
         compute: leakage::ctl_excess,
+        ..ROW
     },
     Score {
         id: "icl",
@@ -145,13 +216,13 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "8-9",
         unit: "normalised MI",
-        range: (0.0, 1.0),
         per_concept: true,
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Normalised information between learnt concepts beyond that between the true ones, clipped at 0 per \
                pair. Comparable only at equal N: its normaliser grows with the number of rows.",
         compute: leakage::icl,
+        ..ROW
     },
     Score {
         id: "icl_excess",
@@ -166,15 +237,14 @@ pub static CATALOGUE: &[Score] = &[
         inputs: ACTIVATIONS_AND_LABELS,
         help: "ICL without clipping. Trends and tests run on it. Comparable only at equal N.",
         compute: leakage::icl_excess,
+        ..ROW
     },
     Score {
         id: "icl_label",
         title: "Interconcept leakage against labels",
         family: LEAKAGE,
         paper: Paper::Own,
-        equation: "",
         unit: "share of H(c_j)",
-        range: (0.0, 1.0),
         per_concept: true,
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -183,13 +253,13 @@ pub static CATALOGUE: &[Score] = &[
                ICL reads 0, and is less specific, for most clean models show a little. It stands beside ICL, never \
                in its place.",
         compute: leakage::icl_label,
+        ..ROW
     },
     Score {
         id: "icl_label_excess",
         title: "Interconcept leakage against labels, unclipped",
         family: LEAKAGE,
         paper: Paper::Own,
-        equation: "",
         unit: "share of H(c_j)",
         range: (-1.0, 1.0),
         per_concept: true,
@@ -197,6 +267,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: ACTIVATIONS_AND_LABELS,
         help: "icl_label without clipping. Trends and tests run on it.",
         compute: leakage::icl_label_excess,
+        ..ROW
     },
     Score {
         id: "embedding_ct",
@@ -205,12 +276,11 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: &[Input::Tensor(ConceptEmbeddings), Input::Tensor(TaskLabels)],
         help: "Normalised information between each concept's weighted embedding and the task.",
         compute: embedding::concepts_task,
+        ..ROW
     },
     Score {
         id: "embedding_ct_positive",
@@ -219,12 +289,11 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the positive embeddings.",
         compute: embedding::concepts_task_positive,
+        ..ROW
     },
     Score {
         id: "embedding_ct_negative",
@@ -233,12 +302,11 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the negative embeddings.",
         compute: embedding::concepts_task_negative,
+        ..ROW
     },
     Score {
         id: "embedding_ic",
@@ -247,13 +315,13 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "11",
         unit: "share of H(c_j)",
-        range: (0.0, 1.0),
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
         help: "Normalised information between each concept's weighted embedding and every other true concept. The \
                paper's sum runs over j < i; as in its authors' code, all ordered pairs are averaged.",
         compute: embedding::interconcept,
+        ..ROW
     },
     Score {
         id: "embedding_self",
@@ -262,12 +330,11 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "12",
         unit: "share of H(c_i)",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: EMBEDDINGS_AND_LABELS,
         help: "Normalised information between each concept's weighted embedding and its own true concept.",
         compute: embedding::own_concept,
+        ..ROW
     },
     Score {
         id: "alignment_leakage",
@@ -278,7 +345,6 @@ pub static CATALOGUE: &[Score] = &[
         unit: "share of H(y)",
         range: (-2.0, 2.0),
         per_concept: true,
-        matrix: false,
         inputs: &[
             Input::Tensor(PositiveEmbeddings),
             Input::Tensor(NegativeEmbeddings),
@@ -288,6 +354,7 @@ pub static CATALOGUE: &[Score] = &[
         help: "How much more embeddings that agree with the true concept tell about the task than those that do not. \
                For each concept both groups are cut to the smaller one's size, so that N is equal in the subtraction.",
         compute: embedding::alignment,
+        ..ROW
     },
     Score {
         id: "intervention_score",
@@ -297,12 +364,41 @@ pub static CATALOGUE: &[Score] = &[
         equation: "5",
         unit: "accuracy",
         range: (-1.0, 1.0),
-        per_concept: false,
-        matrix: false,
         inputs: &[Input::Tensor(IntervenedTaskPredictions), Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
         help: "Accuracy a head reaches on true concepts, less the accuracy of this head after all concepts were \
-               replaced by their true values.",
+               replaced by their true values. Where the run does not state reference_task_accuracy, it is that of \
+               heads trained on the true concepts: the linear one's for a run with head_weights, else the better one's; \
+               the score is then slow.",
         compute: intervention::intervention_score,
+        ..ROW
+    },
+    Score {
+        id: "reference_accuracy_linear",
+        title: "Reference accuracy, linear head",
+        family: ACCURACY,
+        paper: Paper::Leakage,
+        equation: "5",
+        unit: "accuracy",
+        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        cost: Cost::Slow,
+        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low beside the MLP's: a \
+               linear head is misspecified. Low with the MLP's: the concept set is incomplete. The standard error is \
+               that of the fifth of the rows it is tested on.",
+        compute: reference::linear,
+        ..ROW
+    },
+    Score {
+        id: "reference_accuracy_mlp",
+        title: "Reference accuracy, MLP head",
+        family: ACCURACY,
+        paper: Paper::Leakage,
+        equation: "5",
+        unit: "accuracy",
+        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        cost: Cost::Slow,
+        help: "The same of a head with one hidden layer of 64 units.",
+        compute: reference::mlp,
+        ..ROW
     },
     Score {
         id: "intervened_task_accuracy",
@@ -311,69 +407,432 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Leakage,
         equation: "5",
         unit: "accuracy",
-        range: (0.0, 1.0),
-        per_concept: false,
-        matrix: false,
         inputs: &[Input::Tensor(IntervenedTaskPredictions), Input::Tensor(TaskLabels)],
         help: "Share of rows whose task is right after all concepts were replaced by their true values.",
         compute: intervention::intervened_task_accuracy,
+        ..ROW
     },
     Score {
         id: "task_accuracy",
         title: "Task accuracy",
         family: ACCURACY,
-        paper: Paper::Common,
-        equation: "",
         unit: "accuracy",
-        range: (0.0, 1.0),
-        per_concept: false,
-        matrix: false,
-        inputs: &[Input::EitherTensor(TaskPredictions, TaskLogits), Input::Tensor(TaskLabels)],
+        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose predicted class is the true one.",
         compute: accuracy::task_accuracy,
+        ..ROW
     },
     Score {
         id: "concept_accuracy",
         title: "Concept accuracy",
         family: ACCURACY,
-        paper: Paper::Common,
-        equation: "",
         unit: "accuracy",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Share of rows whose predicted concept is the true one, mean over concepts. It does not show leakage.",
         compute: accuracy::concept_accuracy,
+        ..ROW
     },
     Score {
         id: "concept_f1",
         title: "Concept F1 (macro)",
         family: ACCURACY,
-        paper: Paper::Common,
-        equation: "",
         unit: "F1",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "F1 of each concept's presence, mean over concepts; for categorical concepts the mean over classes.",
         compute: accuracy::concept_f1,
+        ..ROW
     },
     Score {
         id: "concept_auc",
         title: "Concept AUC",
         family: ACCURACY,
-        paper: Paper::Common,
-        equation: "",
         unit: "AUC",
-        range: (0.0, 1.0),
         per_concept: true,
-        matrix: false,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
                for categorical concepts the mean over pairs of classes.",
         compute: accuracy::concept_auc,
+        ..ROW
+    },
+    Score {
+        id: "concept_average_precision",
+        title: "Concept mean average precision (mAP)",
+        family: ACCURACY,
+        unit: "average precision",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "Precision averaged over the rows with the concept, each at its own activation's rank, mean over \
+               concepts; for categorical concepts the mean over classes.",
+        compute: accuracy::concept_average_precision,
+        ..ROW
+    },
+    Score {
+        id: "sparsity",
+        title: "Sparsity",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        unit: "share of concepts",
+        per_concept: true,
+        inputs: &[ACTIVITY],
+        help: "Mean share of inactive concepts in a row. Active are active_concepts; without them the active_top_k \
+               largest activations, or contributions |w_yj ĉ_j| of head_weights above activity_threshold (without it \
+               the threshold of highest Clarity), or activations above activity_threshold (without it the decision \
+               threshold). Logits are compared as probabilities.",
+        compute: clarity::sparsity,
+        ..ROW
+    },
+    Score {
+        id: "precision",
+        title: "Precision of active concepts",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        unit: "share of active concepts",
+        inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
+        help: "Mean over rows of the share of active concepts that are present. Rows without an active concept are \
+               left out: rows_without_active says how many.",
+        compute: clarity::precision,
+        ..ROW
+    },
+    Score {
+        id: "rows_without_active",
+        title: "Rows without an active concept",
+        family: CLARITY,
+        paper: Paper::Own,
+        unit: "share of rows",
+        inputs: &[ACTIVITY],
+        help: "Share of rows that have no active concept and so no precision.",
+        compute: clarity::rows_without_active,
+        ..ROW
+    },
+    Score {
+        id: "binary_accuracy",
+        title: "Binary accuracy of active concepts",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        unit: "accuracy",
+        per_concept: true,
+        inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
+        help: "Share of rows in which a concept is active if and only if it is present, mean over concepts. High \
+               wherever most concepts are absent and few are active.",
+        compute: clarity::binary_accuracy,
+        ..ROW
+    },
+    Score {
+        id: "clarity",
+        title: "Clarity",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        equation: "23",
+        unit: "harmonic mean",
+        inputs: ACTIVITY_AND_ALL_LABELS,
+        help: "Harmonic mean of sparsity, precision and task accuracy, weighted by clarity_weights. docs/clarity.md \
+               says which of the paper's rows are this form.",
+        compute: clarity::clarity,
+        ..ROW
+    },
+    Score {
+        id: "clarity_dense",
+        title: "Clarity without sparsity",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        equation: "23 without sparsity",
+        unit: "harmonic mean",
+        inputs: ACTIVITY_AND_ALL_LABELS,
+        help: "Harmonic mean of precision and task accuracy, for models that do not aim at sparsity.",
+        compute: clarity::clarity_dense,
+        ..ROW
+    },
+    Score {
+        id: "clarity_best",
+        title: "Highest Clarity over thresholds",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        equation: "23",
+        unit: "harmonic mean",
+        inputs: SWEPT,
+        help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
+               the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
+               is; the paper trains its head anew at each threshold. The standard error takes the threshold as given.",
+        compute: clarity::clarity_best,
+        ..ROW
+    },
+    Score {
+        id: "clarity_best_threshold",
+        title: "Threshold of highest Clarity",
+        family: CLARITY,
+        paper: Paper::Clarity,
+        unit: "threshold",
+        range: (1e-4, 0.9),
+        inputs: SWEPT,
+        no_standard_error: Some("it is one of 17 values"),
+        help: "Where clarity_best was found, the lowest of equals.",
+        compute: clarity::clarity_best_threshold,
+        ..ROW
+    },
+    Score {
+        id: "mig",
+        title: "Mutual information gap (MIG)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        unit: "share of H(c_j)",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
+               about it, over its entropy (Chen et al. 2018). The standard error takes the two as given.",
+        compute: disentanglement::mig,
+        ..ROW
+    },
+    Score {
+        id: "sap",
+        title: "Separated attribute predictability (SAP)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        unit: "accuracy",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
+               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on. The \
+               standard error is that of those rows and takes the classifiers as given.",
+        compute: disentanglement::sap,
+        ..ROW
+    },
+    Score {
+        id: "ois",
+        title: "Oracle impurity (OIS)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.2",
+        unit: "AUC, normalised",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How far what small networks learn of each true concept from each activation deviates from what they \
+               learn from the true concepts: 2/k times the Frobenius norm of the purity matrix less the oracle's, which \
+               is the matrix given. The score is the root mean square of its concepts. Activations, or embeddings where \
+               there are none. The standard error is that of the fifth of the rows the networks are tested on and \
+               takes the networks as given.",
+        compute: impurity::ois,
+        ..ROW
+    },
+    Score {
+        id: "purity",
+        title: "Purity",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.1",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well small networks tell each true concept from its own activation, mean over concepts; the matrix \
+               has every true concept (column) from every activation (row).",
+        compute: impurity::purity,
+        ..ROW
+    },
+    Score {
+        id: "oracle_purity",
+        title: "Oracle purity",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.1",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well small networks tell each true concept from another true one, mean over pairs: what concepts \
+               tell of each other by themselves. The matrix has 1 on its diagonal.",
+        compute: impurity::oracle_purity,
+        ..ROW
+    },
+    Score {
+        id: "alignment",
+        title: "Alignment of unsupervised concepts",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "A.5",
+        unit: "AUC",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        no_standard_error: Some("the matching itself changes with the rows"),
+        help: "AUC of telling each true concept from the learnt one matched to it, greedily by AUC; the matrix has 1 \
+               where the learnt concept of the row is matched to the true one of the column.",
+        compute: impurity::alignment,
+        ..ROW
+    },
+    Score {
+        id: "aligned_ois",
+        title: "Oracle impurity after alignment",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.2, A.5",
+        unit: "AUC, normalised",
+        per_concept: true,
+        matrix: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        no_standard_error: Some("the matching itself changes with the rows"),
+        help: "OIS with each learnt concept in the place of the true one it is matched to: for concepts learnt without \
+               labels.",
+        compute: impurity::aligned_ois,
+        ..ROW
+    },
+    Score {
+        id: "nis",
+        title: "Niche impurity (NIS)",
+        family: IMPURITY,
+        paper: Paper::Impurity,
+        equation: "3.6",
+        unit: "AUC, integrated over [0, 0.95]",
+        range: (0.0, 0.95),
+        per_concept: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "How well a classifier of all concepts tells each one once the activations correlated with it by more \
+               than β are masked, integrated over β; the curve has the AUC at each β. The classifier starts from \
+               the authors' weights (for seed 0); other seeds start elsewhere and give values some 6 % apart, so compare \
+               points of one seed. The standard error is that of the fifth of the rows it is tested on and takes the \
+               classifier as given.",
+        compute: niche::nis,
+        ..ROW
+    },
+    Score {
+        id: "nis_scaled",
+        title: "Niche impurity, 2(NIS - 1/2)",
+        family: IMPURITY,
+        paper: Paper::Leakage,
+        unit: "AUC, scaled",
+        range: (-1.0, 0.9),
+        per_concept: true,
+        inputs: REPRESENTATION_AND_LABELS,
+        cost: Cost::Slow,
+        help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be told.",
+        compute: niche::nis_scaled,
+        ..ROW
+    },
+    Score {
+        id: "concept_score",
+        title: "ConceptScore",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "1",
+        unit: "cosine times ω",
+        inputs: &[Input::Tensor(ImageEmbeddings), Input::Tensor(PredictedTextEmbeddings)],
+        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, 1 unless \
+               stated.",
+        compute: text::concept_score,
+        ..ROW
+    },
+    Score {
+        id: "ref_concept_score",
+        title: "Ref-ConceptScore",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "3",
+        unit: "harmonic mean of cosines",
+        inputs: &[
+            Input::Tensor(ImageEmbeddings),
+            Input::Tensor(PredictedTextEmbeddings),
+            Input::Tensor(ReferenceTextEmbeddings),
+        ],
+        help: "Mean harmonic mean of ConceptScore and max(cos(prompt of the predicted concepts, prompt of the annotated \
+               ones), 0).",
+        compute: text::ref_concept_score,
+        ..ROW
+    },
+    Score {
+        id: "bleu",
+        title: "BLEU of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "4-6",
+        unit: "BLEU",
+        inputs: TEXTS,
+        help: "Mean sentence BLEU of predicted_text against reference_text, as sacrebleu 2 computes it: 13a tokens, \
+               4-grams, exponential smoothing, effective order.",
+        compute: text::bleu,
+        ..ROW
+    },
+    Score {
+        id: "meteor",
+        title: "METEOR of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "7-10",
+        unit: "METEOR",
+        inputs: TEXTS,
+        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal words \
+               and equal English Snowball stems. Synonyms do not match: that takes WordNet, which is not part of this \
+               program.",
+        compute: text::meteor,
+        ..ROW
+    },
+    Score {
+        id: "rouge_l",
+        title: "ROUGE-L of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "12",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "Mean F-measure of the longest common subsequence of predicted_text and reference_text, as the rouge-score \
+               package computes it, without stemming. Equation 12 has the recall alone.",
+        compute: text::rouge_l,
+        ..ROW
+    },
+    Score {
+        id: "concept_trustworthiness",
+        title: "Concept trustworthiness",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "1",
+        unit: "share of rows",
+        per_concept: true,
+        inputs: &[
+            Input::EitherTensor(LocalizationMaps, LocalizationPeaks),
+            Input::Tensor(PartLocations),
+            Input::Tensor(ConceptLabels),
+            Input::ConceptParts,
+        ],
+        help: "Share of rows with the concept in which the box around its localisation map's maximum holds an annotated \
+               part of the concept, mean over concepts that have parts; rows without a visible part are left out. Maps \
+               are resized to image_size (bicubic); the box is box_size, 90 x 90 pixels unless stated.",
+        compute: trust::concept_trustworthiness,
+        ..ROW
+    },
+    Score {
+        id: "prediction_alignment_group",
+        title: "Prediction alignment, group term",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "L_grp",
+        unit: "squared map pixels",
+        range: (0.0, 1e12),
+        inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
+        help: "Squared distances between the centres of mass of maps of concepts with the same parts, summed over ordered \
+               pairs, over the number of groups; mean over rows. Low where related concepts look at the same place.",
+        compute: trust::group,
+        ..ROW
+    },
+    Score {
+        id: "prediction_alignment_division",
+        title: "Prediction alignment, division term",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "L_div",
+        unit: "squared map pixels",
+        range: (-1e12, 0.0),
+        inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
+        help: "The negative of the same between concepts of different groups, over the square of their number. Low where \
+               unrelated concepts look at different places.",
+        compute: trust::division,
+        ..ROW
     },
 ];
 

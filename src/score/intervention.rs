@@ -6,17 +6,23 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
+use super::reference::reference;
 use super::term::Term;
 
-/// S_int = y_acc^(k) − y*_acc^(k). The reference accuracy is taken as known: the error is that of y*_acc^(k).
+/// S_int = y_acc^(k) − y*_acc^(k). A reference accuracy that the run states is taken as known: the error is that of
+/// y*_acc^(k). Without one, heads are trained on the true concepts: see [`super::reference`].
 pub fn intervention_score(p: &Prepared) -> Outcome {
-    let Some(reference) = p.run().constants.reference_task_accuracy else {
-        return Outcome::undefined("there is no reference_task_accuracy");
-    };
-    match intervened(p) {
-        Ok(accuracy) => Term { value: reference - accuracy.value, ..accuracy }.outcome(),
-        Err(why) => Outcome::undefined(why),
-    }
+    let stated = p.run().constants.reference_task_accuracy;
+    let score = intervened(p).and_then(|accuracy| {
+        let reference = match stated {
+            Some(value) => Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 },
+            None => reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?,
+        };
+        let rows = reference.influence.iter().zip(&accuracy.influence);
+        let value = reference.value - accuracy.value;
+        Ok(Term { value, excess: value, influence: rows.map(|(a, b)| a - b).collect(), draw_variance: 0.0 })
+    });
+    score.map_or_else(Outcome::undefined, |score| score.outcome())
 }
 
 /// y*_acc^(k): the share of rows whose task is right after intervening on all concepts.

@@ -3,24 +3,38 @@
 pub mod catalogue;
 
 mod accuracy;
+mod activity;
+pub mod agreement;
+pub mod clarity;
+mod disentanglement;
 mod embedding;
+mod holdout;
+mod impurity;
 mod intervention;
 mod leakage;
+mod niche;
 mod paired;
 mod pairs;
+mod reference;
 mod term;
+mod text;
+mod trust;
+mod words;
 
 use std::ops::ControlFlow;
 
 use crate::point::Outcome;
 use crate::prepare::Prepared;
-use catalogue::{CATALOGUE, Input, Score};
+use crate::tensor::TensorName;
+use catalogue::{CATALOGUE, Cost, Input, Score};
 pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.
 pub enum Wanted<'a> {
     /// All whose inputs the sample has.
     Available,
+    /// All of this cost whose inputs the sample has.
+    AvailableAt(Cost),
     /// These; one whose inputs are missing is undefined, with the missing input named.
     Named(&'a [&'static Score]),
 }
@@ -34,6 +48,10 @@ pub fn evaluate(
 ) -> Option<Vec<(&'static Score, Outcome)>> {
     let chosen: Vec<&'static Score> = match wanted {
         Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
+        Wanted::AvailableAt(cost) => {
+            let wanted = |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
+            CATALOGUE.iter().filter(wanted).collect()
+        }
         Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
     };
     let total = chosen.len();
@@ -58,9 +76,25 @@ fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
     let has = |input: &Input| match input {
         Input::Tensor(name) => prepared.column(*name).is_some(),
         Input::EitherTensor(a, b) => prepared.column(*a).is_some() || prepared.column(*b).is_some(),
-        Input::ReferenceTaskAccuracy => prepared.run().constants.reference_task_accuracy.is_some(),
+        Input::ReferenceTaskAccuracy => {
+            prepared.run().constants.reference_task_accuracy.is_some() || can_train_heads(prepared)
+        }
+        Input::HeadWeights => !prepared.run().constants.head_weights.is_empty(),
+        Input::ConceptParts => !prepared.run().constants.concept_parts.is_empty(),
     };
     score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()
+}
+
+/// Without a stated reference accuracy, heads are trained on the true concepts.
+fn can_train_heads(prepared: &Prepared) -> bool {
+    [TensorName::ConceptLabels, TensorName::TaskLabels].into_iter().all(|name| prepared.column(name).is_some())
+}
+
+/// The row's cost, or slow where an input has to be trained first.
+fn cost_of(prepared: &Prepared, score: &Score) -> Cost {
+    let trains = score.inputs.contains(&Input::ReferenceTaskAccuracy)
+        && prepared.run().constants.reference_task_accuracy.is_none();
+    if trains { Cost::Slow } else { score.cost }
 }
 
 /// No score may give out NaN or an infinity: where arithmetic failed all the same, say so.
@@ -68,7 +102,9 @@ fn finite(outcome: Outcome) -> Outcome {
     let cells = outcome.matrix().unwrap_or_default().iter().flatten();
     let parts = outcome.per_concept().unwrap_or_default().iter().chain(cells).flatten();
     let whole = outcome.value().map(|value| [Some(value.value), value.standard_error]);
-    let mut numbers = whole.iter().flatten().flatten().chain(parts);
+    let curve = outcome.value().and_then(|value| value.curve.as_ref()).into_iter().flatten();
+    let on_curve: Vec<f64> = curve.filter_map(|(_, value)| *value).collect();
+    let mut numbers = whole.iter().flatten().flatten().chain(parts).chain(&on_curve);
     match numbers.find(|number| !number.is_finite()) {
         Some(number) => Outcome::undefined(format!("the arithmetic left the range of numbers ({number})")),
         None => outcome,

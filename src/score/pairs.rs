@@ -111,6 +111,7 @@ pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pai
             standard_error: Some(pairs.sum.standard_error()),
             per_concept,
             matrix,
+            curve: None,
         }),
         (_, why) => {
             let why = why.clone().unwrap_or_else(|| "a pair has no value".into());

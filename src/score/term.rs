@@ -38,6 +38,19 @@ impl Term {
         Self { value: mean, excess: mean, influence: rows.iter().map(|x| x - mean).collect(), draw_variance: 0.0 }
     }
 
+    /// The mean over the rows that have a value; `None` when none has.
+    pub fn mean_of_some_rows(rows: &[Option<f64>]) -> Option<Self> {
+        let count = rows.iter().flatten().count();
+        if count == 0 {
+            return None;
+        }
+        let mean = rows.iter().flatten().sum::<f64>() / count as f64;
+        // In terms of all rows each of these weighs N / count.
+        let scale = rows.len() as f64 / count as f64;
+        let influence = rows.iter().map(|row| row.map_or(0.0, |x| scale * (x - mean))).collect();
+        Some(Self { value: mean, excess: mean, influence, draw_variance: 0.0 })
+    }
+
     /// This term as a score of its own.
     pub fn outcome(&self) -> Outcome {
         let mut sum = Sum::new(self.influence.len());
@@ -202,6 +215,6 @@ pub fn mean_over_concepts(
         value,
         standard_error: Some(sum.standard_error()),
         per_concept: Some(per_concept),
-        matrix: None,
+        ..ScoreValue::default()
     })
 }

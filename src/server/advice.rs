@@ -94,6 +94,11 @@ impl Advice {
         });
     }
 
+    /// Looks at scores of an evaluation that came later than its others.
+    pub fn observe_late(&self, point: &Point) {
+        self.tell(|given| given.alerts.observe_late(point));
+    }
+
     /// Looks at the clock, in seconds since 1970-01-01 UTC.
     pub fn look(&self, time: f64) {
         self.tell(|given| given.alerts.look(time));

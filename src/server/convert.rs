@@ -58,6 +58,9 @@ fn constants(message: proto::RunConstants) -> RunConstants {
         box_size: size(message.box_height, message.box_width),
         concept_parts: message.concept_parts.into_iter().map(|concept| concept.parts).collect(),
         concept_score_weight: message.concept_score_weight,
+        activity_threshold: message.activity_threshold,
+        active_top_k: message.active_top_k,
+        clarity_weights: message.clarity_weights,
     }
 }
 
@@ -97,6 +100,9 @@ pub fn run_message(run: &Run) -> proto::Run {
                 .map(|parts| proto::ConceptParts { parts: parts.clone() })
                 .collect(),
             concept_score_weight: constants.concept_score_weight,
+            activity_threshold: constants.activity_threshold,
+            active_top_k: constants.active_top_k,
+            clarity_weights: constants.clarity_weights.clone(),
         }),
         labels: run.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
     }

@@ -48,6 +48,8 @@ pub struct Latest {
     pub concepts: Arc<[String]>,
     /// The newest point of a full or finished sample; absent before the first.
     pub point: Option<Arc<Point>>,
+    /// The slow scores of the newest point that has them, which may be an earlier one.
+    pub slow: Option<Arc<Point>>,
     /// A newer sample is filling; its values are not part of the curve yet.
     pub filling: bool,
 }

@@ -20,6 +20,7 @@ pub mod proto;
 mod release;
 mod runs;
 mod service;
+mod slow;
 mod status;
 mod worker;
 
@@ -56,8 +57,9 @@ use metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use notify::Notifier;
 use proto::concept_watch_server::ConceptWatchServer;
 use release::Release;
-use runs::{Runs, unix_time};
+use runs::{Ready, Runs, unix_time};
 use service::Service;
+use slow::{Scored, SlowWorker};
 use worker::{Queue, Worker, estimator_name};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -144,7 +146,9 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
     HistoryCollector::register(&registry, Arc::clone(&history))?;
 
-    let queue = Arc::new(Queue::new(options.ticks, options.cpu, metrics.clone()));
+    let [fast, slow] = options.cpu.parts();
+    let queue = Arc::new(Queue::new(options.ticks, fast, metrics.clone()));
+    let slow = Arc::new(Queue::new(options.ticks, slow, metrics.clone()));
     let scorer: Arc<dyn runs::Scorer> = Arc::clone(&queue) as _;
     let runs = Arc::new(Runs::new(options.sampling.clone(), metrics.clone(), scorer));
     let (events, _) = broadcast::channel(EVENTS);
@@ -154,6 +158,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let worker = Worker {
         options: options.worker,
         queue: Arc::clone(&queue),
+        slow: Arc::clone(&slow),
         runs: Arc::clone(&runs),
         history: Arc::clone(&history),
         advice: Arc::clone(&advice),
@@ -161,6 +166,16 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
         metrics: metrics.clone(),
     };
     let worker = worker.start()?;
+    let slow_worker = SlowWorker {
+        options: options.worker,
+        queue: Arc::clone(&slow),
+        runs: Arc::clone(&runs),
+        history: Arc::clone(&history),
+        advice: Arc::clone(&advice),
+        events: events.clone(),
+        metrics: metrics.clone(),
+    };
+    slow_worker.start()?;
 
     let live: Arc<dyn Live> = Arc::new(Sidecar {
         runs: Arc::clone(&runs),
@@ -198,7 +213,8 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     };
     let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
     let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics.clone(), stopping.clone()));
-    let clock = tokio::spawn(tick(Arc::clone(&runs), Arc::clone(&queue), advice, metrics, stopping));
+    let queues = (Arc::clone(&queue), Arc::clone(&slow));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), queues, advice, metrics, stopping));
 
     let mut grpc = grpc;
     let ended = tokio::select! {
@@ -207,6 +223,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     };
     tracing::info!("stopping");
     queue.stop();
+    slow.stop();
     // Fails only when nothing listens any more.
     let _ = stop.send(true);
     let drained = async {
@@ -288,7 +305,7 @@ fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, 
 /// back when batches have stopped coming.
 async fn tick(
     runs: Arc<Runs>,
-    queue: Arc<Queue>,
+    (queue, slow): (Arc<Queue<Ready>>, Arc<Queue<Scored>>),
     advice: Arc<Advice>,
     metrics: Metrics,
     stopping: watch::Receiver<bool>,
@@ -300,6 +317,7 @@ async fn tick(
         for gone in runs.close_overdue() {
             queue.forget(&gone);
             advice.forget(&gone);
+            slow.forget(&gone);
         }
         queue.look(&runs);
         advice.look(unix_time());
@@ -318,7 +336,7 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 /// What the exports see of this process.
 struct Sidecar {
     runs: Arc<Runs>,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Ready>>,
     advice: Arc<Advice>,
     metrics: Metrics,
     cpu_share: f64,

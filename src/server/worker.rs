@@ -14,25 +14,26 @@ use crate::history::History;
 use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
-use crate::score::catalogue::CATALOGUE_VERSION;
+use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
 use crate::score::{Influences, Wanted, evaluate};
 
 use super::advice::Advice;
 use super::live::Event;
 use super::metrics::Metrics;
 use super::priority;
-use super::runs::{Ready, Runs, Scorer, lock};
+use super::runs::{Ready, Running, Runs, Scorer, lock};
+use super::slow::Scored;
 
 /// Samples waiting to be scored.
-pub struct Queue {
-    schedule: Mutex<Schedule<Ready>>,
+pub struct Queue<W> {
+    schedule: Mutex<Schedule<W>>,
     changed: Condvar,
     stopping: AtomicBool,
     started: Instant,
     metrics: Metrics,
 }
 
-impl Queue {
+impl<W> Queue<W> {
     pub fn new(ticks: Ticks, budget: Budget, metrics: Metrics) -> Self {
         let schedule = Mutex::new(Schedule::new(ticks, budget, Duration::ZERO));
         Self { schedule, changed: Condvar::new(), stopping: AtomicBool::new(false), started: Instant::now(), metrics }
@@ -65,12 +66,20 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    /// Work of a split, in place of what waits for it. Returns what it replaced.
+    pub fn push(&self, running: &Running, split: &Arc<str>, work: W) -> Option<W> {
+        let key = SplitKey::new(Arc::clone(&running.name), Arc::clone(split));
+        let replaced = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
+        self.changed.notify_one();
+        replaced
+    }
+
     /// Waits for the next job; `None` when stopping.
-    fn next(&self) -> Option<Job<Ready>> {
+    pub fn next(&self) -> Option<Job<W>> {
         let mut schedule = lock(&self.schedule);
         while !self.is_stopping() {
             let now = self.started.elapsed();
@@ -84,24 +93,21 @@ impl Queue {
         None
     }
 
-    fn finished(&self, cpu: Duration) {
+    pub fn finished(&self, cpu: Duration) {
         lock(&self.schedule).finished(cpu, self.started.elapsed());
     }
 }
 
-impl Scorer for Queue {
+impl Scorer for Queue<Ready> {
     fn offer(&self, ready: Ready) {
-        let key = SplitKey::new(Arc::clone(&ready.running.name), Arc::clone(&ready.split));
-        let now = self.started.elapsed();
-        let replaced = lock(&self.schedule).pass_closed(key, ready, now);
-        if let Some(replaced) = replaced {
+        let (running, split) = (Arc::clone(&ready.running), Arc::clone(&ready.split));
+        if let Some(replaced) = self.push(&running, &split, ready) {
             self.metrics.points_skipped.inc();
             tracing::debug!(
                 run = %replaced.running.name, split = %replaced.split, step = replaced.step,
                 "an evaluation was passed over: a newer one came before it could be scored"
             );
         }
-        self.changed.notify_one();
     }
 }
 
@@ -117,7 +123,9 @@ pub struct WorkerOptions {
 /// Everything the scorer works with.
 pub struct Worker {
     pub options: WorkerOptions,
-    pub queue: Arc<Queue>,
+    pub queue: Arc<Queue<Ready>>,
+    /// Where samples go once their fast scores are out.
+    pub slow: Arc<Queue<Scored>>,
     pub runs: Arc<Runs>,
     pub history: Arc<History>,
     pub advice: Arc<Advice>,
@@ -128,37 +136,30 @@ pub struct Worker {
 impl Worker {
     /// Starts the scorer's thread and its pool. Errors when threads cannot be made.
     pub fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
-        let niceness = self.options.niceness;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.options.threads)
-            .thread_name(|at| format!("score-{at}"))
-            .start_handler(move |_| priority::lower(niceness))
-            .build()
-            .map_err(std::io::Error::other)?;
+        let pool = pool("score", self.options.threads, self.options.niceness)?;
         std::thread::Builder::new().name("scorer".into()).spawn(move || self.work(&pool))
     }
 
     fn work(&self, pool: &rayon::ThreadPool) {
-        let cpu = || pool.broadcast(|_| priority::thread_cpu_time()).into_iter().sum::<Duration>();
         let mut earlier = Earlier::default();
         while let Some(job) = self.queue.next() {
-            let before = cpu();
+            let before = cpu_time(pool);
             let ready = match job {
                 Job::Pass(_, ready) => Some(ready),
                 Job::Tick(key) => self.runs.snapshot(&key.run, &key.split),
             };
             if let Some(ready) = ready {
-                self.score(pool, &ready, &mut earlier);
+                self.score(pool, ready, &mut earlier);
             }
-            let spent = cpu().saturating_sub(before);
+            let spent = cpu_time(pool).saturating_sub(before);
             self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
             self.queue.finished(spent);
         }
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, ready: &Ready, earlier: &mut Earlier) {
+    fn score(&self, pool: &rayon::ThreadPool, ready: Ready, earlier: &mut Earlier) {
         // A panic in a score must not end the monitor; the point is lost and counted.
-        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(ready, earlier))));
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&ready, earlier))));
         let point = match scored {
             Ok(Some(point)) => Arc::new(point),
             Ok(None) => return,
@@ -182,7 +183,11 @@ impl Worker {
         self.advice.observe(&point);
         self.runs.settle(&ready.running, &ready.split, ready.step, Some(Arc::clone(&point)));
         // Fails when nobody listens.
-        let _ = self.events.send(Event::Point(point));
+        let _ = self.events.send(Event::Point(Arc::clone(&point)));
+        if !point.provisional {
+            let (running, split) = (Arc::clone(&ready.running), Arc::clone(&ready.split));
+            self.slow.push(&running, &split, Scored { ready, point });
+        }
     }
 
     /// All scores of a sample; `None` when stopping.
@@ -190,7 +195,7 @@ impl Worker {
         let started = Instant::now();
         let settings = self.options.settings;
         let prepared = Prepared::new(&ready.sample, &ready.running.run, settings);
-        let scores = evaluate(&prepared, Wanted::Available, |_, _, _| {
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         // A sample that is still filling is no point of the curve.
@@ -246,6 +251,20 @@ impl Earlier {
         }
         errors
     }
+}
+
+/// Threads that score.
+pub fn pool(name: &'static str, threads: usize, niceness: i32) -> std::io::Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |at| format!("{name}-{at}"))
+        .start_handler(move |_| priority::lower(niceness));
+    pool.build().map_err(std::io::Error::other)
+}
+
+/// CPU time of all threads of a pool so far.
+pub fn cpu_time(pool: &rayon::ThreadPool) -> Duration {
+    pool.broadcast(|_| priority::thread_cpu_time()).into_iter().sum()
 }
 
 pub fn estimator_name(kind: Kind) -> &'static str {

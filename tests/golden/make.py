@@ -1,5 +1,5 @@
 """Writes mutual_information.json, mutual information (nats) by scikit-learn to compare the estimators with, and
-scores.json, scores by their published formulas to compare the catalogue with.
+scores.json, scores by their published formulas to compare the catalogue with; and linear.json, linear classifiers.
 
 Run from the repository's root:
 
@@ -19,9 +19,11 @@ import pathlib
 
 import numpy as np
 import sklearn
+from scipy.stats import hmean
 from sklearn.feature_selection._mutual_info import _compute_mi_cc, _compute_mi_cd
-from sklearn.metrics import accuracy_score, f1_score, mutual_info_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, mutual_info_score, roc_auc_score
 from sklearn.neighbors import KDTree, NearestNeighbors
+from sklearn.svm import LinearSVC
 
 assert sklearn.__version__.startswith("1.9."), sklearn.__version__
 
@@ -170,6 +172,7 @@ def main():
     path.write_text(f'{{"made_with":{json.dumps(made_with)},"cases":[\n{lines}\n]}}\n')
     print(f"{len(cases)} cases, {path.stat().st_size} bytes")
     write_scores(made_with)
+    write_linear(made_with)
 
 
 def entropy(labels):
@@ -240,6 +243,56 @@ def alignment(positive, negative, labels, task):
     return averaged(values)
 
 
+def clarity(active, present, accuracy):
+    """Eq. 23 of the Clarity paper and its parts; rows without an active concept have no precision."""
+    some = active.sum(axis=1) > 0
+    parts = {
+        "sparsity": 1 - active.mean(),
+        "precision": np.mean((active * present).sum(axis=1)[some] / active.sum(axis=1)[some]),
+        "accuracy": accuracy,
+    }
+    return {
+        "sparsity": averaged(1 - active.mean(axis=0)),
+        "precision": {"value": parts["precision"]},
+        "rows_without_active": {"value": 1 - some.mean()},
+        "binary_accuracy": averaged((active == present).mean(axis=0)),
+        "clarity": {"value": hmean(list(parts.values()))},
+        "clarity_dense": {"value": hmean([parts["precision"], parts["accuracy"]])},
+    }
+
+
+def mig(codes, labels):
+    """disentanglement_lib's: 20 bins of equal width, the gap of the two largest informations over the entropy."""
+    binned = [np.digitize(code, np.histogram(code, 20)[1][:-1]) for code in codes.T]
+    gaps = []
+    for label in labels.T:
+        second, first = sorted(mutual_info_score(code, label) for code in binned)[-2:]
+        gaps.append((first - second) / entropy(label))
+    return averaged(gaps)
+
+
+def write_linear(made_with):
+    """The linear classifier of SAP, disentanglement_lib's, on one code: LinearSVC(C=0.01, class_weight="balanced")."""
+    random = np.random.default_rng(20_250_103)
+    cases = []
+    for name, classes, shift in [("two", 2, 1.0), ("two, few present", 2, 0.4), ("three", 3, 1.0), ("four", 4, 0.5)]:
+        n, train = 250, 200
+        share = [0.85, 0.15] if "few" in name else np.full(classes, 1 / classes)
+        labels = random.choice(classes, size=n, p=share)
+        x = np.round(random.normal(size=n) + shift * labels, 9)
+        svm = LinearSVC(C=0.01, class_weight="balanced", dual=False, tol=1e-12, max_iter=100_000)
+        svm.fit(x[:train, None], labels[:train])
+        hits = (svm.predict(x[train:, None]) == labels[train:]).astype(int)
+        case = {"name": name, "x": x.tolist(), "labels": labels.tolist(), "train": train, "hits": hits.tolist()}
+        if classes == 2:
+            case["line"] = [svm.coef_[0, 0], svm.intercept_[0]]
+        cases.append(case)
+    path = pathlib.Path(__file__).with_name("linear.json")
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    path.write_text(f'{{"made_with":{json.dumps(made_with)},"cases":[\n{lines}\n]}}\n')
+    print(f"{len(cases)} cases, {path.stat().st_size} bytes")
+
+
 def write_scores(made_with):
     random = np.random.default_rng(20_250_102)
     cases = []
@@ -285,6 +338,11 @@ def write_scores(made_with):
             "concept_accuracy": averaged((present == labels).mean(axis=0)),
             "concept_f1": averaged([f1_score(labels[:, i], present[:, i]) for i in range(k)]),
             "concept_auc": averaged([roc_auc_score(labels[:, i], logits[:, i]) for i in range(k)]),
+            "concept_average_precision": averaged(
+                [average_precision_score(labels[:, i], logits[:, i]) for i in range(k)]
+            ),
+            "mig": mig(logits, labels),
+            **clarity(present, labels, accuracy_score(task, head.argmax(axis=1))),
         },
     )
 
@@ -309,6 +367,11 @@ def write_scores(made_with):
         assert np.all(a_class_that_never_occurs == 0)
         return roc_auc_score(labels[:, i], blocks[i][:, :3], multi_class="ovo")
 
+    def average_precision(i):
+        if blocks[i].shape[1] == 1:
+            return average_precision_score(labels[:, i], blocks[i][:, 0])
+        return np.mean([average_precision_score(labels[:, i] == c, blocks[i][:, c]) for c in range(3)])
+
     add(
         "categorical concepts, probabilities",
         {"activation_kind": "probability", "cardinalities": cardinalities},
@@ -319,6 +382,7 @@ def write_scores(made_with):
                 [f1_score(labels[:, i], classes[i], average="macro" if i != 1 else "binary") for i in range(3)]
             ),
             "concept_auc": averaged([auc(i) for i in range(3)]),
+            "concept_average_precision": averaged([average_precision(i) for i in range(3)]),
         },
     )
 

@@ -11,10 +11,10 @@ use conceptwatch::prepare::Prepared;
 pub use conceptwatch::run::{ActivationKind, RunConstants};
 use conceptwatch::run::{Concept, LabelKind, Run, RunFields};
 use conceptwatch::sample::Sample;
-use conceptwatch::score::catalogue::find;
+use conceptwatch::score::catalogue::{Cost, find};
 use conceptwatch::score::{Wanted, evaluate};
 pub use conceptwatch::tensor::TensorName;
-use conceptwatch::tensor::{DataType, Tensor};
+use conceptwatch::tensor::{Content, DataType, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -32,6 +32,7 @@ pub struct Columns {
     pub rows: usize,
     pub fields: RunFields,
     pub arrays: BTreeMap<TensorName, (Vec<usize>, Vec<f64>)>,
+    pub texts: BTreeMap<TensorName, Vec<String>>,
 }
 
 impl Columns {
@@ -40,7 +41,7 @@ impl Columns {
         let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 0 }).collect();
         let activation_kind = ActivationKind::Logit;
         let fields = RunFields { name: "test".into(), concepts, activation_kind, ..RunFields::default() };
-        Self { rows, fields, arrays: BTreeMap::new() }
+        Self { rows, fields, arrays: BTreeMap::new(), texts: BTreeMap::new() }
     }
 
     pub fn k(&self) -> usize {
@@ -54,7 +55,14 @@ impl Columns {
     }
 
     pub fn without(mut self, name: TensorName) -> Self {
-        self.arrays.remove(&name).expect("the array was there");
+        let removed = self.arrays.remove(&name).is_some() || self.texts.remove(&name).is_some();
+        assert!(removed, "{name} was there");
+        self
+    }
+
+    pub fn with_texts(mut self, name: TensorName, texts: Vec<String>) -> Self {
+        assert_eq!(texts.len(), self.rows, "{name}");
+        self.texts.insert(name, texts);
         self
     }
 
@@ -95,6 +103,9 @@ impl Columns {
             let width: usize = dims.iter().product::<usize>();
             *values = order.iter().flat_map(|&row| values[row * width..(row + 1) * width].to_vec()).collect();
         }
+        for texts in self.texts.values_mut() {
+            *texts = order.iter().map(|&row| texts[row].clone()).collect();
+        }
         self.rows = order.len();
         self
     }
@@ -107,10 +118,20 @@ impl Columns {
         let run = self.run();
         let tensor = |(&name, (dims, values)): (&TensorName, &(Vec<usize>, Vec<f64>))| {
             let shape: Vec<u64> = std::iter::once(self.rows).chain(dims.iter().copied()).map(|d| d as u64).collect();
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            Tensor::numbers(name, DataType::Float64, &shape, bytes.into()).expect("the shape fits")
+            let flags = name.content() == Content::Flags;
+            let bytes: Vec<u8> = if flags {
+                values.iter().map(|value| *value as u8).collect()
+            } else {
+                values.iter().flat_map(|value| value.to_le_bytes()).collect()
+            };
+            let dtype = if flags { DataType::Bool } else { DataType::Float64 };
+            Tensor::numbers(name, dtype, &shape, bytes.into()).expect("the shape fits")
         };
-        let batch = Batch::new(self.arrays.iter().map(tensor).collect(), &run, NonFinite::Reject);
+        let text = |(&name, texts): (&TensorName, &Vec<String>)| {
+            Tensor::texts(name, &[self.rows as u64], texts.clone()).expect("a text a row")
+        };
+        let tensors = self.arrays.iter().map(tensor).chain(self.texts.iter().map(text)).collect();
+        let batch = Batch::new(tensors, &run, NonFinite::Reject);
         Sample::of_batch(&batch.expect("the columns are a valid batch"), &run)
     }
 
@@ -144,6 +165,12 @@ impl Columns {
     pub fn why(&self, id: &str) -> String {
         why(&self.score(id))
     }
+}
+
+/// Whether the score trains helpers on some of the rows and tests them on others: then which row stands where matters.
+pub fn trains_helpers(id: &str) -> bool {
+    let score = find(id).expect("the catalogue has it");
+    score.cost == Cost::Slow || id == "sap"
 }
 
 pub fn value(outcome: &Outcome) -> f64 {
@@ -204,7 +231,36 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         intervened.push(if coin(0.8, &mut random) == 1.0 { y } else { 1.0 - y });
     }
     let [activations, labels, task, embeddings, positive, negative, logits, intervened] = arrays;
+    // An encoder of width 4 that sees the first concepts, and prompts of the present ones.
+    let encoded = |noise: &mut ChaCha8Rng| -> Vec<f64> {
+        let seen = |row: &[f64]| (0..4).map(|at| row[at % k] + 0.5).collect::<Vec<f64>>();
+        labels.chunks(k).flat_map(seen).map(|x| x + 0.4 * gaussians(1, noise)[0]).collect()
+    };
+    let [image, predicted, reference] = [0, 1, 2].map(|_| encoded(&mut random));
+    let prompt = |present: &dyn Fn(usize) -> bool| -> Vec<String> {
+        let named =
+            |row: usize| (0..k).filter(|&i| present(row * k + i)).map(|i| format!(", concept {i}")).collect::<String>();
+        (0..rows).map(|row| format!("bird{}", named(row))).collect()
+    };
+    let [predicted_text, reference_text] = [prompt(&|at| activations[at] > 0.0), prompt(&|at| labels[at] > 0.0)];
+    // Concepts of two parts by turns, and maps that are highest near them, more or less.
+    let maps: Vec<f64> = (0..rows * k)
+        .flat_map(|at| {
+            let noise = gaussians(25, &mut random);
+            let height = move |cell: usize| noise[cell] + if cell == 6 + 12 * (at % k % 2) { 2.0 } else { 0.0 };
+            (0..25).map(height).collect::<Vec<f64>>()
+        })
+        .collect();
+    let parts = (0..rows).flat_map(|row| [15.0, 15.0, 35.0, if row % 5 == 0 { f64::NAN } else { 35.0 }]).collect();
+    let concept_parts = (0..k as u32).map(|i| vec![i % 2]).collect();
     Columns::new(rows, k)
+        .with(TensorName::LocalizationMaps, &[k, 5, 5], maps)
+        .with(TensorName::PartLocations, &[2, 2], parts)
+        .with(TensorName::ImageEmbeddings, &[4], image)
+        .with(TensorName::PredictedTextEmbeddings, &[4], predicted)
+        .with(TensorName::ReferenceTextEmbeddings, &[4], reference)
+        .with_texts(TensorName::PredictedText, predicted_text)
+        .with_texts(TensorName::ReferenceText, reference_text)
         .with(TensorName::ConceptActivations, &[k], activations)
         .with(TensorName::ConceptLabels, &[k], labels)
         .with(TensorName::TaskLabels, &[], task)
@@ -213,7 +269,13 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         .with(TensorName::NegativeEmbeddings, &[k, 3], negative)
         .with(TensorName::TaskLogits, &[2], logits)
         .with(TensorName::IntervenedTaskPredictions, &[], intervened)
-        .constants(RunConstants { reference_task_accuracy: Some(0.9), ..RunConstants::default() })
+        .constants(RunConstants {
+            reference_task_accuracy: Some(0.9),
+            concept_parts,
+            image_size: Some((50, 50)),
+            box_size: Some((16, 16)),
+            ..RunConstants::default()
+        })
 }
 
 pub fn mean(values: &[f64]) -> f64 {

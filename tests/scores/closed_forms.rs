@@ -116,6 +116,30 @@ fn the_intervention_score_is_what_the_head_loses() {
 }
 
 #[test]
+fn without_a_stated_reference_heads_learn_it_from_the_true_concepts() {
+    // y = c0 xor c1: no linear head tells it, an MLP does.
+    let exclusive = |row: usize| ((row & 1) ^ (row >> 1 & 1)) as f64;
+    let columns = every_combination(100).with(TensorName::TaskLabels, &[], (0..800).map(exclusive).collect()).with(
+        TensorName::IntervenedTaskPredictions,
+        &[],
+        (0..800).map(|row| if row < 200 { exclusive(row) } else { 1.0 - exclusive(row) }).collect(),
+    );
+    let linear = columns.value("reference_accuracy_linear");
+    assert!((0.3..0.8).contains(&linear), "{linear}");
+    assert_eq!(columns.value("reference_accuracy_mlp"), 1.0);
+    assert!((columns.value("intervention_score") - 0.75).abs() < 1e-12);
+    // A run with a linear head is compared with a linear one.
+    let constants = RunConstants { head_weights: vec![1.0; 6], ..RunConstants::default() };
+    let headed = columns.clone().constants(constants);
+    assert!((headed.value("intervention_score") - (linear - 0.25)).abs() < 1e-12);
+    let one = columns.changed(TensorName::TaskLabels, |_, _, _| 1.0);
+    assert_eq!(
+        one.why("intervention_score"),
+        "reference_task_accuracy is not stated, and task_labels: there is one class only"
+    );
+}
+
+#[test]
 fn alignment_tells_aligned_from_unaligned_embeddings() {
     let columns = model(400, 2, 0.0, 5);
     // ĉ⁺ knows the task only where the concept is present, ĉ⁻ only where it is absent.

@@ -34,27 +34,37 @@ fn render() -> String {
             source(score),
             score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
             format!("{}, {} to {}", score.unit, score.range.0, score.range.1),
-            gives(score).to_owned(),
+            gives(score),
             score.help.to_owned(),
         ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         writeln!(text, "| {} |", cells.join(" | ")).unwrap();
     }
     text += "\nPapers:\n\n";
-    writeln!(text, "- P0: {}", Paper::Leakage.citation()).unwrap();
+    for paper in [Paper::Leakage, Paper::Impurity, Paper::Clarity, Paper::Trustworthiness, Paper::TextImage] {
+        writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
+    }
     text
 }
 
 fn source(score: &Score) -> String {
-    let paper = match score.paper {
-        Paper::Leakage => "P0",
-        Paper::Own => "this project",
-        Paper::Common => "textbook",
-    };
+    let paper = short(score.paper);
     match (score.paper, score.equation) {
         (_, "") => paper.to_owned(),
         (Paper::Own, equation) => format!("{paper}, after P0 eq. {equation}"),
         (_, equation) => format!("{paper} eq. {equation}"),
+    }
+}
+
+fn short(paper: Paper) -> &'static str {
+    match paper {
+        Paper::Leakage => "P0",
+        Paper::Impurity => "P1",
+        Paper::Clarity => "P2",
+        Paper::Trustworthiness => "P3",
+        Paper::TextImage => "P4",
+        Paper::Own => "this project",
+        Paper::Common => "textbook",
     }
 }
 
@@ -65,11 +75,12 @@ fn input(input: &Input) -> String {
     }
 }
 
-fn gives(score: &Score) -> &'static str {
-    match (score.per_concept, score.matrix) {
-        (true, true) => "value, per concept, matrix",
-        (true, false) => "value, per concept",
-        (false, true) => "value, matrix",
-        (false, false) => "value",
-    }
+fn gives(score: &Score) -> String {
+    let value = match score.no_standard_error {
+        None => "value".to_owned(),
+        Some(why) => format!("value without standard error ({why})"),
+    };
+    let parts = [(score.per_concept, "per concept"), (score.matrix, "matrix")];
+    let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part);
+    std::iter::once(value.as_str()).chain(given).collect::<Vec<_>>().join(", ")
 }

@@ -1,14 +1,19 @@
 //! The scores against closed forms, invariances, scikit-learn and synthetic truth.
 
 mod builder;
+mod clarity;
+mod clarity_tables;
 mod closed_forms;
 mod coverage;
 mod documentation;
 mod golden;
+mod impurity;
 mod invariance;
 mod kinds;
 mod paired;
 mod shapes;
+mod text;
+mod trust;
 mod undefined;
 
 pub use builder::*;

@@ -1,5 +1,7 @@
 //! Undefined is a value: with a reason that names the fault, never 0 and never NaN.
 
+use conceptwatch::score::catalogue::find;
+
 use super::*;
 
 /// Every score of the columns that has a value has only finite ones.
@@ -11,7 +13,9 @@ fn finite_or_undefined(columns: &Columns) {
             assert!(parts.chain(cells).flatten().all(f64::is_finite), "{id}");
             match &outcome {
                 Outcome::Value(v) => {
-                    assert!(v.value.is_finite() && v.standard_error.is_some_and(f64::is_finite), "{id}")
+                    assert!(v.value.is_finite() && v.standard_error.is_none_or(f64::is_finite), "{id}");
+                    let promised = find(&id).expect("the catalogue has it").no_standard_error.is_none();
+                    assert_eq!(v.standard_error.is_some(), promised, "{id}");
                 }
                 Outcome::Undefined(undefined) => assert!(undefined.why.len() > 10, "{id}"),
             }

@@ -92,7 +92,7 @@ class Concept(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
 
 class RunConstants(_message.Message):
-    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight")
+    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights")
     REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     HEAD_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,9 @@ class RunConstants(_message.Message):
     BOX_WIDTH_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_PARTS_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_SCORE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_TOP_K_FIELD_NUMBER: _ClassVar[int]
+    CLARITY_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     reference_task_accuracy: float
     concept_weights: _containers.RepeatedScalarFieldContainer[float]
     head_weights: _containers.RepeatedScalarFieldContainer[float]
@@ -111,7 +114,10 @@ class RunConstants(_message.Message):
     box_width: int
     concept_parts: _containers.RepeatedCompositeFieldContainer[ConceptParts]
     concept_score_weight: float
-    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ...) -> None: ...
+    activity_threshold: float
+    active_top_k: int
+    clarity_weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ConceptParts(_message.Message):
     __slots__ = ("parts",)

@@ -84,7 +84,11 @@ impl ScoreCollector {
         families.add(names::TIE_FRACTION, &CURVE, &curve, point.tie_fraction);
         families.add(names::EVALUATION_TIMESTAMP, &CURVE, &curve, point.time);
         for score in &self.scores {
-            add_score(families, score, latest, point);
+            let slow = || latest.slow.as_deref().filter(|slow| slow.score(score.id).is_some());
+            let point = if point.score(score.id).is_some() { Some(point) } else { slow() };
+            if let Some(point) = point {
+                add_score(families, score, latest, point);
+            }
         }
     }
 }

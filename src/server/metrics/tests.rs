@@ -77,12 +77,13 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         split: split.into(),
         concepts: concepts.iter().map(|name| name.to_string()).collect(),
         point: Some(Arc::new(point)),
+        slow: None,
         filling: false,
     }
 }
 
 fn value(value: f64, standard_error: Option<f64>, per_concept: Option<Vec<Option<f64>>>) -> Outcome {
-    Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix: None })
+    Outcome::Value(ScoreValue { value, standard_error, per_concept, ..ScoreValue::default() })
 }
 
 fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {

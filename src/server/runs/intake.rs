@@ -102,6 +102,7 @@ impl Runs {
             refused: 0,
             bytes: 0,
             latest: None,
+            slow: None,
             settled: None,
             filling: false,
         });

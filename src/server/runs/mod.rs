@@ -79,6 +79,8 @@ struct SplitState {
     bytes: usize,
     /// Newest point of a full or finished sample.
     latest: Option<Arc<Point>>,
+    /// The slow scores of the newest evaluation that has them.
+    slow: Option<Arc<Point>>,
     /// Steps of the newest evaluations that were scored or passed over.
     settled: Option<u64>,
     filling: bool,

@@ -56,6 +56,16 @@ impl Runs {
         self.find(run).is_ok_and(|running| lock(&running.state).splits.contains_key(split))
     }
 
+    /// Slow scores of an evaluation came: `whole` is its point with them, `slow` the same with nothing else.
+    pub fn settle_slow(&self, running: &Running, split: &str, whole: Arc<Point>, slow: Arc<Point>) {
+        let mut state = lock(&running.state);
+        let Some(split) = state.splits.get_mut(split) else { return };
+        if split.latest.as_ref().is_some_and(|latest| latest.step == whole.step) {
+            split.latest = Some(whole);
+        }
+        split.slow = Some(slow);
+    }
+
     /// Whether the evaluation of `step` was scored, or passed over for a newer one.
     pub fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
         let Ok(running) = self.find(run) else { return false };
@@ -99,6 +109,7 @@ impl Runs {
                 split: Arc::clone(&split.name),
                 concepts: Arc::clone(&running.concepts),
                 point: split.latest.clone(),
+                slow: split.slow.clone(),
                 filling: split.filling,
             }));
         }

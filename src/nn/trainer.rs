@@ -1,0 +1,212 @@
+//! Training of one network on all its rows: minibatches, weight decay, and scikit-learn's rule for when to stop.
+
+use ndarray::{Array2, ArrayView2, Axis};
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+
+use super::adam::Adam;
+use super::loss::{binary_cross_entropy, softmax_cross_entropy};
+use super::mlp::Mlp;
+
+/// What each row's outputs should be.
+pub enum Targets {
+    /// [n, m], 0 or 1: m classifiers of two classes each, by binary cross-entropy summed over m.
+    Flags(Array2<f32>),
+    /// n class numbers, by the cross-entropy of a softmax.
+    Classes(Vec<usize>),
+}
+
+/// How a network is trained.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    /// At most.
+    pub epochs: usize,
+    pub batch: usize,
+    pub learning_rate: f32,
+    /// α of the penalty α/2 · Σ weight² / rows of the batch, biases left out.
+    pub weight_decay: f32,
+    /// Ends when the loss of an epoch has not fallen by `tolerance` below the best for more than `patience` epochs.
+    pub stop: Option<Stop>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    pub tolerance: f64,
+    pub patience: usize,
+}
+
+/// Weights uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010) and no biases, Keras' way to start.
+pub fn start_as_keras(network: &mut Mlp, rng: &mut impl Rng) {
+    for layer in network.parameters_mut() {
+        let (inputs, outputs) = layer.weights.dim();
+        let bound = (6.0 / (inputs + outputs) as f32).sqrt();
+        layer.weights.mapv_inplace(|_| rng.random_range(-bound..=bound));
+        layer.bias.fill(0.0);
+    }
+}
+
+/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the very numbers from which scikit-learn's MLPClassifier
+/// starts for `random_state`.
+pub fn start_as_scikit_learn(network: &mut Mlp, random_state: u32) {
+    let mut twister = rand_mt::Mt::new(random_state);
+    // As numpy makes a double in [0, 1) of two words.
+    let mut uniform = move || {
+        let (high, low) = (f64::from(twister.next_u32() >> 5), f64::from(twister.next_u32() >> 6));
+        (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
+    };
+    for layer in network.parameters_mut() {
+        let (inputs, outputs) = layer.weights.dim();
+        let bound = (6.0 / (inputs + outputs) as f64).sqrt();
+        let mut draw = || (2.0 * bound * uniform() - bound) as f32;
+        layer.weights.mapv_inplace(|_| draw());
+        layer.bias.mapv_inplace(|_| draw());
+    }
+}
+
+/// Trains `network` on `inputs` [n, d]; the epochs it took. Panics when there are no rows.
+pub fn fit(
+    network: &mut Mlp,
+    inputs: ArrayView2<f32>,
+    targets: &Targets,
+    recipe: &Recipe,
+    rng: &mut impl Rng,
+) -> usize {
+    let n = inputs.nrows();
+    assert!(n > 0 && recipe.batch > 0, "a batch has at least one row");
+    let mut optimiser = Adam::new(network, recipe.learning_rate);
+    let mut order: Vec<usize> = (0..n).collect();
+    let (mut best, mut without_progress) = (f64::INFINITY, 0);
+    for epoch in 1..=recipe.epochs {
+        order.shuffle(rng);
+        let mut total = 0.0;
+        for rows in order.chunks(recipe.batch) {
+            let batch = inputs.select(Axis(0), rows);
+            let trace = network.forward(batch.view());
+            let (loss, gradient) = loss(targets, trace.outputs().view(), rows);
+            let (mut by_layer, _) = network.backward(batch.view(), &trace, gradient);
+            let decay = recipe.weight_decay / rows.len() as f32;
+            let mut squares = 0.0;
+            for (gradient, layer) in by_layer.iter_mut().zip(network.parameters()) {
+                gradient.weights.scaled_add(decay, &layer.weights);
+                squares += f64::from(layer.weights.iter().map(|w| w * w).sum::<f32>());
+            }
+            total += (loss + 0.5 * f64::from(decay) * squares) * rows.len() as f64;
+            optimiser.step(network, &by_layer);
+        }
+        let Some(stop) = recipe.stop else { continue };
+        let loss = total / n as f64;
+        without_progress = if loss > best - stop.tolerance { without_progress + 1 } else { 0 };
+        best = best.min(loss);
+        if without_progress > stop.patience {
+            return epoch;
+        }
+    }
+    recipe.epochs
+}
+
+/// The mean loss of a row, and its gradient by the outputs.
+fn loss(targets: &Targets, outputs: ArrayView2<f32>, rows: &[usize]) -> (f64, Array2<f32>) {
+    match targets {
+        Targets::Flags(flags) => {
+            // The mean over all elements times m is the sum over m, mean over rows.
+            let m = outputs.ncols() as f32;
+            let (loss, gradient) = binary_cross_entropy(outputs, flags.select(Axis(0), rows).view());
+            (f64::from(loss * m), gradient * m)
+        }
+        Targets::Classes(classes) => {
+            let chosen: Vec<usize> = rows.iter().map(|&row| classes[row]).collect();
+            let (loss, gradient) = softmax_cross_entropy(outputs, &chosen);
+            (f64::from(loss), gradient)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::nn::dense::Activation;
+
+    const RECIPE: Recipe = Recipe { epochs: 300, batch: 64, learning_rate: 1e-2, weight_decay: 1e-4, stop: None };
+
+    fn exclusive_or(rng: &mut ChaCha8Rng) -> (Array2<f32>, Vec<usize>) {
+        let inputs = Array2::from_shape_simple_fn((256, 2), || f32::from(u8::from(rng.random::<bool>())));
+        let classes = inputs.rows().into_iter().map(|row| usize::from(row[0] != row[1])).collect();
+        (inputs, classes)
+    }
+
+    fn network(outputs: usize, rng: &mut ChaCha8Rng) -> Mlp {
+        let mut network = Mlp::new(2, &[(16, Activation::Relu), (outputs, Activation::Identity)], rng);
+        start_as_keras(&mut network, rng);
+        network
+    }
+
+    /// `MLPClassifier((2,), random_state=1, max_iter=1, learning_rate_init=1e-12).fit(X, y)` with 3 columns and 2 flags,
+    /// scikit-learn 1.9: coefs_ and intercepts_.
+    #[test]
+    fn scikit_learn_starts_from_these_numbers() {
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        let mut network = Mlp::new(3, &[(2, Activation::Relu), (2, Activation::Identity)], &mut rng);
+        start_as_scikit_learn(&mut network, 1);
+        let layers: Vec<_> = network.parameters().collect();
+        let values = layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.bias));
+        let expected = SCIKIT_LEARN;
+        assert_eq!(values.clone().count(), expected.len());
+        assert!(values.zip(expected).all(|(got, expected)| (f64::from(*got) - expected).abs() < 1e-6));
+    }
+
+    #[rustfmt::skip]
+    const SCIKIT_LEARN: [f64; 14] = [
+        -0.181795679, 0.48270678, -1.09519453, -0.433067635, -0.773919068, -0.89314139, -0.687369438,
+        -0.338359494, -0.252867013, 0.0950811918, -0.197932208, 0.453693266, -0.723941183, 0.926194782,
+    ];
+
+    #[test]
+    fn both_kinds_of_targets_are_learnt() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let (inputs, classes) = exclusive_or(&mut rng);
+        let mut two = network(2, &mut rng);
+        fit(&mut two, inputs.view(), &Targets::Classes(classes.clone()), &RECIPE, &mut rng);
+        let outputs = two.outputs(inputs.view());
+        assert!(outputs.rows().into_iter().zip(&classes).all(|(z, &class)| (z[1] > z[0]) == (class == 1)));
+        let flags = Array2::from_shape_fn((256, 2), |(row, at)| (classes[row] ^ at) as f32);
+        let mut both = network(2, &mut rng);
+        fit(&mut both, inputs.view(), &Targets::Flags(flags.clone()), &RECIPE, &mut rng);
+        assert!(both.outputs(inputs.view()).iter().zip(&flags).all(|(&z, &flag)| (z > 0.0) == (flag > 0.5)));
+    }
+
+    #[test]
+    fn training_stops_when_the_loss_no_longer_falls() {
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        let (inputs, classes) = exclusive_or(&mut rng);
+        let stop = Some(Stop { tolerance: 1e-4, patience: 10 });
+        let mut learnt = network(2, &mut rng);
+        let targets = Targets::Classes(classes);
+        let epochs = fit(&mut learnt, inputs.view(), &targets, &Recipe { epochs: 5_000, stop, ..RECIPE }, &mut rng);
+        assert!((50..5_000).contains(&epochs), "{epochs}");
+        // A tolerance that no loss can meet: one best epoch, and the patience after it.
+        let never = Some(Stop { tolerance: 100.0, patience: 10 });
+        let mut idle = network(2, &mut rng);
+        assert_eq!(fit(&mut idle, inputs.view(), &targets, &Recipe { stop: never, ..RECIPE }, &mut rng), 12);
+    }
+
+    #[test]
+    fn weight_decay_draws_weights_to_0_and_leaves_biases() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let (inputs, classes) = exclusive_or(&mut rng);
+        let size = |weight_decay: f32, rng: &mut ChaCha8Rng| {
+            let mut learnt = network(2, rng);
+            fit(
+                &mut learnt,
+                inputs.view(),
+                &Targets::Classes(classes.clone()),
+                &Recipe { weight_decay, ..RECIPE },
+                rng,
+            );
+            learnt.parameters().map(|layer| layer.weights.iter().map(|w| w * w).sum::<f32>()).sum::<f32>()
+        };
+        assert!(size(10.0, &mut rng) < 0.2 * size(0.0, &mut rng));
+    }
+}

@@ -1,0 +1,155 @@
+//! Which concepts count as active in a row.
+//!
+//! Source: Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models, Sections
+//! 4.1 and A.3. In this order:
+//!
+//! 1. `active_concepts`, where the model selects them itself;
+//! 2. the K largest activations, where the run states `active_top_k`;
+//! 3. with `head_weights`, concepts whose contribution |w_yj · ĉ_j| to the predicted class y is above a threshold;
+//! 4. concepts whose activation is above a threshold.
+//!
+//! The threshold is the run's `activity_threshold`; without it the decision threshold of the activations, and for
+//! contributions, which have none, the one of highest Clarity. Logits are taken through the sigmoid before they are
+//! compared with a threshold in (0, 1).
+
+use std::sync::Arc;
+
+use crate::prepare::Prepared;
+use crate::run::{ActivationKind, LabelKind};
+use crate::tensor::TensorName;
+
+use super::accuracy::predicted_task;
+
+/// Thresholds the paper evaluates (Appendix A).
+pub const THRESHOLDS: [f64; 17] =
+    [1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2, 7e-2, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9];
+
+/// Flags [n, k], row-major.
+pub struct Flags {
+    pub flags: Vec<bool>,
+    pub concepts: usize,
+}
+
+impl Flags {
+    pub fn rows(&self) -> impl Iterator<Item = &[bool]> {
+        self.flags.chunks(self.concepts)
+    }
+}
+
+/// Numbers [n, k] that a threshold turns into activity.
+pub struct Strength {
+    values: Vec<f64>,
+    concepts: usize,
+    /// The threshold to use unless the run states one; `None` where nothing suggests one.
+    pub natural_threshold: Option<f64>,
+}
+
+impl Strength {
+    pub fn above(&self, threshold: f64) -> Flags {
+        Flags { flags: self.values.iter().map(|&x| x > threshold).collect(), concepts: self.concepts }
+    }
+
+    /// The `k` largest of each row, the first of equals.
+    fn largest(&self, k: usize) -> Flags {
+        let mut flags = vec![false; self.values.len()];
+        let mut order: Vec<usize> = Vec::with_capacity(self.concepts);
+        for (row, flags) in self.values.chunks(self.concepts).zip(flags.chunks_mut(self.concepts)) {
+            order.clear();
+            order.extend(0..self.concepts);
+            order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+            order.iter().take(k).for_each(|&i| flags[i] = true);
+        }
+        Flags { flags, concepts: self.concepts }
+    }
+}
+
+/// Activity that needs no threshold, or the numbers to compare with one.
+pub enum Activity {
+    Known(Flags),
+    Compared(Strength),
+}
+
+/// What the run and its tensors say about activity, by the order above.
+pub fn activity(p: &Prepared) -> Result<Activity, String> {
+    check_binary(p)?;
+    if let Some(column) = p.column(TensorName::ActiveConcepts) {
+        let flags = column.block(0..column.width()).iter().map(|&flag| flag != 0.0).collect();
+        return Ok(Activity::Known(Flags { flags, concepts: p.concepts() }));
+    }
+    if let Some(k) = p.run().constants.active_top_k {
+        return Ok(Activity::Known(activations(p)?.largest(k as usize)));
+    }
+    Ok(Activity::Compared(strength(p)?))
+}
+
+/// What the threshold sweep compares: contributions where the run has `head_weights`, else activations.
+pub fn strength(p: &Prepared) -> Result<Strength, String> {
+    check_binary(p)?;
+    if p.run().constants.head_weights.is_empty() { activations(p) } else { contributions(p) }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Whether each concept is present, by its label.
+pub fn present(p: &Prepared) -> Arc<Result<Flags, String>> {
+    p.shared("concepts present", || {
+        check_binary(p)?;
+        let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
+        let flags = column.block(0..column.width()).iter().map(|&label| label > 0.0).collect();
+        Ok(Flags { flags, concepts: p.concepts() })
+    })
+}
+
+fn check_binary(p: &Prepared) -> Result<(), String> {
+    if p.run().concept_label_kind == LabelKind::Continuous {
+        return Err("the concepts are continuous, none is present or absent".into());
+    }
+    match p.run().concepts.iter().find(|concept| concept.is_categorical()) {
+        Some(concept) => Err(format!("concept '{}' has {} classes, expected two", concept.name, concept.cardinality)),
+        None => Ok(()),
+    }
+}
+
+/// Probabilities of presence, or the activations themselves where they are none.
+fn activations(p: &Prepared) -> Result<Strength, String> {
+    let kind = p.run().activation_kind;
+    if kind == ActivationKind::Continuous {
+        return Err("the activations are continuous, none is on or off".into());
+    }
+    let logit = kind == ActivationKind::Logit;
+    let values = p.activation_rows(|columns| match columns {
+        [activation] if logit => sigmoid(*activation),
+        [activation] => *activation,
+        [absent, present, ..] if logit => sigmoid(present - absent),
+        [_, present, ..] => *present,
+        [] => f64::NAN,
+    });
+    let values = values.ok_or("its activations fit no layout")?;
+    Ok(Strength { values, concepts: p.concepts(), natural_threshold: Some(0.5) })
+}
+
+/// |w_yj · ĉ_j| with ĉ as the head receives it and y the predicted class.
+fn contributions(p: &Prepared) -> Result<Strength, String> {
+    let k = p.concepts();
+    let weights = &p.run().constants.head_weights;
+    let classes = weights.len() / k;
+    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+    if column.width() != k {
+        return Err(format!(
+            "head_weights has a weight a concept, but there are {} activation columns",
+            column.width()
+        ));
+    }
+    let predicted = predicted_task(p).map_err(|why| format!("contributions to the predicted class: {why}"))?;
+    let mut values = column.block(0..k);
+    for (row, &class) in values.chunks_mut(k).zip(&predicted) {
+        // A head with one output has one row of weights for both classes.
+        let class = if classes == 1 { 0 } else { usize::try_from(class).unwrap_or(usize::MAX) };
+        let weights = class.checked_mul(k).and_then(|start| weights.get(start..start + k));
+        let weights = weights.ok_or_else(|| format!("class {class} is predicted, head_weights has {classes}"))?;
+        row.iter_mut().zip(weights).for_each(|(value, weight)| *value = (*value * weight).abs());
+    }
+    Ok(Strength { values, concepts: k, natural_threshold: None })
+}

@@ -1,0 +1,264 @@
+//! What sets of activations that do not look related to a concept tell of it: the Niche Impurity Score.
+//!
+//! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.3-3.6,
+//! doi:10.1609/aaai.v37i10.26392, with the classifier of its authors' code (scikit-learn's MLPClassifier).
+
+use std::sync::Arc;
+
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::nn::dense::Activation;
+use crate::nn::mlp::Mlp;
+use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_scikit_learn};
+use crate::point::{Outcome, ScoreValue};
+use crate::prepare::Prepared;
+use crate::run::LabelKind;
+use crate::tensor::TensorName;
+
+use super::accuracy::auc;
+use super::holdout::Holdout;
+use super::impurity::representation_columns;
+use super::term::{Term, mean_over_concepts};
+
+const HIDDEN: usize = 20;
+/// `random_state` of the authors' classifier; a run's seed is added to it.
+const RANDOM_STATE: u32 = 1;
+const RECIPE: Recipe = Recipe {
+    epochs: 1_000,
+    batch: 512,
+    learning_rate: 1e-3,
+    weight_decay: 1e-4,
+    stop: Some(Stop { tolerance: 1e-4, patience: 10 }),
+};
+/// Thresholds 0, 0.05, … 0.95.
+const THRESHOLDS: usize = 20;
+const STEP: f64 = 0.05;
+
+/// NIS, definition 3.6: the integral over the niche threshold β from 0 to 0.95 of the AUC with which concepts are told
+/// from outside their niche, mean over concepts. It cannot exceed 0.95.
+pub fn nis(p: &Prepared) -> Outcome {
+    scaled(p, |nis| nis, 1.0)
+}
+
+/// 2 (NIS − ½), as Leakage and Interpretability in Concept-Based Models plots it.
+pub fn nis_scaled(p: &Prepared) -> Outcome {
+    scaled(p, |nis| 2.0 * (nis - 0.5), 2.0)
+}
+
+fn scaled(p: &Prepared, value: impl Fn(f64) -> f64, slope: f64) -> Outcome {
+    let niches = niches(p);
+    let niches = match &*niches {
+        Ok(niches) => niches,
+        Err(why) => return Outcome::undefined(why),
+    };
+    let scaled = |term: &Result<Term, String>| {
+        term.clone().map(|term| {
+            let influence = term.influence.iter().map(|x| slope * x).collect();
+            Term { value: value(term.value), excess: value(term.excess), influence, ..term }
+        })
+    };
+    let terms: Vec<Result<Term, String>> = niches.integrals.iter().map(scaled).collect();
+    match mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value) {
+        Outcome::Value(value) => Outcome::Value(ScoreValue { curve: Some(niches.curve.clone()), ..value }),
+        undefined => undefined,
+    }
+}
+
+struct Niches {
+    /// For each concept.
+    integrals: Vec<Result<Term, String>>,
+    /// (β, mean AUC outside the niche).
+    curve: Vec<(f64, Option<f64>)>,
+}
+
+/// One output of the classifier: a binary concept, or one class of a categorical one.
+struct Output {
+    concept: usize,
+    present: Vec<bool>,
+}
+
+fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
+    p.shared("niches", || {
+        let holdout = Holdout::of(p, 0)?;
+        let outputs = outputs(p)?;
+        let (inputs, blocks) = inputs(p)?;
+        let of = |rows: &[usize]| inputs.select(Axis(0), rows);
+        let (train, test) = (of(&holdout.train), of(&holdout.test));
+        if train.iter().chain(&test).any(|x| !x.is_finite()) {
+            return Err("an activation is outside the range of single precision".into());
+        }
+        let flags = Array2::from_shape_fn((holdout.train.len(), outputs.len()), |(row, at)| {
+            f32::from(u8::from(outputs[at].present[holdout.train[row]]))
+        });
+        let correlations: Vec<Vec<f64>> = outputs
+            .par_iter()
+            .map(|output| correlations(train.view(), &blocks, |row| output.present[holdout.train[row]]))
+            .collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
+        let relu = (HIDDEN, Activation::Relu);
+        let mut network = Mlp::new(train.ncols(), &[relu, relu, (outputs.len(), Activation::Identity)], &mut rng);
+        // The authors start from one set of weights, and which one matters: over sets the score of the same data scattered
+        // by 6 % where it scatters by 1 % over data.
+        start_as_scikit_learn(&mut network, RANDOM_STATE.wrapping_add(p.settings().seed as u32));
+        fit(&mut network, train.view(), &Targets::Flags(flags), &RECIPE, &mut rng);
+        let probabilities: Vec<Vec<Array1<f32>>> = (0..outputs.len())
+            .into_par_iter()
+            .map(|at| outside(&network, test.view(), &blocks, &correlations[at], at))
+            .collect();
+        Ok(integrate(p, &holdout, &outputs, &probabilities))
+    })
+}
+
+fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
+    if p.run().concept_label_kind == LabelKind::Continuous {
+        return Err("the concepts are continuous, they have no classes to tell".into());
+    }
+    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
+    let mut outputs = Vec::new();
+    for (concept, declared) in p.run().concepts.iter().enumerate() {
+        let labels = column.integers(concept).ok_or("the concept labels are not classes")?;
+        if declared.is_categorical() {
+            let occurring = (0..declared.cardinality as i32).filter(|class| labels.contains(class));
+            outputs.extend(
+                occurring.map(|class| Output { concept, present: labels.iter().map(|&c| c == class).collect() }),
+            );
+        } else {
+            outputs.push(Output { concept, present: labels.iter().map(|&c| c > 0).collect() });
+        }
+    }
+    Ok(outputs)
+}
+
+/// All activations [n, d], and the columns of each concept.
+fn inputs(p: &Prepared) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), String> {
+    let mut blocks = Vec::new();
+    for i in 0..p.concepts() {
+        blocks.push(representation_columns(p, i)?.1);
+    }
+    let (column, _) = representation_columns(p, 0)?;
+    let values = column.block(0..column.width()).into_iter().map(|x| x as f32).collect();
+    let inputs = Array2::from_shape_vec((p.rows(), column.width()), values).map_err(|e| e.to_string())?;
+    Ok((inputs, blocks))
+}
+
+/// |Pearson correlation| of each concept with an output; of a vector that of the largest, signed, over its coordinates.
+/// A column that does not vary has none and is in no niche.
+fn correlations(
+    train: ArrayView2<f32>,
+    blocks: &[std::ops::Range<usize>],
+    present: impl Fn(usize) -> bool,
+) -> Vec<f64> {
+    let y: Vec<f64> = (0..train.nrows()).map(|row| f64::from(u8::from(present(row)))).collect();
+    let column = |at: usize| {
+        let x: Vec<f64> = train.column(at).iter().map(|&x| f64::from(x)).collect();
+        pearson(&x, &y)
+    };
+    let of_block = |block: &std::ops::Range<usize>| {
+        let largest = block.clone().filter_map(column).max_by(f64::total_cmp);
+        largest.map_or(0.0, f64::abs)
+    };
+    blocks.iter().map(of_block).collect()
+}
+
+fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for (x, y) in x.iter().zip(y) {
+        let (x, y) = (x - mean_x, y - mean_y);
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+    }
+    let correlation = xy / (xx * yy).sqrt();
+    correlation.is_finite().then_some(correlation)
+}
+
+/// Probability of output `at` for each test row at each threshold, with the concepts of its niche set to 0. As the
+/// threshold rises concepts leave the niche, and their share of the first layer is added.
+fn outside(
+    network: &Mlp,
+    test: ArrayView2<f32>,
+    blocks: &[std::ops::Range<usize>],
+    correlations: &[f64],
+    at: usize,
+) -> Vec<Array1<f32>> {
+    let layers: Vec<_> = network.parameters().collect();
+    let [first, second, last] = layers[..] else { unreachable!("the classifier has three layers") };
+    let mut sums = Array2::zeros((test.nrows(), HIDDEN)) + &first.bias;
+    let mut left = vec![false; blocks.len()];
+    let mut probabilities = Vec::with_capacity(THRESHOLDS);
+    for threshold in (0..THRESHOLDS).map(|at| at as f64 * STEP) {
+        for (i, block) in blocks.iter().enumerate() {
+            if !left[i] && correlations[i] <= threshold {
+                left[i] = true;
+                sums += &test.slice(s![.., block.clone()]).dot(&first.weights.slice(s![block.clone(), ..]));
+            }
+        }
+        let relu = |mut values: Array2<f32>| {
+            Activation::Relu.apply(&mut values);
+            values
+        };
+        let hidden = relu(relu(sums.clone()).dot(&second.weights) + &second.bias);
+        let logits = hidden.dot(&last.weights.column(at)) + last.bias[at];
+        probabilities.push(logits.mapv(crate::nn::dense::sigmoid));
+    }
+    probabilities
+}
+
+/// AUC of every output at every threshold, through a softmax across outputs as in the authors' code, by trapezoids.
+fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities: &[Vec<Array1<f32>>]) -> Niches {
+    let of_threshold = |beta: usize| -> Vec<Result<Term, String>> {
+        let rows = holdout.test.len();
+        let total: Vec<f64> =
+            (0..rows).map(|row| probabilities.iter().map(|column| f64::from(column[beta][row]).exp()).sum()).collect();
+        let term = |(output, column): (&Output, &Vec<Array1<f32>>)| {
+            let shares: Vec<f64> =
+                column[beta].iter().zip(&total).map(|(&share, total)| f64::from(share).exp() / total).collect();
+            let present: Vec<Option<bool>> = holdout.test.iter().map(|&row| Some(output.present[row])).collect();
+            auc(&shares, &present).map_err(|why| format!("labels: {why} among the {rows} rows to test on"))
+        };
+        outputs.iter().zip(probabilities).map(term).collect()
+    };
+    let terms: Vec<Vec<Result<Term, String>>> = (0..THRESHOLDS).into_par_iter().map(of_threshold).collect();
+    // Mean over the outputs of a concept.
+    let of_concept = |beta: usize, i: usize| -> Result<Term, String> {
+        let own: Vec<&Term> = outputs
+            .iter()
+            .zip(&terms[beta])
+            .filter(|(output, _)| output.concept == i)
+            .map(|(_, term)| term.as_ref().map_err(String::clone))
+            .collect::<Result<_, _>>()?;
+        weighted(own.iter().map(|term| (1.0 / own.len() as f64, *term)), holdout.test.len())
+    };
+    let by_threshold: Vec<Vec<Result<Term, String>>> =
+        (0..THRESHOLDS).map(|beta| (0..p.concepts()).map(|i| of_concept(beta, i)).collect()).collect();
+    let integral = |i: usize| {
+        let mut weights = Vec::new();
+        for (beta, terms) in by_threshold.iter().enumerate() {
+            let end = beta == 0 || beta == THRESHOLDS - 1;
+            weights.push((if end { STEP / 2.0 } else { STEP }, terms[i].as_ref().map_err(String::clone)?));
+        }
+        weighted(weights.into_iter(), holdout.test.len()).map(|term| holdout.spread(&term))
+    };
+    let mean = |terms: &Vec<Result<Term, String>>| {
+        let values: Option<f64> = terms.iter().map(|term| term.as_ref().ok().map(|term| term.value)).sum();
+        values.map(|sum| sum / p.concepts() as f64)
+    };
+    let curve = by_threshold.iter().enumerate().map(|(beta, terms)| (beta as f64 * STEP, mean(terms))).collect();
+    Niches { integrals: (0..p.concepts()).map(integral).collect(), curve }
+}
+
+fn weighted<'t>(terms: impl Iterator<Item = (f64, &'t Term)>, rows: usize) -> Result<Term, String> {
+    let (mut value, mut influence) = (0.0, vec![0.0; rows]);
+    let mut any = false;
+    for (weight, term) in terms {
+        any = true;
+        value += weight * term.value;
+        influence.iter_mut().zip(&term.influence).for_each(|(sum, x)| *sum += weight * x);
+    }
+    if any { Ok(Term { value, excess: value, influence, draw_variance: 0.0 }) } else { Err("it has no class".into()) }
+}

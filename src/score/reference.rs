@@ -1,0 +1,112 @@
+//! Is the concept set enough? Heads trained on the true concepts of the sample.
+//!
+//! Source: Leakage and Interpretability in Concept-Based Models, Section 9, doi:10.48550/arXiv.2504.14094. Where a linear
+//! head fails and an MLP does not, a linear head is misspecified; where both fail, the concept set is incomplete.
+
+use std::sync::Arc;
+
+use ndarray::{Array2, Axis};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::nn::dense::Activation;
+use crate::nn::mlp::Mlp;
+use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
+use crate::point::Outcome;
+use crate::prepare::{Prepared, first_largest};
+use crate::run::LabelKind;
+use crate::tensor::TensorName;
+
+use super::holdout::Holdout;
+use super::term::Term;
+
+const HIDDEN: usize = 64;
+const RECIPE: Recipe = Recipe {
+    epochs: 300,
+    batch: 128,
+    learning_rate: 1e-2,
+    weight_decay: 1e-4,
+    stop: Some(Stop { tolerance: 1e-4, patience: 10 }),
+};
+
+/// Test accuracy of a linear head.
+pub fn linear(p: &Prepared) -> Outcome {
+    heads(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.linear.outcome())
+}
+
+/// Test accuracy of a ReLU head with one hidden layer of 64 units.
+pub fn mlp(p: &Prepared) -> Outcome {
+    heads(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.mlp.outcome())
+}
+
+/// What stands for y_acc^(k) of eq. 5 where the job does not give it: the linear head's accuracy for a run whose head is
+/// linear (it has `head_weights`), else the better one's.
+pub fn reference(p: &Prepared) -> Result<Term, String> {
+    let heads = heads(p);
+    let heads = heads.as_ref().as_ref().map_err(String::clone)?;
+    let linear = !p.run().constants.head_weights.is_empty() || heads.linear.value >= heads.mlp.value;
+    Ok(if linear { heads.linear.clone() } else { heads.mlp.clone() })
+}
+
+struct Heads {
+    linear: Term,
+    mlp: Term,
+}
+
+fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
+    p.shared("heads on true concepts", || {
+        let labels = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
+        let labels = labels.integers(0).ok_or("the task labels are not classes")?;
+        let mut names = labels.clone();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < 2 {
+            return Err("task_labels: there is one class only".into());
+        }
+        let classes: Vec<usize> =
+            labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
+        let holdout = Holdout::of(p, 0)?;
+        let inputs = concepts(p)?;
+        let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
+        let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
+        let accuracy = |layers: &[(usize, Activation)]| {
+            let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
+            let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
+            start_as_keras(&mut head, &mut rng);
+            fit(&mut head, train.view(), &targets, &RECIPE, &mut rng);
+            let outputs = head.outputs(test.view());
+            let told =
+                |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+            let rows = outputs.rows().into_iter().zip(&holdout.test);
+            let hits: Vec<f64> = rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect();
+            holdout.spread(&Term::mean_of_rows(&hits))
+        };
+        let last = (names.len(), Activation::Identity);
+        Ok(Heads { linear: accuracy(&[last]), mlp: accuracy(&[(HIDDEN, Activation::Relu), last]) })
+    })
+}
+
+/// True concepts [n, d]: 0 or 1, one column for each class of a categorical concept, or a continuous one's distance from
+/// its mean in standard deviations.
+fn concepts(p: &Prepared) -> Result<Array2<f32>, String> {
+    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
+    let mut columns: Vec<Vec<f32>> = Vec::new();
+    for (i, concept) in p.run().concepts.iter().enumerate() {
+        let labels = column.floats(i);
+        if p.run().concept_label_kind == LabelKind::Continuous {
+            let mean = labels.iter().sum::<f64>() / labels.len() as f64;
+            let deviation = (labels.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / labels.len() as f64).sqrt();
+            let scale = if deviation > 0.0 { deviation } else { 1.0 };
+            columns.push(labels.iter().map(|c| ((c - mean) / scale) as f32).collect());
+        } else if concept.is_categorical() {
+            let of_class = |class| labels.iter().map(|&c| f32::from(u8::from(c == f64::from(class)))).collect();
+            columns.extend((0..concept.cardinality).map(of_class));
+        } else {
+            columns.push(labels.iter().map(|&c| f32::from(u8::from(c > 0.0))).collect());
+        }
+    }
+    if columns.iter().flatten().any(|x| !x.is_finite()) {
+        return Err("a concept label is outside the range of single precision".into());
+    }
+    Ok(Array2::from_shape_fn((p.rows(), columns.len()), |(row, at)| columns[at][row]))
+}

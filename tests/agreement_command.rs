@@ -1,0 +1,55 @@
+//! `conceptwatch agreement` as a user runs it.
+#![cfg(feature = "server")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn agreement(scores: &str, ratings: &str, json: bool) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = [("scores.csv", scores), ("ratings.csv", ratings)].map(|(name, text)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
+    command.arg("agreement").arg(a).arg(b);
+    if json {
+        command.arg("--json");
+    }
+    command.output().unwrap()
+}
+
+const SCORES: &str = "image,concept_score,bleu\na,0.1,0.5\nb,0.2,0.5\nc,0.9,\nd,0.4,0.5\nunrated,1,1\n";
+const RATINGS: &str = "image,ann,bob\na,1,1\nb,2,2\nc,4,4\nd,3,\n";
+
+#[test]
+fn scores_are_compared_with_the_mean_rating() {
+    let output = agreement(SCORES, RATINGS, true);
+    assert!(output.status.success());
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&object["items"], &object["raters"]), (&4.into(), &2.into()));
+    assert_eq!(object["scores"]["concept_score"]["kendall_tau"]["value"], 1.0);
+    assert_eq!(object["scores"]["concept_score"]["items"], 4);
+    assert_eq!(object["scores"]["bleu"]["kendall_tau"]["undefined"], "one side does not vary over 3 items");
+    assert_eq!(object["ratings"]["krippendorff_alpha_ordinal"]["value"], 1.0);
+    assert!(object["ratings"]["fleiss_kappa"]["undefined"].as_str().unwrap().contains("a rating is missing"));
+    let table = String::from_utf8(agreement(SCORES, RATINGS, false).stdout).unwrap();
+    assert!(table.contains("concept_score") && table.contains("1.0000 over 4 items"), "{table}");
+}
+
+#[test]
+fn a_fault_is_one_line_that_names_the_cell() {
+    for (ratings, expected) in [
+        ("image,ann\na,good\n", "item 'a', ann: 'good' came, expected a number or nothing"),
+        ("image,ann\na,1\na,2\n", "item 'a' has two rows"),
+        ("image\na\n", "1 columns came"),
+        ("image,ann\n", "has no rows"),
+    ] {
+        let output = agreement(SCORES, ratings, false);
+        assert_eq!(output.status.code(), Some(2));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("ratings.csv: ") && message.contains(expected), "{message}");
+        assert_eq!(message.lines().count(), 1);
+    }
+}
