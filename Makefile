@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-alerts screenshot protocol
+.PHONY: help demo test check bench bench-peers bench-alerts screenshot protocol
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -33,6 +33,13 @@ bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/pass_cost.py
 
+# The crate infomeasure is timed too where OpenBLAS and a Fortran library are installed (libopenblas-dev, gfortran).
+bench-peers: .venv-peers/ready ## the estimators beside scikit-learn and others (ARGS="--quick" for a rough look)
+	cd benches/peers; \
+	if cargo build --release --locked --quiet --features infomeasure-rs; then also=--infomeasure-rs; \
+	else cargo build --release --locked --quiet; fi; \
+	../../.venv-peers/bin/python peers.py target/release/peers $$also $(ARGS)
+
 bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
 	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series
 	.venv-peers/bin/python python/benches/alert_peers.py target/alert-series
@@ -50,10 +57,10 @@ protocol: ## the Python message code, from proto/
 	$(VENV)/pip install --quiet --disable-pip-version-check torch
 	touch $@
 
-# The detectors that the alerts are compared with: nothing else needs them.
-.venv-peers/ready:
+# What estimators and alerts are compared with: nothing else needs them.
+.venv-peers/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet --disable-pip-version-check 'river==0.26.*'
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
 	touch $@
 
 .venv/ready: python/requirements.txt

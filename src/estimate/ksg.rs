@@ -197,14 +197,9 @@ fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Di
     let mut of_points: FxHashMap<[u64; 2], f64> = FxHashMap::default();
     let mut scratch = Vec::new();
     for at in open {
-        let mut term = |at| balls.around(at, &turned, &mut scratch).term(digamma);
-        let row = x.rows()[at] as usize;
-        terms[row] = if balls.found.radii[at].widen() == 0.0 {
-            let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
-            *of_points.entry(point).or_insert_with(|| term(at))
-        } else {
-            term(at)
-        };
+        let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
+        let term = || balls.around(at, &turned, &mut scratch).term(digamma);
+        terms[x.rows()[at] as usize] = *of_points.entry(point).or_insert_with(term);
     }
     terms
 }

@@ -267,18 +267,17 @@ fn cases(shape: Shape) -> Vec<Case> {
 }
 
 /// Weights of the number κ of `others` that stand before the special distance number `special` of `specials`:
-/// P(κ) ∝ (κ + 1)…(κ + s − 1) · (d − κ + 1)…(d − κ + S − s).
+/// P(κ) ∝ C(κ + s − 1, κ) · C(d − κ + S − s, d − κ).
 fn of_beyond(special: usize, specials: usize, others: usize) -> Vec<f64> {
-    if specials <= FEW {
-        let weight = |kappa: usize| {
-            let before = (1..special).map(|i| (kappa + i) as f64).product::<f64>();
-            before * (1..=specials - special).map(|i| (others - kappa + i) as f64).product::<f64>()
-        };
-        return (0..=others).map(weight).collect();
+    let behind = specials - special;
+    if special <= FEW && behind < FEW {
+        return with_choices(special - 1, others, |before| {
+            with_choices(behind, others, |behind| before.iter().zip(behind.iter().rev()).map(|(a, b)| a * b).collect())
+        });
     }
     let ratio = |kappa: usize| {
         let up = ((others - kappa) * (special + kappa)) as f64;
-        up / ((kappa + 1) * (specials - special + others - kappa)) as f64
+        up / ((kappa + 1) * (behind + others - kappa)) as f64
     };
     // From about the mean outward, so that no weight leaves the range of numbers.
     let start = (others * special / (specials + 1)).min(others);
@@ -293,8 +292,33 @@ fn of_beyond(special: usize, specials: usize, others: usize) -> Vec<f64> {
     weights
 }
 
-/// Up to so many special distances the products of [`of_beyond`] are multiplied out.
-const FEW: usize = 6;
+/// Up to so many distances on either side the binomials of [`of_beyond`] are remembered; with two million rows their
+/// products stay below 10³⁰⁰.
+const FEW: usize = 24;
+
+/// What `of` makes of C(n + i, i) for i from 0 to `last`.
+fn with_choices<R>(n: usize, last: usize, of: impl FnOnce(&[f64]) -> R) -> R {
+    let choices = CHOICES.with_borrow_mut(|choices| {
+        let known = &mut choices[n];
+        if known.len() <= last {
+            let mut longer = known.to_vec();
+            longer.reserve(last + 1 - longer.len());
+            if longer.is_empty() {
+                longer.push(1.0);
+            }
+            for i in longer.len()..=last {
+                longer.push(longer[i - 1] * ((n + i) as f64 / i as f64));
+            }
+            *known = longer.into();
+        }
+        Rc::clone(known)
+    });
+    of(&choices[..=last])
+}
+
+thread_local! {
+    static CHOICES: RefCell<[Rc<[f64]>; FEW]> = RefCell::new(std::array::from_fn(|_| Rc::default()));
+}
 
 #[cfg(test)]
 mod tests {

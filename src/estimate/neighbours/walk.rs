@@ -8,12 +8,12 @@
 //! coordinates are independent. Where values crowd in one coordinate that can be most of the column, but then not in
 //! the other: for a search to be long in both, its ball must be empty while the strips above and beside it are full,
 //! and there is no room for many such points (N_w points with w others in both strips need N_w ≤ k(N/w)²). So a search
-//! that exceeds its share is left to a second round in the order of the other coordinate, and the sum stays below about
+//! that exceeds its share is left to a second round in the order of the other coordinate, and the sum stays at about
 //! √(kN) a point.
 //!
-//! Measured, independent columns, float32 with AVX-512 (AVX2, SSE2), ns a point: 9 (12, 27) at N = 1,024, 17 (23, 73) at
-//! 4,096, 26 (47, 94) at 10,000. Cutting the plane into strips, so that a search sees about as many candidates at any N,
-//! was not tried with lanes: without them it took 150 ns at N = 2,048.
+//! Measured, independent columns, float32, ns a point: 9 at N = 1,024, 17 at 4,096 and 26 at 10,000 with AVX-512; 12, 23
+//! and 47 with AVX2; 27, 73 and 94 with SSE2. Cutting the plane into strips, so that a search sees about as many
+//! candidates at any N, was not tried with lanes; one point at a time it took 150 ns at N = 2,048.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
