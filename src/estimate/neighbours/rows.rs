@@ -1,11 +1,11 @@
-//! Vectors: neighbours from rows of distances. For one point all N distances are computed, coordinate after coordinate
-//! so that the loop vectorises, and the closest are selected and sorted as far as they are asked for. Exact in any
-//! width. A list once made serves every label column.
+//! Vectors: neighbours from rows of distances. All distances from four rows at a time are computed, block after block of
+//! the others, so that what is read serves all four and the loop vectorises; then the closest are picked out and sorted.
+//! Exact in any width. A list once made serves every label column.
 //!
 //! A k-d tree was measured for 2 to 8 coordinates: kiddo 6.3, `ImmutableKdTree`, the nearest 28 of N = 2,000 Gaussian
 //! points, which is what a few labels need, for every point. It gives the same bits, also with 900 identical points,
-//! but takes 14 ms for 2 coordinates, 23 ms for 4 and 68 ms for 8; rows take 17, 19 and 23 ms with the estimates of four
-//! labels included, whatever the classes' sizes. So trees serve as an oracle of the tests only.
+//! but takes 14 ms for 2 coordinates, 23 ms for 4 and 68 ms for 8; rows took 17, 19 and 23 ms with the estimates of four
+//! labels included, whatever the classes' sizes, even one row at a time. So trees serve as an oracle of the tests only.
 
 // Indices keep the loops over blocks in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
