@@ -592,6 +592,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
+        cost: Cost::Slow,
         help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
                read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on. The \
                standard error is that of those rows and takes the classifiers as given.",
