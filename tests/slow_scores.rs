@@ -49,7 +49,7 @@ async fn fast_scores_do_not_wait_for_slow_ones() {
         stream.ask(wide_chunk(step)).await;
         stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
         let scored = point(&mut client, "r", "val", step).await;
-        assert!(has(&scored, "icl") && has(&scored, "sap"), "step {step}");
+        assert!(has(&scored, "icl") && has(&scored, "mig"), "step {step}");
         slow_were_missing += usize::from(!has(&scored, "ois"));
     }
     // The slow scores of a sample start when its point is out; with the next one out they were still at it.
