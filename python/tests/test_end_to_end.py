@@ -32,7 +32,7 @@ PAGE = ROOT / "tests" / "page"
 # curves at several points where nothing does.
 EPOCHS = 200
 # The strong and the weak supervision of concepts, and how much the played trainings leak.
-LEAKS = {"5": 0.0, "0.01": 2.0}
+LEAKS = {"5": 0.3, "0.01": 2.0}
 RUNS = [f"lambda {weight}" for weight in LEAKS]
 
 
@@ -189,7 +189,7 @@ def test_prometheus_has_the_curves(trained: RealSidecar, prometheus: str | None)
             points = ask(trained.http, "/api/v1/series", run=run, split="val", score=score)["points"]
             assert values[-1] == pytest.approx(points[-1]["value"])
             assert {round(value, 9) for value in values} <= {round(point["value"], 9) for point in points}
-        assert max(curves["lambda 0.01"]) > max(0.1, 2 * curves["lambda 5"][-1])
+        assert max(curves["lambda 0.01"]) > max(0.02, 2 * curves["lambda 5"][-1])
     # A curve, not a single value.
     assert len(set(found("conceptwatch_ctl")["lambda 0.01"])) > 1
 
