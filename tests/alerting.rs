@@ -148,7 +148,11 @@ async fn the_terminal_shows_points_and_alerts_as_they_come() {
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     let shown = std::thread::spawn(move || {
         let mut shown = Vec::new();
-        while !shown.iter().any(|line: &String| line.starts_with("FIRING")) {
+        // It may begin in the middle: a point and after it an alert are waited for.
+        let begins = |line: &String, with: &str| line.starts_with(with);
+        while !(shown.iter().any(|line| begins(line, "r  step "))
+            && shown.last().is_some_and(|line| begins(line, "FIRING")))
+        {
             shown.push(lines.next().expect("the program goes on").unwrap());
         }
         shown
