@@ -72,6 +72,14 @@ impl Variable {
 pub struct Discrete {
     classes: Vec<u32>,
     sizes: Vec<u32>,
+    members: OnceLock<Members>,
+}
+
+/// The rows of each class, class behind class, and where each starts.
+#[derive(Clone, Debug)]
+struct Members {
+    rows: Vec<u32>,
+    starts: Vec<u32>,
 }
 
 impl Discrete {
@@ -89,7 +97,7 @@ impl Discrete {
                 class as u32
             })
             .collect();
-        Self { classes, sizes }
+        Self { classes, sizes, members: OnceLock::new() }
     }
 
     /// The class of each row.
@@ -100,6 +108,25 @@ impl Discrete {
     /// The rows of each class; none is empty.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
+    }
+
+    /// The rows of a class, ascending.
+    pub fn members(&self, class: usize) -> &[u32] {
+        let Members { rows, starts } = self.members.get_or_init(|| {
+            let mut starts = vec![0];
+            starts.extend(self.sizes.iter().scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            }));
+            let mut next = starts.clone();
+            let mut rows = vec![0; self.classes.len()];
+            for (&class, row) in self.classes.iter().zip(0..) {
+                rows[next[class as usize] as usize] = row;
+                next[class as usize] += 1;
+            }
+            Members { rows, starts }
+        });
+        &rows[starts[class] as usize..starts[class + 1] as usize]
     }
 }
 

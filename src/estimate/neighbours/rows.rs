@@ -111,16 +111,15 @@ pub fn kth_distance(distances: &[f64], row: usize, k: usize, scratch: &mut Vec<f
     scratch.clear();
     scratch.extend_from_slice(&distances[..row]);
     scratch.extend_from_slice(&distances[row + 1..]);
-    *scratch.select_nth_unstable_by(k - 1, f64::total_cmp).1
+    kth_smallest(scratch, k)
 }
 
 /// Counts the other rows closer than `radius` and at it, in the distances from one row.
 pub fn counts(distances: &[f64], radius: f64) -> Counts {
-    let closer = distances.iter().filter(|&&d| d < radius).count();
-    let border = distances.iter().filter(|&&d| d == radius).count();
+    let all = count(distances, radius);
     // The row itself is at distance 0: closer, unless the radius is 0 too.
     let own = usize::from(radius > 0.0);
-    Counts { closer: closer - own, border: border - (1 - own) }
+    Counts { closer: all.closer - own, border: all.border - (1 - own) }
 }
 
 /// The `k`-th smallest of `distances`, which are put in another order.

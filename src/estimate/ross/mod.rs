@@ -92,9 +92,6 @@ struct Classes<'a> {
     kept: usize,
     /// Rows alone in their class.
     left_out: Vec<u32>,
-    /// The rows of each class, class behind class, and where each starts.
-    members: Vec<u32>,
-    starts: Vec<u32>,
 }
 
 impl<'a> Classes<'a> {
@@ -109,20 +106,7 @@ impl<'a> Classes<'a> {
             _ => {
                 let alone = |class: u32| label.sizes()[class as usize] == 1;
                 let rows = label.classes().iter().zip(0..);
-                let mut starts = vec![0];
-                starts.extend(label.sizes().iter().scan(0, |end, size| {
-                    *end += size;
-                    Some(*end)
-                }));
-                let mut next = starts.clone();
-                let mut members = vec![0; label.classes().len()];
-                for (&class, row) in label.classes().iter().zip(0..) {
-                    members[next[class as usize] as usize] = row;
-                    next[class as usize] += 1;
-                }
                 Ok(Self {
-                    members,
-                    starts,
                     label,
                     neighbours: label.sizes().iter().map(|&size| neighbours.min(size as usize - 1)).collect(),
                     kept: paired().map(|&size| size as usize).sum(),
@@ -138,8 +122,7 @@ impl<'a> Classes<'a> {
 
     /// The rows of the class of `row`.
     fn members_with(&self, row: usize) -> &[u32] {
-        let class = self.of(row);
-        &self.members[self.starts[class] as usize..self.starts[class + 1] as usize]
+        self.label.members(self.of(row))
     }
 
     /// k_i of the row; `None` for a row alone in its class.
