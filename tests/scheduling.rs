@@ -14,8 +14,12 @@ fn key(run: &str, split: &str) -> SplitKey {
     SplitKey::new(run, split)
 }
 
+fn budget(cpu_share: f64, burst: Duration) -> Budget {
+    Budget { cpu_share, busy_cpu_share: cpu_share, burst }
+}
+
 fn generous() -> Budget {
-    Budget { cpu_share: 1.0, burst: ms(1_000_000) }
+    budget(1.0, ms(1_000_000))
 }
 
 fn ticks() -> Ticks {
@@ -94,7 +98,7 @@ proptest! {
     fn scoring_keeps_within_its_share_of_cpu(
         events in events(), cpu in prop::collection::vec(1u64..3000, 1..10), share in 0.01f64..0.9, burst in 0u64..2000,
     ) {
-        let budget = Budget { cpu_share: share, burst: ms(burst) };
+        let budget = budget(share, ms(burst));
         let (ran, _) = play(&mut Schedule::new(ticks(), budget, Duration::ZERO), &events, &cpu);
         // Over every stretch from the start of one job to the start of a later one.
         for (first, from) in ran.iter().enumerate() {
@@ -111,7 +115,7 @@ proptest! {
     fn every_closed_pass_is_scored_or_counted_as_replaced(
         events in events(), cpu in prop::collection::vec(1u64..3000, 1..10), share in 0.05f64..0.9,
     ) {
-        let mut schedule = Schedule::new(ticks(), Budget { cpu_share: share, burst: ms(500) }, Duration::ZERO);
+        let mut schedule = Schedule::new(ticks(), budget(share, ms(500)), Duration::ZERO);
         let (ran, passes) = play(&mut schedule, &events, &cpu);
         let scored: Vec<usize> = ran.iter().filter_map(|job| job.pass).collect();
         prop_assert_eq!(scored.len() as u64 + schedule.replaced().passes, passes as u64);
@@ -233,7 +237,7 @@ fn without_rows_nothing_is_due_even_when_no_change_is_asked_for() {
 
 #[test]
 fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
-    let budget = Budget { cpu_share: 0.1, burst: ms(100) };
+    let budget = budget(0.1, ms(100));
     let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
     let mut now = ms(1_000_000);
     let mut waits = Vec::new();
@@ -250,6 +254,33 @@ fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
     // then on each job leaves −36, which takes 360 ms.
     assert_eq!(waits[..3], [0, 0, 0]);
     assert!(waits[3].abs_diff(120) <= 1 && waits[4].abs_diff(360) <= 1 && waits[5].abs_diff(360) <= 1, "{waits:?}");
+}
+
+#[test]
+fn a_busy_machine_shrinks_the_share_and_a_quiet_one_gives_it_back() {
+    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
+    let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
+    let mut now = ms(0);
+    let mut waits = Vec::new();
+    // Nothing known; nothing free; a tenth of a core; more than the share.
+    for spare in [None, Some(0.0), Some(0.1), Some(7.5)] {
+        schedule.pass_closed(key("run", "val"), 0, now);
+        let start = schedule.next_start().unwrap().max(now);
+        assert!(schedule.start(start).is_some());
+        schedule.finished(ms(100), start);
+        if let Some(cores) = spare {
+            schedule.spare(cores, start);
+        }
+        schedule.pass_closed(key("run", "val"), 0, start);
+        waits.push((schedule.next_start().unwrap() - start).as_millis());
+        now = start;
+    }
+    for (wait, expected) in waits.iter().zip([200, 2000, 1000, 200]) {
+        assert!(wait.abs_diff(expected) <= 1, "{waits:?}");
+    }
+    // What came in before is kept when the share changes: half of the debt of 100 ms is paid after 100 ms.
+    schedule.spare(0.0, now + ms(100));
+    assert!((schedule.next_start().unwrap() - now).as_millis().abs_diff(1100) <= 1);
 }
 
 #[test]
@@ -270,6 +301,8 @@ fn a_share_out_of_range_is_named() {
     for share in [0.0, -0.5, f64::NAN, f64::INFINITY] {
         let fault = Budget { cpu_share: share, ..Budget::default() }.check().unwrap_err();
         assert_eq!(fault.field, "cpu_share");
+        let fault = Budget { busy_cpu_share: share, ..Budget::default() }.check().unwrap_err();
+        assert_eq!(fault.field, "busy_cpu_share");
     }
     assert_eq!(Budget::default().check(), Ok(()));
 }

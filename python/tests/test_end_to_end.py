@@ -51,7 +51,7 @@ class RealSidecar:
             not_tested("conceptwatch", "was not found; build it with `cargo build --release`")
         addresses = ["--grpc-address", self.address, "--http-address", self.http]
         # Tests wait for the scores: these need not step back behind a training.
-        speed = ["--cpu-share", "1", "--niceness", "0"]
+        speed = ["--cpu-share", "1", "--busy-cpu-share", "1", "--niceness", "0"]
         self.process = subprocess.Popen(
             [binary, "serve", *addresses, *speed, "--data-dir", str(self.data), "--log", "warn"]
         )

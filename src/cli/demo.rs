@@ -70,9 +70,10 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
     let started = Instant::now();
     logs::start("warn", false).map_err(|fault| fault.to_string())?;
     let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
-    // Defaults but for the share: training here waits for its scores, so nothing is taken from it.
+    // Defaults but for the shares: training here waits for its scores, so nothing is taken from it.
     let mut defaults = ServeOptions::default();
     defaults.cpu_share = Some(1.0);
+    defaults.busy_cpu_share = Some(1.0);
     defaults.niceness = Some(0);
     let server = defaults.server().map_err(|fault| fault.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;

@@ -11,13 +11,15 @@ use crate::fault::Fault;
 pub struct Budget {
     /// CPU-seconds per second, above 0; above 1 where several threads may score.
     pub cpu_share: f64,
+    /// What is left of it while other work keeps every core busy, above 0; no more than `cpu_share` in any case.
+    pub busy_cpu_share: f64,
     /// CPU time saved up at most in quiet times, so that short jobs after them run at once.
     pub burst: Duration,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { cpu_share: 0.25, burst: Duration::from_secs(2) }
+        Self { cpu_share: 0.25, busy_cpu_share: 0.04, burst: Duration::from_secs(2) }
     }
 }
 
@@ -28,16 +30,30 @@ impl Budget {
     /// What fast scores and slow scores may take, each by a schedule of its own: together no more than the whole. A
     /// slow score is paid for out of its part alone, so that no fast one waits for it.
     pub fn parts(self) -> [Budget; 2] {
-        [1.0 - SLOW_PART, SLOW_PART]
-            .map(|part| Budget { cpu_share: part * self.cpu_share, burst: self.burst.mul_f64(part) })
+        [1.0 - SLOW_PART, SLOW_PART].map(|part| self.part(part))
+    }
+
+    fn part(self, part: f64) -> Self {
+        Budget {
+            cpu_share: part * self.cpu_share,
+            busy_cpu_share: part * self.busy_cpu_share,
+            burst: self.burst.mul_f64(part),
+        }
     }
 
     /// Errors naming what is out of range.
     pub fn check(&self) -> Result<(), Fault> {
-        if self.cpu_share.is_finite() && self.cpu_share >= 1e-6 {
-            return Ok(());
+        for (name, share) in [("cpu_share", self.cpu_share), ("busy_cpu_share", self.busy_cpu_share)] {
+            if !(share.is_finite() && share >= 1e-6) {
+                return Err(Fault::new(name, format!("{share} came, expected a finite number from 0.000001 on")));
+            }
         }
-        Err(Fault::new("cpu_share", format!("{} came, expected a finite number from 0.000001 on", self.cpu_share)))
+        Ok(())
+    }
+
+    /// The share when so many cores are free, or would be if nothing were scored.
+    fn with_spare(&self, cores: f64) -> f64 {
+        cores.max(self.busy_cpu_share).min(self.cpu_share)
     }
 }
 
@@ -46,6 +62,8 @@ impl Budget {
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,
+    /// The share in force: that of the budget until something else is known.
+    share: f64,
     /// CPU-seconds; below 0 while a debt is being paid.
     balance: f64,
     at: Duration,
@@ -53,7 +71,7 @@ pub(super) struct Account {
 
 impl Account {
     pub fn new(budget: Budget, now: Duration) -> Self {
-        Self { budget, balance: budget.burst.as_secs_f64(), at: now }
+        Self { budget, share: budget.cpu_share, balance: budget.burst.as_secs_f64(), at: now }
     }
 
     /// From when on a job may start.
@@ -61,14 +79,20 @@ impl Account {
         if self.balance >= 0.0 {
             return self.at;
         }
-        let wait = -self.balance / self.budget.cpu_share;
+        let wait = -self.balance / self.share;
         self.at.saturating_add(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
+    }
+
+    /// From `now` on so many cores are free.
+    pub fn spare(&mut self, cores: f64, now: Duration) {
+        self.charge(Duration::ZERO, now);
+        self.share = self.budget.with_spare(cores);
     }
 
     /// Takes the CPU time of a job that ended `now`.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
-        let refilled = self.balance + passed * self.budget.cpu_share;
+        let refilled = self.balance + passed * self.share;
         self.balance = refilled.min(self.budget.burst.as_secs_f64()) - cpu.as_secs_f64();
         self.at = self.at.max(now);
     }

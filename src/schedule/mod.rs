@@ -5,7 +5,7 @@
 //! - A rolling split is due every `interval` if at least a fraction of its rows changed; ticks missed are counted, not
 //!   made up for. Nothing changed: nothing due.
 //! - One job is in flight at a time, and none starts before the CPU time of those before it is paid for out of the
-//!   share: see [`Budget`].
+//!   share: see [`Budget`]. The share shrinks while other work keeps every core busy.
 //! - Scores are fast or slow, and each kind has a plan of its own with a part of the share ([`Budget::parts`]). The slow
 //!   ones of a sample wait for its fast ones, and then in slots of the same kind: the longer they take, the fewer
 //!   samples get them, and no fast score waits.
@@ -184,6 +184,11 @@ impl<P> Schedule<P> {
             return None;
         }
         Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
+    }
+
+    /// So many cores are free `now`, or would be if nothing were scored: scoring takes what nobody else wants.
+    pub fn spare(&mut self, cores: f64, now: Duration) {
+        self.account.spare(cores, now);
     }
 
     /// How long the oldest waiting job has been due.

@@ -21,6 +21,7 @@ mod release;
 mod runs;
 mod service;
 mod slow;
+mod spare;
 mod status;
 mod worker;
 
@@ -60,6 +61,7 @@ use release::Release;
 use runs::{Ready, Runs, unix_time};
 use service::Service;
 use slow::{Scored, SlowWorker};
+use spare::Spare;
 use worker::{Queue, Worker, estimator_name};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -312,12 +314,18 @@ async fn tick(
 ) {
     let mut looks = tokio::time::interval(LOOK);
     let mut release = Release::default();
+    let mut spare = Spare::default();
     while !*stopping.borrow() {
         looks.tick().await;
         for gone in runs.close_overdue() {
             queue.forget(&gone);
             advice.forget(&gone);
             slow.forget(&gone);
+        }
+        if let Some(cores) = spare.look(Instant::now()) {
+            metrics.spare_cores.set(cores);
+            queue.spare(cores);
+            slow.spare(cores);
         }
         queue.look(&runs);
         advice.look(unix_time());

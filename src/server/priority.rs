@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-/// Adds `niceness` (0 to 19) to the calling thread's. Failing to is no fault: the CPU share still holds.
+/// Adds `niceness` (0 to 19) to the calling thread's, which at 19 gets only cores that nobody else wants (`SCHED_IDLE`).
+/// Niceness alone is not enough: a nice thread that has begun is let run on for a millisecond or so when a training
+/// thread wakes up on its core. Failing to is no fault: the CPU share still holds.
 #[cfg(target_os = "linux")]
 pub fn lower(niceness: i32) {
-    // SAFETY: gettid and setpriority take and return plain numbers.
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: gettid and setpriority take and return plain numbers; sched_setscheduler reads a valid parameter. 0 is the
+    // calling thread.
     let failed = unsafe {
         // Linux threads have priorities of their own, named by their thread id.
         let thread = libc::gettid().cast_unsigned();
         libc::setpriority(libc::PRIO_PROCESS, thread, niceness) != 0
+            || (niceness == 19 && libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) != 0)
     };
     if failed {
         tracing::debug!("the priority of a scoring thread could not be lowered");

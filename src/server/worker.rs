@@ -52,6 +52,12 @@ impl<W> Queue<W> {
         self.changed.notify_one();
     }
 
+    /// Tells the schedule how many cores are free.
+    pub fn spare(&self, cores: f64) {
+        lock(&self.schedule).spare(cores, self.started.elapsed());
+        self.changed.notify_one();
+    }
+
     pub fn lag(&self) -> Duration {
         lock(&self.schedule).lag(self.started.elapsed())
     }

@@ -67,6 +67,7 @@ pub fn cases() -> Vec<Case> {
         flags("a negative interval", &["--interval=-1"], &["interval: -1 came"]),
         flags("no open passes", &["--open-passes", "0"], &["open_passes: 0 came"]),
         flags("no CPU", &["--cpu-share", "0"], &["cpu_share: 0 came"]),
+        flags("no CPU beside others", &["--busy-cpu-share", "0"], &["busy_cpu_share: 0 came"]),
         flags("a NaN share", &["--cpu-share", "NaN"], &["cpu_share: NaN came"]),
         flags("no threads", &["--threads", "0"], &["threads: 0 came"]),
         flags("niceness 20", &["--niceness", "20"], &["niceness: 20 came, expected 0 to 19"]),

@@ -50,7 +50,12 @@ impl Sidecar {
         let ports = directory.path().join("ports");
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
-        command.args(["--cpu-share", "16", "--port-file"]).arg(&ports).args(arguments).stderr(log);
+        // Other tests keep every core busy meanwhile.
+        command
+            .args(["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--port-file"])
+            .arg(&ports)
+            .args(arguments)
+            .stderr(log);
         let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
         let text = loop {

@@ -30,7 +30,7 @@ trap stop EXIT
 trap 'exit 1' INT TERM
 
 # Scoring that steps back on a busy machine would leave out passes.
-"$binary" serve --niceness 0 --cpu-share 1 --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0 --port-file "$folder/ports" --log warn &
+"$binary" serve --niceness 0 --cpu-share 1 --busy-cpu-share 1 --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0 --port-file "$folder/ports" --log warn &
 sidecar=$!
 until [ -s "$folder/ports" ]; do kill -0 "$sidecar"; sleep 0.1; done
 read -r grpc http <"$folder/ports"

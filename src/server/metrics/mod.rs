@@ -65,6 +65,7 @@ pub mod names {
     pub const LAG: &str = "conceptwatch_lag_seconds";
     pub const STALENESS: &str = "conceptwatch_staleness_seconds";
     pub const WORKER_CPU: &str = "conceptwatch_worker_cpu_seconds_total";
+    pub const SPARE_CORES: &str = "conceptwatch_spare_cores";
     pub const WATCH_EVENTS_LOST: &str = "conceptwatch_watch_events_lost_total";
     pub const REQUESTS: &str = "conceptwatch_http_requests_total";
     pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";

@@ -38,6 +38,7 @@ pub struct Metrics {
     pub lag: Gauge,
     pub staleness: Gauge,
     pub worker_cpu: Counter,
+    pub spare_cores: Gauge,
     pub watch_events_lost: IntCounter,
     /// Labels `path` (a route, never what a client made up) and `code`.
     pub requests: IntCounterVec,
@@ -85,7 +86,7 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, Error>(gauge)
         };
-        let seconds = |name, help| {
+        let gauge = |name, help| {
             let gauge = Gauge::new(name, help)?;
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, Error>(gauge)
@@ -111,12 +112,16 @@ impl Metrics {
                 "Samples whose scoring broke off by a fault of the program.",
             )?,
             score_duration,
-            lag: seconds(names::LAG, "How far scoring is behind what was received, in seconds.")?,
-            staleness: seconds(
+            lag: gauge(names::LAG, "How far scoring is behind what was received, in seconds.")?,
+            staleness: gauge(
                 names::STALENESS,
                 "Age of the newest curve point of the running split that has waited longest, in seconds.",
             )?,
             worker_cpu,
+            spare_cores: gauge(
+                names::SPARE_CORES,
+                "Cores that are idle or used by conceptwatch itself: scoring keeps to them, see --busy-cpu-share.",
+            )?,
             watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
             notifications: counters(
                 names::NOTIFICATIONS,

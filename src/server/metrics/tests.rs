@@ -293,6 +293,7 @@ fn self_metrics_have_help_prefix_and_base_units() {
     metrics.score_duration.observe(0.02);
     metrics.worker_cpu.inc_by(1.5);
     metrics.lag.set(0.75);
+    metrics.spare_cores.set(1.25);
 
     let scrape = Scrape::of(&registry);
     let build = [("version", "1.2.3"), ("catalogue_version", "7")];
@@ -305,6 +306,7 @@ fn self_metrics_have_help_prefix_and_base_units() {
     assert_eq!(scrape.get("conceptwatch_score_duration_seconds_bucket", &[("le", "0.01")]), Some(0.0));
     assert_eq!(scrape.get("conceptwatch_worker_cpu_seconds_total", &[]), Some(1.5));
     assert_eq!(scrape.get("conceptwatch_lag_seconds", &[]), Some(0.75));
+    assert_eq!(scrape.get("conceptwatch_spare_cores", &[]), Some(1.25));
     assert_eq!(scrape.get("conceptwatch_history_limit_bytes", &[]), Some((1 << 20) as f64));
     assert_eq!(scrape.get("conceptwatch_history_dropped_total", &[("kind", "point")]), Some(0.0));
     assert!(scrape.get("conceptwatch_history_used_bytes", &[]).is_some_and(|bytes| bytes > 0.0));
