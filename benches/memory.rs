@@ -27,7 +27,9 @@ const ROWS: usize = 117_000;
 const PASS: u64 = 4;
 const LOAD: Duration = Duration::from_secs(8);
 const IDLE_TARGET: f64 = 40.0;
-/// Above the bounds in use.
+/// Of batches on their way, samples and curves, in MiB: the defaults.
+const BOUNDS: f64 = 256.0 + 512.0 + 64.0;
+/// Above the bounds.
 const LOAD_TARGET: f64 = 64.0;
 const MIB: f64 = (1u64 << 20) as f64;
 
@@ -52,15 +54,15 @@ fn main() {
         let passes = if passes_end { "passes end and are scored" } else { "passes stay open: no scoring" };
         println!("\n{CONNECTIONS} connections, batches of {size:.1} MiB, {:.0} s, {passes}:", LOAD.as_secs_f64());
         println!("  {:.0} MB/s; {} batches taken, {} put off", load.speed, load.taken, load.put_off);
-        line("peak resident", peak, "");
+        line("peak resident", peak, target(peak, BOUNDS + LOAD_TARGET));
         line("most in use of the ingest budget, of 256 MiB", load.budget, "");
         line("most in use of the samples' memory, of 512 MiB", load.samples, "");
         let above = peak - load.budget - load.samples;
-        line("peak above what was in use", above, target(above, LOAD_TARGET));
+        line("peak above what was in use", above, "");
     }
     std::thread::sleep(Duration::from_secs(4));
     line("resident 4 s after", server.memory("VmRSS"), "");
-    println!("\ntargets: {IDLE_TARGET:.0} MiB idle; {LOAD_TARGET:.0} MiB above the bounds in use");
+    println!("\ntargets: {IDLE_TARGET:.0} MiB idle; {LOAD_TARGET:.0} MiB above the bounds of {BOUNDS:.0} MiB");
 }
 
 /// `conceptwatch serve` with its defaults, on free ports.

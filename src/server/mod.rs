@@ -192,6 +192,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
     AlertCollector::register(&registry, Arc::clone(&live))?;
 
+    release::keep_until_then();
     let (stop, stopping) = watch::channel(false);
     let budget = Budget::new(options.ingest_bytes, metrics.ingest_budget_used.clone());
     metrics.ingest_budget_limit.set(budget.limit() as i64);
