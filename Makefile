@@ -15,6 +15,7 @@ demo: ## watch two models train, at http://127.0.0.1:7801 (ARGS="--keep-open" le
 test: .venv/ready ## every test, Rust, Python and the page
 	cargo test --locked
 	cargo test --locked --lib --no-default-features
+	sh tests/widths/run.sh
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest python/tests
 	CONCEPTWATCH_BINARY=$(BINARY) sh tests/page/run.sh
 

@@ -22,6 +22,7 @@ pub mod ross;
 pub mod sum;
 pub mod ties;
 pub mod variable;
+mod width;
 
 pub use variable::{Key, Variable};
 

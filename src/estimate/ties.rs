@@ -25,10 +25,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use multiversion::multiversion;
 use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
+use super::width::every_width;
 
 /// What lies about a point, seen from one of the two variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,9 +218,9 @@ fn chances(shape: Shape) -> Vec<f64> {
     chances
 }
 
-/// Adds the `weights` of each κ at one δ to `chances`, and turns them into those at δ + 1, which are
-/// (first + κ) · `odds` times as large. Returns what was added.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
+    /// Adds the `weights` of each κ at one δ to `chances`, and turns them into those at δ + 1, which are
+    /// (first + κ) · `odds` times as large. Returns what was added.
 fn add_and_step(chances: &mut [f64], weights: &mut [f64], first: f64, odds: f64) -> f64 {
     let mut sums = [0.0; 8];
     let mut kappa = first;
@@ -233,6 +233,7 @@ fn add_and_step(chances: &mut [f64], weights: &mut [f64], first: f64, odds: f64)
         kappa += 8.0;
     }
     sums.iter().sum()
+}
 }
 
 fn cases(shape: Shape) -> Vec<Case> {

@@ -8,7 +8,7 @@
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
-use multiversion::multiversion;
+use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, insert};
 
@@ -45,8 +45,8 @@ pub fn radii<T: Real>(places: &[T], of: &[u32], sizes: &[u32], neighbours: &[usi
     radii
 }
 
-/// `own` has k infinitely far places before those of the class, and k and [`LANES`] behind.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
+    /// `own` has k infinitely far places before those of the class, and k and [`LANES`] behind.
 fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(own: &[T], from: &[u32], empty: B, radii: &mut [T]) {
     for (group, from) in from.chunks(LANES).enumerate() {
         let mut nearest = empty.clone();
@@ -64,4 +64,5 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(own: &[T], from: &[u32], empt
             radii[at as usize] = nearest[k - 1][lane];
         }
     }
+}
 }

@@ -1,6 +1,7 @@
 //! Several points searched at once: a *lane* holds one point's share of every step, and the compiler turns a step into
-//! vector instructions. A function marked `multiversion` is compiled for each instruction set named there and picks the
-//! widest the processor has. The source is one and the arithmetic is exact, so every width gives the same bits.
+//! vector instructions. A function in `every_width!` is compiled for each instruction set named there and picks the widest
+//! the processor has. The source is one and the arithmetic is exact, so every width gives the same bits: `tests/widths`
+//! compares them.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]

@@ -10,7 +10,7 @@
 // Indices keep the loops over blocks in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
-use multiversion::multiversion;
+use crate::estimate::width::every_width;
 
 use super::Counts;
 use super::lanes::larger;
@@ -80,7 +80,7 @@ impl Block {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
 fn squared_euclidean(block: &Block, first: usize, distances: &mut [Vec<f64>; TOGETHER]) {
     let Block { values, rows, stride, .. } = block;
     // The last rows of all repeat the very last one.
@@ -105,6 +105,7 @@ fn squared_euclidean(block: &Block, first: usize, distances: &mut [Vec<f64>; TOG
     }
     distances.iter_mut().for_each(|distances| distances.truncate(*rows));
 }
+}
 
 /// The `k`-th smallest distance to another row; `scratch` is overwritten.
 pub fn kth_distance(distances: &[f64], row: usize, k: usize, scratch: &mut Vec<f64>) -> f64 {
@@ -127,8 +128,8 @@ pub fn kth_smallest(distances: &mut [f64], k: usize) -> f64 {
     *distances.select_nth_unstable_by(k - 1, f64::total_cmp).1
 }
 
-/// How many of `distances` are below `radius`, and how many equal it.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
+    /// How many of `distances` are below `radius`, and how many equal it.
 pub fn count(distances: &[f64], radius: f64) -> Counts {
     let (mut closer, mut border) = (0_u64, 0_u64);
     for &distance in distances {
@@ -136,6 +137,7 @@ pub fn count(distances: &[f64], radius: f64) -> Counts {
         border += u64::from(distance == radius);
     }
     Counts { closer: closer as usize, border: border as usize }
+}
 }
 
 /// The nearest other rows of a row, in order.

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use multiversion::multiversion;
+use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real};
 
@@ -116,7 +116,7 @@ pub fn with_margin<T: Real>(places: impl Iterator<Item = T>) -> Vec<T> {
     padded
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
 fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32]) {
     for group in (0..left.len()).step_by(LANES) {
         let first = MARGIN + group;
@@ -145,6 +145,7 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32
             packed[group + lane] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
         }
     }
+}
 }
 
 /// How many places to one side of each centre are closer than its radius. The centres stand at `first` and behind it.

@@ -18,7 +18,7 @@
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
-use multiversion::multiversion;
+use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, insert, larger};
 use super::sorted::{MARGIN, Sorted};
@@ -127,7 +127,7 @@ impl<T: Real> Group<T> {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2+fma", "aarch64+neon"))]
+every_width! {
 fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, found: &mut Found<T>) -> Vec<u32> {
     let Search { xs, ys, mut queries, share } = plane;
     let mut left_over = Vec::new();
@@ -185,6 +185,7 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, f
         }
     }
     left_over
+}
 }
 
 #[inline(always)]
