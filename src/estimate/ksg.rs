@@ -17,13 +17,14 @@
 //! orders of the distances that are equal to r_i: see [`ties`](super::ties).
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
 use super::neighbours::lanes::{Real, larger};
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{Inside, Sorted, border, inside};
+use super::neighbours::sorted::{Inside, Sorted, border, compare, inside};
 use super::neighbours::walk::{Found, Plane};
 use super::ties::{Border, Shape};
 use super::variable::Continuous;
@@ -216,17 +217,32 @@ impl<T: Real> Balls<'_, T> {
             closer: [near_x.len() - 1, near_y.len() - 1],
             ..Around::default()
         };
+        let borders = [border(self.x.places(), at, radius, near_x), border(self.y.places(), at_y, radius, near_y)];
+        if self.is_exact(0, &borders[0], x, radius) && self.is_exact(1, &borders[1], y, radius) {
+            let [in_x, in_y] = &borders;
+            for range in [&in_x.0, &in_x.1] {
+                let here = compare(&self.plane.along()[range.clone()], y, radius);
+                around.only[0] += here.closer;
+                around.both += here.border;
+                around.beyond[0] += range.len() - here.closer - here.border;
+            }
+            for range in [&in_y.0, &in_y.1] {
+                let here = compare(&turned.along()[range.clone()], x, radius);
+                around.only[1] += here.closer;
+                around.beyond[1] += range.len() - here.closer - here.border;
+            }
+            return around.closed(self.k);
+        }
+        let [in_x, in_y] = borders;
         distances.clear();
         let wide = |a: T, b: T| (a.widen() - b.widen()).abs();
-        let (before, behind) = border(self.x.places(), at, radius, near_x);
-        for other in before.chain(behind) {
+        for other in in_x.0.chain(in_x.1) {
             let (other_x, other_y) = (self.x.places()[other], self.plane.along()[other]);
             distances.push([wide(other_x, x), wide(other_y, y)]);
             // It is to be added with both its distances.
             around.closer[1] -= usize::from(closer(other_y, y));
         }
-        let (before, behind) = border(self.y.places(), at_y, radius, near_y);
-        for other in before.chain(behind) {
+        for other in in_y.0.chain(in_y.1) {
             let (other_x, other_y) = (turned.along()[other], self.y.places()[other]);
             // Points at the radius in both are there already.
             if (other_x - x).abs() != radius {
@@ -237,6 +253,16 @@ impl<T: Real> Balls<'_, T> {
         let exact = self.exact_radius(radius, self.k - around.closer_in_both, distances);
         distances.iter().for_each(|&[dx, dy]| around.add(dx, dy, exact));
         around.closed(self.k)
+    }
+
+    /// Whether what seems to be at the radius, before and behind `centre` in x or y, is one value each whose distance needs
+    /// no rounding: as mostly where values repeat. Then a comparison of rounded distances with the radius is right.
+    fn is_exact(&self, side: usize, (before, behind): &(Range<usize>, Range<usize>), centre: T, radius: T) -> bool {
+        let places = [self.x, self.y][side].places();
+        [before, behind].into_iter().filter(|range| !range.is_empty()).all(|range| {
+            let (first, last) = (places[range.start], places[range.end - 1]);
+            first == last && (first.widen() - centre.widen()).abs() == radius.widen()
+        })
     }
 
     /// Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its `place`.

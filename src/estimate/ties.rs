@@ -219,8 +219,8 @@ fn chances(shape: Shape) -> Vec<f64> {
 }
 
 every_width! {
-    /// Adds the `weights` of each κ at one δ to `chances`, and turns them into those at δ + 1, which are
-    /// (first + κ) · `odds` times as large. Returns what was added.
+/// Adds the `weights` of each κ at one δ to `chances`, and turns them into those at δ + 1, which are
+/// (first + κ) · `odds` times as large. Returns what was added.
 fn add_and_step(chances: &mut [f64], weights: &mut [f64], first: f64, odds: f64) -> f64 {
     let mut sums = [0.0; 8];
     let mut kappa = first;

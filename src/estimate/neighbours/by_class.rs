@@ -46,7 +46,7 @@ pub fn radii<T: Real>(places: &[T], of: &[u32], sizes: &[u32], neighbours: &[usi
 }
 
 every_width! {
-    /// `own` has k infinitely far places before those of the class, and k and [`LANES`] behind.
+/// `own` has k infinitely far places before those of the class, and k and [`LANES`] behind.
 fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(own: &[T], from: &[u32], empty: B, radii: &mut [T]) {
     for (group, from) in from.chunks(LANES).enumerate() {
         let mut nearest = empty.clone();

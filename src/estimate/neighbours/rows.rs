@@ -129,7 +129,7 @@ pub fn kth_smallest(distances: &mut [f64], k: usize) -> f64 {
 }
 
 every_width! {
-    /// How many of `distances` are below `radius`, and how many equal it.
+/// How many of `distances` are below `radius`, and how many equal it.
 pub fn count(distances: &[f64], radius: f64) -> Counts {
     let (mut closer, mut border) = (0_u64, 0_u64);
     for &distance in distances {

@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use crate::estimate::width::every_width;
 
+use super::Counts;
 use super::lanes::{LANES, Real};
 
 /// Unused places at either end, infinitely far, so that a group of lanes may read beyond the column.
@@ -206,6 +207,19 @@ pub fn border<T: Real>(places: &[T], at: usize, radius: T, closer: Range<usize>)
     let before = places[..closer.start].iter().rev().take_while(|place| level(place)).count();
     let behind = places[closer.end..].iter().take_while(|place| level(place)).count();
     (closer.start - before..closer.start, closer.end..closer.end + behind)
+}
+
+every_width! {
+/// How many of `values` are closer to `centre` than `radius`, and how many are at it.
+pub fn compare<T: Real>(values: &[T], centre: T, radius: T) -> Counts {
+    let (mut closer, mut border) = (0_u32, 0_u32);
+    for &value in values {
+        let distance = (value - centre).abs();
+        closer += u32::from(distance < radius);
+        border += u32::from(distance == radius);
+    }
+    Counts { closer: closer as usize, border: border as usize }
+}
 }
 
 /// The first i in `from..length` at which `within` is false, or `length`; `within` is true up to some i and false from
