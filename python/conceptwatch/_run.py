@@ -21,6 +21,7 @@ from ._encode import Batch, wanted_rows
 from ._fork import usable
 from ._link import EndOfPass, Link
 from ._protocol import messages
+from ._recording import SCHEME
 from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._stats import Stats
@@ -28,6 +29,8 @@ from ._tensors import Checks, Concepts, Fault, Logged
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
 DEFAULT_ADDRESS = "127.0.0.1:7800"
+MODES = ("online", "offline", "disabled")
+DEFAULT_FOLDER = "conceptwatch-offline"
 EXIT_TIMEOUT = 5.0
 # A call that may wait on the sidecar is given this much longer than the sidecar was asked to wait.
 GRACE = 1.0
@@ -60,6 +63,8 @@ def init(
     clarity_weights: Sequence[float] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
+    mode: str | None = None,
+    offline_dir: str | os.PathLike[str] | None = None,
     address: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
     spawn: bool = True,
@@ -80,6 +85,9 @@ def init(
     activity_threshold, active_top_k: which concepts count as active for Clarity: those above it, or the largest K.
     clarity_weights: of sparsity, precision and accuracy in Clarity.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
+    mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` scores or gives to a sidecar
+        later; "disabled": nothing is done with it. By default CONCEPTWATCH_MODE, or "online".
+    offline_dir: folder of those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
     token_file: file with the token that the sidecar asks for; by default CONCEPTWATCH_TOKEN_FILE, or no token.
     spawn: start a sidecar when nothing listens at a local address. It ends with this process.
@@ -110,6 +118,16 @@ def init(
         ),
         labels={str(key): str(value) for key, value in (labels or {}).items()},
     )
+    mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
+    if mode not in MODES:
+        raise ValueError(f"mode: {mode!r} came, expected one of {', '.join(MODES)}")
+    link = Link(declared, rank, queue_bytes)
+    if mode == "disabled":
+        return DisabledRun(link, raise_errors)
+    if mode == "offline":
+        folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
+        print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
+        return Run(link, SCHEME + os.path.abspath(folder), None, raise_errors)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
@@ -118,7 +136,7 @@ def init(
         started = spawn and _sidecar.ensure(address, token_file)
     except _sidecar.NotStarted as hindrance:
         log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-    run = Run(Link(declared, rank, queue_bytes), address, token, raise_errors)
+    run = Run(link, address, token, raise_errors)
     if started:
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
     return run
@@ -137,6 +155,7 @@ class Run:
         self._process = os.getpid()
         self._finished = False
         self._advice: dict[int, bool] = {}
+        self.stop_reason: str | None = None  # of the newest advice to stop, in words
         self._sender.attach(link)
         _runs.add(self)
 
@@ -181,14 +200,16 @@ class Run:
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waited for up to `timeout` seconds.
 
-        The answer for a step does not change when asked again. False when the sidecar cannot be reached: where ranks
-        must agree whatever happens, ask on one rank and broadcast its answer.
+        The answer for a step does not change when asked again; `stop_reason` says why it is to stop. False when the
+        sidecar cannot be reached: where ranks must agree whatever happens, ask on one rank and broadcast its answer.
         """
         if step not in self._advice:
             left = self._flush(timeout)
             request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left or 0.0)
             answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
             self._advice[step] = answer is not None and answer.stop
+            if answer is not None and answer.stop:
+                self.stop_reason = answer.reason
         return self._advice[step]
 
     def finish(self, timeout: float = 30.0) -> bool:
@@ -303,6 +324,39 @@ class Run:
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
+
+
+class DisabledRun(Run):
+    """A run that nothing is done with: what a job does stays as it is, and costs nothing."""
+
+    def __init__(self, link: Link, raise_errors: bool) -> None:
+        self.name, self.address, self.stop_reason = link.run.name, "", None
+        self._link, self._raise_errors = link, raise_errors
+
+    @property
+    def page_url(self) -> str | None:
+        return None
+
+    @property
+    def stats(self) -> Stats:
+        return Stats()
+
+    def scores(
+        self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
+    ) -> Scores | None:
+        return None
+
+    def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
+        return False
+
+    def finish(self, timeout: float = 30.0) -> bool:
+        return True
+
+    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
+        return 0
+
+    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+        pass
 
 
 class Pass:

@@ -24,6 +24,7 @@ from ._connection import channel_to, described, retry_delay
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._protocol import Calls, messages
+from ._recording import SCHEME, Recorder
 from ._stats import Stats
 from ._version import __version__
 
@@ -75,8 +76,8 @@ class Sender:
         self._sequence = 0
         self._links: list[Link] = []
         self._thread: threading.Thread | None = None
-        self._channel: grpc.Channel | None = None
-        self._calls: Calls | None = None
+        self._channel: grpc.Channel | Recorder | None = None
+        self._calls: Calls | Recorder | None = None
         self._call: Any = None
         self._stopping = False
         self._hurry = False
@@ -108,7 +109,7 @@ class Sender:
             self._run_thread()
             self._wake.notify_all()
 
-    def calls(self) -> Calls:
+    def calls(self) -> Calls | Recorder:
         with self._wake:
             return self._connected()
 
@@ -200,7 +201,9 @@ class Sender:
             self._thread = threading.Thread(target=self._work, name="conceptwatch", daemon=True)
             self._thread.start()
 
-    def _connected(self) -> Calls:
+    def _connected(self) -> Calls | Recorder:
+        if self._calls is None and self.address.startswith(SCHEME):
+            self._channel = self._calls = Recorder(self.address.removeprefix(SCHEME))
         if self._calls is None:
             self._channel = channel_to(self.address)
             self._calls = Calls(self._channel, self.token)
@@ -250,7 +253,8 @@ class Sender:
                 # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
                 for panel in list(link.panels):
                     panel.clear()
-            if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE:
+            # A message is not at fault when nobody listens or a disk is full.
+            if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE or isinstance(error, OSError):
                 self._failures = itertools.count(1)
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
                 self._failures = itertools.count(1)
@@ -262,10 +266,12 @@ class Sender:
             first = not self._warned and not unavailable
             self._warned = self._warned or first
         if first:
+            recording = self.address.startswith(SCHEME)
             log.warning(
-                "conceptwatch: the connection to the sidecar at %s failed (%s). Training goes on; batches wait in a "
-                "bounded queue and are sent when it answers. This is said once.",
-                self.address,
+                "conceptwatch: %s %s failed (%s). Training goes on; batches wait in a bounded queue and are sent when "
+                "it works again. This is said once.",
+                "recording to" if recording else "the connection to the sidecar at",
+                self.address.removeprefix(SCHEME),
                 described(error),
             )
 
@@ -288,6 +294,7 @@ class Sender:
                 continue
             with self._wake:
                 link.declared, link.page_url = True, answer.page_url
+                skewed = not _same_release(answer.server_version)
                 default = Limits()
                 link.limits = Limits(
                     sample_rows=answer.sample_rows,
@@ -300,6 +307,11 @@ class Sender:
                 )
                 self.down = False
                 self._settled.notify_all()
+            if skewed:
+                link.warn(
+                    f"this client is of version {__version__}, the sidecar of {answer.server_version}: what one of "
+                    "them does not know is left out"
+                )
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
@@ -435,6 +447,14 @@ class Sender:
         self._waiting = deque(item for item in self._waiting if item.link is not link)
         self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
+
+
+def _same_release(version: str) -> bool:
+    """Whether a sidecar of this version, if it says so, is of the same release but for its last number.
+
+    A client that runs from a checkout has no release.
+    """
+    return not version or "+" in __version__ or version.split(".")[:2] == __version__.split(".")[:2]
 
 
 _senders: dict[tuple[str, str | None], Sender] = {}

@@ -6,17 +6,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use crate::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
 use crate::nn::rows::Rows;
 use crate::nn::tabular_toy::{Split, TabularToy};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::client::{Client, class_tensor, float_tensor};
-use crate::server::{Listeners, proto, run as run_server};
+use crate::server::proto;
 
+use super::in_process::InProcess;
 use super::logs;
 use super::options::ServeOptions;
 
@@ -70,27 +69,9 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
     let started = Instant::now();
     logs::start("warn", false).map_err(|fault| fault.to_string())?;
     let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
-    // Defaults but for the shares: training here waits for its scores, so nothing is taken from it.
-    let mut defaults = ServeOptions::default();
-    defaults.cpu_share = Some(1.0);
-    defaults.busy_cpu_share = Some(1.0);
-    defaults.niceness = Some(0);
-    let server = defaults.server().map_err(|fault| fault.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
-    let bind = |address: SocketAddr| {
-        let bound = runtime.block_on(TcpListener::bind(address));
-        bound.map_err(|error| {
-            format!("{address} cannot be opened: {error}; choose another with --grpc-address or --http-address")
-        })
-    };
-    let listeners = Listeners { grpc: bind(options.grpc_address)?, http: bind(options.http_address)? };
-    let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
-    let (grpc, http) = (address(&listeners.grpc)?, address(&listeners.http)?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = runtime.spawn(run_server(listeners, server, async {
-        // An error means that the sender is gone, which is a stop too.
-        let _ = stopped.await;
-    }));
+    let sidecar = InProcess::start(&runtime, ServeOptions::default(), [options.grpc_address, options.http_address])?;
+    let (grpc, http) = (sidecar.grpc, sidecar.http);
 
     println!("The curves are live at http://{http}/\n");
     let data = toy.split(options.seed);
@@ -114,10 +95,7 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
         println!("\nServing http://{http}/ until Ctrl-C.");
         let _ = runtime.block_on(tokio::signal::ctrl_c());
     }
-    drop(stop);
-    let ended = runtime.block_on(serving);
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    ended.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    sidecar.end(runtime)
 }
 
 /// A model in training, with its connection to the sidecar and its newest scores.

@@ -2,9 +2,11 @@
 
 mod agreement;
 mod demo;
+mod in_process;
 mod logs;
 mod npz;
 mod options;
+mod replay;
 mod rules;
 mod score;
 mod serve;
@@ -31,6 +33,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoOptions),
+    Replay(replay::ReplayOptions),
     Rules(rules::RulesOptions),
     Serve(Box<ServeOptions>),
     Score(score::Options),
@@ -52,6 +55,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match command {
         Command::Demo(options) => demo::run(&options),
+        Command::Replay(options) => replay::run(&options),
         Command::Rules(options) => rules::run(options),
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),

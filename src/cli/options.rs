@@ -43,7 +43,7 @@ pub struct ServeOptions {
     token_file: Option<PathBuf>,
     /// Directory of the curves, made if absent; without it they live in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub data_dir: Option<PathBuf>,
     /// MiB that curves may take, in memory or on disk; the oldest matrices go first [default: 64, on disk 1024]
     #[arg(long, env = "CONCEPTWATCH_HISTORY_MIB", value_name = "MIB")]
     history_mib: Option<u32>,

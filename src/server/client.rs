@@ -135,10 +135,100 @@ impl Client {
     }
 }
 
+/// The token that goes with each call.
+#[derive(Clone)]
+struct Authorization(Option<AsciiMetadataValue>);
+
+impl Authorization {
+    fn new(token: Option<&str>) -> Result<Self, ClientError> {
+        let value = token.map(|token| format!("Bearer {token}").parse()).transpose();
+        value.map(Self).map_err(|_| ClientError::Refused {
+            field: "token_file".into(),
+            message: "the token is no text of printable characters".into(),
+        })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(value) = &self.0 {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        request
+    }
+}
+
+/// Passes on the messages of jobs, as they sent them.
+pub struct Relay {
+    calls: ConceptWatchClient<Channel>,
+    authorization: Authorization,
+    stream: Option<(mpsc::Sender<IngestRequest>, Streaming<IngestResponse>)>,
+}
+
+impl Relay {
+    /// Connects; `token` is the server's, where it asks for one.
+    pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
+        let calls = ConceptWatchClient::new(channel(address).await?);
+        Ok(Self { calls, authorization: Authorization::new(token)?, stream: None })
+    }
+
+    pub async fn start(&mut self, start: StartRunRequest) -> Result<(), ClientError> {
+        self.calls.start_run(self.authorization.request(start)).await?;
+        Ok(())
+    }
+
+    /// Sends the chunks of a batch. The answers to it, and to the end of pass that came with it.
+    pub async fn batch(&mut self, chunks: Vec<BatchChunk>) -> Result<Vec<IngestResponse>, ClientError> {
+        for chunk in chunks {
+            self.send(ingest_request::Message::Chunk(chunk)).await?;
+        }
+        self.answer().await
+    }
+
+    pub async fn end_pass(&mut self, end: EndPass) -> Result<Vec<IngestResponse>, ClientError> {
+        self.send(ingest_request::Message::EndPass(end)).await?;
+        self.answer().await
+    }
+
+    async fn send(&mut self, message: ingest_request::Message) -> Result<(), ClientError> {
+        if self.stream.is_none() {
+            let (requests, receiver) = mpsc::channel(4);
+            let answers = self.calls.ingest(self.authorization.request(ReceiverStream::new(receiver))).await?;
+            self.stream = Some((requests, answers.into_inner()));
+        }
+        let (requests, _) = self.stream.as_ref().ok_or(ClientError::Ended)?;
+        requests.send(IngestRequest { message: Some(message) }).await.map_err(|_| ClientError::Ended)
+    }
+
+    async fn answer(&mut self) -> Result<Vec<IngestResponse>, ClientError> {
+        let (_, answers) = self.stream.as_mut().ok_or(ClientError::Ended)?;
+        let mut answer = answers.message().await?.ok_or(ClientError::Ended)?;
+        let of_end = answer.end_pass.take().map(|end| *end);
+        Ok(std::iter::once(answer).chain(of_end).collect())
+    }
+
+    /// As [`Client::scores`].
+    pub async fn scores(
+        &mut self,
+        run: &str,
+        split: &str,
+        step: u64,
+        timeout: Duration,
+    ) -> Result<Option<proto::Point>, ClientError> {
+        let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
+        let request = GetScoresRequest { run, split, step: Some(step), timeout_seconds, matrices: false };
+        Ok(self.calls.get_scores(self.authorization.request(request)).await?.into_inner().point)
+    }
+
+    pub async fn finish(&mut self, finish: FinishRunRequest) -> Result<(), ClientError> {
+        self.calls.finish_run(self.authorization.request(finish)).await?;
+        Ok(())
+    }
+}
+
 /// Reads curves and alerts as they come.
 pub struct Reader {
     calls: ConceptWatchClient<Channel>,
-    authorization: Option<AsciiMetadataValue>,
+    authorization: Authorization,
 }
 
 /// What a [`Reader`] hears.
@@ -153,20 +243,11 @@ impl Reader {
     /// Connects; `token` is the server's, where it asks for one.
     pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
         let calls = ConceptWatchClient::new(channel(address).await?);
-        let authorization = token.map(|token| format!("Bearer {token}").parse()).transpose();
-        let authorization = authorization.map_err(|_| ClientError::Refused {
-            field: "token_file".into(),
-            message: "the token is no text of printable characters".into(),
-        })?;
-        Ok(Self { calls, authorization })
+        Ok(Self { calls, authorization: Authorization::new(token)? })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if let Some(authorization) = &self.authorization {
-            request.metadata_mut().insert("authorization", authorization.clone());
-        }
-        request
+        self.authorization.request(message)
     }
 
     /// Names of all runs, newest start first, and whether each has finished.

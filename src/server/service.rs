@@ -374,5 +374,6 @@ fn alert(change: &AlertChange) -> proto::AlertChange {
         since: change.since,
         evidence: change.evidence.clone(),
         step: change.step,
+        severity: change.severity.to_owned(),
     }
 }

@@ -496,7 +496,7 @@ class WatchResponse(_message.Message):
     def __init__(self, point: _Optional[_Union[Point, _Mapping]] = ..., alert: _Optional[_Union[AlertChange, _Mapping]] = ..., lost: _Optional[int] = ...) -> None: ...
 
 class AlertChange(_message.Message):
-    __slots__ = ("rule", "run", "split", "score", "state", "since", "evidence", "step")
+    __slots__ = ("rule", "run", "split", "score", "state", "since", "evidence", "step", "severity")
     RULE_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
@@ -505,6 +505,7 @@ class AlertChange(_message.Message):
     SINCE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
     rule: str
     run: str
     split: str
@@ -513,7 +514,8 @@ class AlertChange(_message.Message):
     since: float
     evidence: str
     step: int
-    def __init__(self, rule: _Optional[str] = ..., run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., state: _Optional[_Union[AlertState, str]] = ..., since: _Optional[float] = ..., evidence: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+    severity: str
+    def __init__(self, rule: _Optional[str] = ..., run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., state: _Optional[_Union[AlertState, str]] = ..., since: _Optional[float] = ..., evidence: _Optional[str] = ..., step: _Optional[int] = ..., severity: _Optional[str] = ...) -> None: ...
 
 class GetAdviceRequest(_message.Message):
     __slots__ = ("run", "step", "timeout_seconds")
@@ -534,3 +536,13 @@ class GetAdviceResponse(_message.Message):
     reason: str
     decided_by_step: int
     def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...
+
+class Recorded(_message.Message):
+    __slots__ = ("start", "ingest", "finish")
+    START_FIELD_NUMBER: _ClassVar[int]
+    INGEST_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    start: StartRunRequest
+    ingest: IngestRequest
+    finish: FinishRunRequest
+    def __init__(self, start: _Optional[_Union[StartRunRequest, _Mapping]] = ..., ingest: _Optional[_Union[IngestRequest, _Mapping]] = ..., finish: _Optional[_Union[FinishRunRequest, _Mapping]] = ...) -> None: ...

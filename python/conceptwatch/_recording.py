@@ -1,0 +1,122 @@
+"""Files in a sidecar's place: what a job logs is recorded, and `conceptwatch replay` gives it to a sidecar later."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ._protocol import messages
+
+# An address that names a folder.
+SCHEME = "record:"
+SUFFIX = ".cwrec"
+
+_INGEST = bytes([messages.Recorded.INGEST_FIELD_NUMBER << 3 | 2])
+
+
+class Recorder:
+    """The calls of the service that a job makes, answered by writing to a folder: a file for each run."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._files: dict[str, _File] = {}
+
+    def start_run(self, request: Any, timeout: float | None = None) -> Any:
+        name = request.run.name
+        if name not in self._files:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            readable = re.sub(r"[^\w.-]+", "_", name)[:80]
+            self._files[name] = _File(self._folder / f"{readable}-{request.client[:12]}{SUFFIX}")
+        self._files[name].append(messages.Recorded(start=request).SerializeToString())
+        return messages.StartRunResponse(takes_joined_ends=True)
+
+    def ingest(self, requests: Iterator[bytes]) -> _Answers:
+        return _Answers(self._take(requests))
+
+    def _take(self, requests: Iterator[bytes]) -> Iterator[Any]:
+        accepted = messages.IngestResponse.OUTCOME_ACCEPTED
+        rows = 0
+        for request in requests:
+            message = messages.IngestRequest.FromString(request)
+            end, chunk = message.end_pass, message.chunk
+            alone = message.HasField("end_pass")
+            self._files[end.run if alone else chunk.run].append(_INGEST + _varint(len(request)), request)
+            if alone:
+                yield messages.IngestResponse(sequence=end.sequence, outcome=accepted)
+                continue
+            rows += chunk.tensors[0].shape[0] if chunk.tensors else 0
+            if chunk.last:
+                answer = messages.IngestResponse(sequence=chunk.sequence, outcome=accepted, rows=rows)
+                if chunk.HasField("end_pass"):
+                    answer.end_pass.sequence = chunk.end_pass.sequence
+                    answer.end_pass.outcome = accepted
+                rows = 0
+                yield answer
+
+    def finish_run(self, request: Any, timeout: float | None = None) -> Any:
+        self._files[request.run].append(messages.Recorded(finish=request).SerializeToString())
+        return messages.FinishRunResponse()
+
+    def get_scores(self, request: Any, timeout: float | None = None) -> Any:
+        """There are none before the replay."""
+        return messages.GetScoresResponse()
+
+    def get_advice(self, request: Any, timeout: float | None = None) -> Any:
+        return messages.GetAdviceResponse()
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+class _Answers:
+    """What an Ingest call gives: answers, and a way to end it."""
+
+    def __init__(self, answers: Iterator[Any]) -> None:
+        self._answers = answers
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._answers
+
+    def cancel(self) -> None:
+        """The requests end by themselves."""
+
+
+class _File:
+    """Messages behind their lengths. What could not be written whole is taken back, so that it may be tried again."""
+
+    def __init__(self, path: Path) -> None:
+        # Not buffered: a job that is killed has lost nothing that was acknowledged, and a forked child writes nothing.
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115
+        self._end = 0
+
+    def append(self, *parts: bytes) -> None:
+        try:
+            for part in (_varint(sum(map(len, parts))), *parts):
+                left = memoryview(part)
+                while left:
+                    left = left[self._file.write(left) or 0 :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), self._end)
+                self._file.seek(self._end)
+            raise
+        self._end = self._file.tell()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

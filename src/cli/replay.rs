@@ -1,0 +1,313 @@
+//! `conceptwatch replay`: what jobs have recorded, scored here or given to a sidecar.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
+
+use crate::fault::Fault;
+use crate::server::client::{ClientError, Relay};
+use crate::server::parts_of;
+use crate::server::proto;
+use crate::server::recording::{Item, Recording};
+
+use super::in_process::InProcess;
+use super::options::{ServeOptions, token};
+use super::{BAD_INPUT, logs};
+
+/// Replay what jobs have recorded with mode="offline"
+///
+/// Scores every evaluation pass in this process, and prints a line for each; with --data-dir the curves are kept, for
+/// `conceptwatch serve --data-dir`. With --address a running sidecar gets it all instead. Files of several ranks belong
+/// together in one call: passes go on when all ranks have ended theirs. Rolling windows are scored by the clock, so a
+/// replay gives fewer points of them than training would have.
+#[derive(Args)]
+pub struct ReplayOptions {
+    /// Recordings: files that end in .cwrec.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The gRPC port of a sidecar that gets everything.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
+    address: Option<SocketAddr>,
+    /// File with the sidecar's token, where it asks for one.
+    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Directory of the curves, made if absent.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Options of `conceptwatch serve` as a TOML file: of samples, windows and estimators.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Scores to print, by id.
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl,task_accuracy,concept_accuracy")]
+    scores: Vec<String>,
+    /// A JSON object for each pass, with all its scores.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest wait for the scores of one pass.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Why nothing, or not all, was replayed.
+enum Failure {
+    BadInput(String),
+    Running(String),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::BadInput(fault.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Running(error.to_string())
+    }
+}
+
+pub fn run(options: &ReplayOptions) -> ExitCode {
+    let (status, message) = match replay(options) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::BadInput(message)) => (BAD_INPUT, message),
+        Err(Failure::Running(message)) => (1, message),
+    };
+    eprintln!("conceptwatch replay: {message}");
+    ExitCode::from(status)
+}
+
+fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
+        return Err(Failure::BadInput(format!("--scores: '{unknown}' is no score of the catalogue")));
+    }
+    let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
+    let recordings = recordings.map_err(|error| Failure::BadInput(error.to_string()))?;
+    let token = options.token_file.as_deref().map(token).transpose()?;
+    logs::start("warn", false)?;
+    let runtime = Runtime::new().map_err(|error| Failure::Running(error.to_string()))?;
+    let mut replay = Replay { options, merged: Merged::new(recordings)?, tallies: BTreeMap::new() };
+    if let Some(address) = options.address {
+        let done = runtime.block_on(async { replay.to(address, token.as_deref(), false).await });
+        return done.and_then(|()| replay.summary());
+    }
+    let mut serve = ServeOptions::of_file(options.config.clone())?;
+    if options.data_dir.is_some() {
+        serve.data_dir.clone_from(&options.data_dir);
+    }
+    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    let token = serve.server()?.token;
+    let sidecar = InProcess::start(&runtime, serve, [anywhere; 2]).map_err(Failure::Running)?;
+    let done = runtime.block_on(replay.to(sidecar.grpc, token.as_deref(), true));
+    sidecar.end(runtime).map_err(Failure::Running)?;
+    done.and_then(|()| replay.summary())
+}
+
+/// What happened to a run.
+#[derive(Default)]
+struct Tally {
+    batches: u64,
+    rows: u64,
+    passes: u64,
+    refused: u64,
+    /// Why the first was refused.
+    refusal: String,
+}
+
+struct Replay<'o> {
+    options: &'o ReplayOptions,
+    merged: Merged,
+    tallies: BTreeMap<String, Tally>,
+}
+
+impl Replay<'_> {
+    /// Sends everything, and with `scored` waits for the scores of each pass and prints them.
+    async fn to(&mut self, address: SocketAddr, token: Option<&str>, scored: bool) -> Result<(), Failure> {
+        let mut relay = Relay::connect(address, token).await?;
+        for start in self.merged.starts() {
+            self.tallies.entry(start.run.as_ref().map_or_else(String::new, |run| run.name.clone())).or_default();
+            relay.start(start).await?;
+        }
+        // Ranks that have ended a pass.
+        let mut ended: BTreeMap<(String, String, u64), u32> = BTreeMap::new();
+        let mut printer = Printer::new(self.options);
+        while let Some((run, ranks, item)) = self.merged.next()? {
+            let tally = self.tallies.entry(run.clone()).or_default();
+            let pass = item.ended_pass().map(|(split, step)| (run.clone(), split.to_owned(), step));
+            let answers = match item {
+                Item::Finish(finish) => {
+                    relay.finish(finish).await?;
+                    continue;
+                }
+                Item::EndPass(end) => relay.end_pass(end).await?,
+                Item::Batch(chunks) => {
+                    tally.batches += 1;
+                    relay.batch(chunks).await?
+                }
+            };
+            let mut all_taken = true;
+            for answer in answers {
+                tally.rows += answer.rows;
+                if answer.outcome() == proto::ingest_response::Outcome::Refused {
+                    all_taken = false;
+                    tally.refused += 1;
+                    if tally.refusal.is_empty() {
+                        tally.refusal = format!("{}: {}", answer.field, answer.message);
+                    }
+                }
+            }
+            let Some(pass) = pass.filter(|_| all_taken) else { continue };
+            let count = ended.entry(pass.clone()).or_default();
+            *count += 1;
+            if *count < ranks {
+                continue;
+            }
+            ended.remove(&pass);
+            tally.passes += 1;
+            if scored {
+                let (run, split, step) = pass;
+                match relay.scores(&run, &split, step, PATIENCE).await? {
+                    Some(point) => printer.print(&point),
+                    None => eprintln!("run '{run}', split '{split}', step {step}: no scores came"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader should know; a failure when something was refused.
+    fn summary(&self) -> Result<(), Failure> {
+        let mut refused = Vec::new();
+        for (run, tally) in &self.tallies {
+            let Tally { batches, rows, passes, .. } = tally;
+            eprintln!("run '{run}': {batches} batches, {rows} rows, {passes} passes");
+            if tally.refused > 0 {
+                refused.push(format!(
+                    "run '{run}': {} messages were refused, the first: {}",
+                    tally.refused, tally.refusal
+                ));
+            }
+        }
+        for (path, bytes) in self.merged.cut_off() {
+            eprintln!("{}: the last {bytes} bytes are no whole message and were left out", path.display());
+        }
+        if refused.is_empty() { Ok(()) } else { Err(Failure::Running(refused.join("\n"))) }
+    }
+}
+
+/// Several recordings in the order of their steps.
+struct Merged {
+    parts: Vec<Part>,
+}
+
+struct Part {
+    recording: Recording,
+    next: Option<Item>,
+    /// Files of the same run.
+    ranks: u32,
+}
+
+impl Merged {
+    fn new(recordings: Vec<Recording>) -> Result<Self, Failure> {
+        let mut of_run: BTreeMap<String, u32> = BTreeMap::new();
+        for recording in &recordings {
+            *of_run.entry(recording.run().to_owned()).or_default() += 1;
+        }
+        let mut parts = Vec::new();
+        for mut recording in recordings {
+            let ranks = of_run.get(recording.run()).copied().unwrap_or(1);
+            let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
+            if ranks < world_size {
+                let message = format!("is of a run with {world_size} ranks, {ranks} of whose files came, expected all");
+                return Err(Fault::new(recording.path().display().to_string(), message).into());
+            }
+            let next = read(&mut recording)?;
+            parts.push(Part { recording, next, ranks: world_size });
+        }
+        Ok(Self { parts })
+    }
+
+    fn starts(&self) -> Vec<proto::StartRunRequest> {
+        self.parts.iter().map(|part| part.recording.start().clone()).collect()
+    }
+
+    /// Its run, that run's ranks, and the item of the lowest step; a file's own order is kept.
+    fn next(&mut self) -> Result<Option<(String, u32, Item)>, Failure> {
+        let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
+        let Some(part) = waiting.min_by_key(|part| part.next.as_ref().map_or(u64::MAX, Item::step)) else {
+            return Ok(None);
+        };
+        let following = read(&mut part.recording)?;
+        let item = std::mem::replace(&mut part.next, following);
+        Ok(item.map(|item| (part.recording.run().to_owned(), part.ranks, item)))
+    }
+
+    fn cut_off(&self) -> impl Iterator<Item = (&std::path::Path, u64)> {
+        let parts = self.parts.iter().map(|part| (part.recording.path(), part.recording.cut_off()));
+        parts.filter(|(_, bytes)| *bytes > 0)
+    }
+}
+
+fn read(recording: &mut Recording) -> Result<Option<Item>, Failure> {
+    recording.next_item().map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+/// One line for each pass.
+struct Printer<'o> {
+    options: &'o ReplayOptions,
+    titled: bool,
+}
+
+impl<'o> Printer<'o> {
+    fn new(options: &'o ReplayOptions) -> Self {
+        Self { options, titled: options.json }
+    }
+
+    fn print(&mut self, point: &proto::Point) {
+        let mut text = String::new();
+        if !self.titled {
+            self.titled = true;
+            text += &format!("{:24} {:8} {:>8} {:>7}", "run", "split", "step", "rows");
+            self.options.scores.iter().for_each(|score| text += &format!("  {score:>18}"));
+            text.push('\n');
+        }
+        if self.options.json {
+            text += &format!("{}\n", as_json(point));
+        } else {
+            text += &format!("{:24} {:8} {:>8} {:>7}", point.run, point.split, point.step, point.rows);
+            for id in &self.options.scores {
+                let found = point.scores.iter().find(|score| score.id == *id);
+                let shown = match found.map(|score| (score.value, score.standard_error)) {
+                    Some((Some(value), Some(error))) => format!("{value:.4} ± {error:.4}"),
+                    Some((Some(value), None)) => format!("{value:.4}"),
+                    _ => "-".to_owned(),
+                };
+                text += &format!("  {shown:>18}");
+            }
+            text.push('\n');
+        }
+        // A reader that closed the pipe has seen what it wanted.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        if std::io::stdout().is_terminal() {
+            let _ = std::io::stdout().flush();
+        }
+    }
+}
+
+fn as_json(point: &proto::Point) -> Value {
+    let score = |score: &proto::Score| match score.value {
+        Some(value) => json!({"value": value, "standard_error": score.standard_error}),
+        None => json!({"undefined": score.undefined}),
+    };
+    let scores: Map<String, Value> = point.scores.iter().map(|one| (one.id.clone(), score(one))).collect();
+    json!({
+        "run": point.run, "split": point.split, "step": point.step, "epoch": point.epoch, "rows": point.rows,
+        "tie_fraction": point.tie_fraction, "warnings": point.warnings, "scores": scores,
+    })
+}

@@ -1,0 +1,164 @@
+//! Reads what a job without a sidecar has recorded: messages behind their lengths, see `Recorded` in the protocol.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+
+use super::proto::recorded::Message as Recorded;
+use super::proto::{self, BatchChunk, EndPass, FinishRunRequest, IngestRequest, StartRunRequest, ingest_request};
+
+/// Largest message that is taken for one: a job cuts batches to pieces of 4 MiB.
+const LARGEST: u64 = 64 << 20;
+
+/// Why a file is no recording.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    #[error("{0}: {1}")]
+    Unreadable(PathBuf, std::io::Error),
+    #[error("{path}: {what} at byte {at}, expected a recording made with mode=\"offline\"")]
+    Damaged { path: PathBuf, at: u64, what: String },
+}
+
+/// A whole batch or an end of pass, or the end of the run.
+pub enum Item {
+    /// The chunks of a batch, in order.
+    Batch(Vec<BatchChunk>),
+    EndPass(EndPass),
+    Finish(FinishRunRequest),
+}
+
+impl Item {
+    /// The step it belongs to; of the run's end the last there can be.
+    pub fn step(&self) -> u64 {
+        match self {
+            Self::Batch(chunks) => chunks.first().map_or(0, |chunk| chunk.step),
+            Self::EndPass(end) => end.step,
+            Self::Finish(_) => u64::MAX,
+        }
+    }
+
+    /// Split and step of the pass that a rank ends with it.
+    pub fn ended_pass(&self) -> Option<(&str, u64)> {
+        match self {
+            Self::Batch(chunks) => {
+                let last = chunks.last()?;
+                last.end_pass.as_ref().map(|_| (last.split.as_str(), last.step))
+            }
+            Self::EndPass(end) => Some((&end.split, end.step)),
+            Self::Finish(_) => None,
+        }
+    }
+}
+
+/// A file of one run of one process.
+pub struct Recording {
+    path: PathBuf,
+    file: BufReader<File>,
+    at: u64,
+    start: StartRunRequest,
+    /// Bytes at the end that are no whole message.
+    cut_off: u64,
+}
+
+impl Recording {
+    /// Opens a file and reads the run it is of.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let file = File::open(path).map_err(|error| RecordingError::Unreadable(path.to_owned(), error))?;
+        let file = BufReader::new(file);
+        let start = StartRunRequest::default();
+        let mut recording = Self { path: path.to_owned(), file, at: 0, start, cut_off: 0 };
+        match recording.message()? {
+            Some(Recorded::Start(start)) if start.run.is_some() => recording.start = start,
+            Some(_) => return Err(recording.damaged("no start of a run")),
+            None => return Err(recording.damaged("nothing whole")),
+        }
+        Ok(recording)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn start(&self) -> &StartRunRequest {
+        &self.start
+    }
+
+    pub fn run(&self) -> &str {
+        self.start.run.as_ref().map_or("", |run| &run.name)
+    }
+
+    /// Bytes at the end that are no whole message, once everything before them was read.
+    pub fn cut_off(&self) -> u64 {
+        self.cut_off
+    }
+
+    /// What comes next. A batch of which pieces are missing is left out: the job wrote it again, or not to its end.
+    pub fn next_item(&mut self) -> Result<Option<Item>, RecordingError> {
+        let mut chunks = Vec::new();
+        while let Some(message) = self.message()? {
+            match message {
+                Recorded::Start(_) => chunks.clear(),
+                Recorded::Finish(finish) => return Ok(Some(Item::Finish(finish))),
+                Recorded::Ingest(IngestRequest { message: Some(ingest_request::Message::EndPass(end)) }) => {
+                    return Ok(Some(Item::EndPass(end)));
+                }
+                Recorded::Ingest(IngestRequest { message: Some(ingest_request::Message::Chunk(chunk)) }) => {
+                    if chunk.chunk == 0 {
+                        chunks.clear();
+                    }
+                    let last = chunk.last;
+                    chunks.push(chunk);
+                    if last {
+                        return Ok(Some(Item::Batch(chunks)));
+                    }
+                }
+                Recorded::Ingest(IngestRequest { message: None }) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn message(&mut self) -> Result<Option<Recorded>, RecordingError> {
+        loop {
+            let Some((length, head)) = self.length()? else { return Ok(None) };
+            let mut bytes = Vec::new();
+            let read = self.file.by_ref().take(length).read_to_end(&mut bytes);
+            let read = read.map_err(|error| RecordingError::Unreadable(self.path.clone(), error))? as u64;
+            if read < length {
+                self.cut_off = head + read;
+                return Ok(None);
+            }
+            let recorded = proto::Recorded::decode(bytes.as_slice())
+                .map_err(|error| self.damaged(&format!("no message ({error})")))?;
+            self.at += head + length;
+            // What a newer client has recorded is unknown here.
+            if let Some(message) = recorded.message {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    /// The length of the next message, and how many bytes say it; `None` at the end.
+    fn length(&mut self) -> Result<Option<(u64, u64)>, RecordingError> {
+        let (mut length, mut head) = (0_u64, 0_u64);
+        for byte in self.file.by_ref().bytes() {
+            let byte = byte.map_err(|error| RecordingError::Unreadable(self.path.clone(), error))?;
+            length |= u64::from(byte & 127) << (7 * head);
+            head += 1;
+            if byte < 128 && length <= LARGEST {
+                return Ok(Some((length, head)));
+            }
+            if head == 5 || byte < 128 {
+                return Err(self.damaged("no length of a message"));
+            }
+        }
+        self.cut_off = head;
+        Ok(None)
+    }
+
+    fn damaged(&self, what: &str) -> RecordingError {
+        RecordingError::Damaged { path: self.path.clone(), at: self.at, what: what.to_owned() }
+    }
+}
