@@ -5,13 +5,17 @@
 mod common;
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{
     AlertState, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest,
 };
+use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 
 use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
 
@@ -121,6 +125,71 @@ async fn a_webhook_that_hangs_never_delays_scoring() {
             && sidecar.metric("conceptwatch_notifications_failed_total", "webhook") >= 1.0
     })
     .await;
+}
+
+/// A receiver that speaks TLS with a certificate of its own, and tells each body it gets.
+async fn https_receiver(
+    directory: &tempfile::TempDir,
+) -> (std::net::SocketAddr, std::path::PathBuf, mpsc::Receiver<String>) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = directory.path().join("trusted.pem");
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let configured = versions.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(configured));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = mpsc::channel(8);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut text = String::new();
+            while !text.ends_with('}') {
+                let mut bytes = [0; 4096];
+                let read = stream.read(&mut bytes).await.unwrap();
+                text += std::str::from_utf8(&bytes[..read]).unwrap();
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            tell.send(text).await.unwrap();
+        }
+    });
+    (address, certificate, told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_by_https_is_told_if_its_certificate_is_trusted() {
+    let directory = tempfile::tempdir().unwrap();
+    let (address, certificate, mut told) = https_receiver(&directory).await;
+    let path = directory.path().join("serve.toml");
+    std::fs::write(&path, format!("webhook = \"https://{address}/secret\"\n{FEW}")).unwrap();
+    for trusted in [true, false] {
+        let mut command = common::program();
+        if trusted {
+            command.env("SSL_CERT_FILE", &certificate);
+        }
+        let sidecar = Sidecar::start_as(command, &["--config", text(&path)]);
+        let mut client = sidecar.client().await;
+        client.start_run(run("r")).await.unwrap();
+        pass(&mut client, 1).await;
+        pass(&mut client, 2).await;
+        if trusted {
+            let request = told.recv().await.unwrap();
+            assert!(
+                request.starts_with("POST /secret HTTP/1.1\r\n") && request.contains("\"rule\":\"few\""),
+                "{request}"
+            );
+        } else {
+            until("the failure is counted", || {
+                sidecar.metric("conceptwatch_notifications_failed_total", "webhook") >= 1.0
+            })
+            .await;
+            let log = std::fs::read_to_string(sidecar.log()).unwrap();
+            assert!(log.contains("certificate") && !log.contains("secret"), "{log}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

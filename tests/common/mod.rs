@@ -126,7 +126,7 @@ impl Sidecar {
         self.child.wait().unwrap();
     }
 
-    fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
 }

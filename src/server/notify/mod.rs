@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use prost_types::Timestamp;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -53,40 +54,53 @@ impl Default for Options {
 
 /// An address to post to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
-    authority: String,
-    host: String,
-    port: u16,
-    path: String,
-}
+pub struct Target(Uri);
 
 impl Target {
-    /// Of `http://host[:port][/path]`. Errors name `field`.
+    /// Of `http://host[:port][/path]` or the same with https. Errors name `field`.
     pub fn parse(field: &str, address: &str) -> Result<Self, Fault> {
         let fault = |why: &str| Fault::new(field, format!("'{address}' came, expected http://host:port/path: {why}"));
         let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(fault("https is not spoken; Alertmanager can pass alerts on to such receivers"));
-            }
-            _ => return Err(fault("it names no scheme")),
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(fault("it names no scheme, http or https"));
         }
         let authority = uri.authority().ok_or_else(|| fault("it names no host"))?;
         if authority.as_str().contains('@') {
             return Err(fault("user names are not supported"));
         }
-        Ok(Self {
-            authority: authority.to_string(),
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(80),
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-        })
+        Ok(Self(uri))
     }
 
     fn join(&self, path: &str) -> Self {
-        Self { path: format!("{}{path}", self.path.trim_end_matches('/')), ..self.clone() }
+        let mut parts = self.0.clone().into_parts();
+        let joined = format!("{}{path}", self.0.path().trim_end_matches('/')).parse().ok();
+        parts.path_and_query = joined.or(parts.path_and_query);
+        Self(Uri::from_parts(parts).unwrap_or_else(|_| self.0.clone()))
     }
+
+    /// Host and port, without a path that may hold a secret.
+    fn authority(&self) -> &str {
+        self.0.authority().map_or("", |authority| authority.as_str())
+    }
+}
+
+/// A client that trusts whom the system trusts, `SSL_CERT_FILE` and `SSL_CERT_DIR` included. Without any certificate it
+/// speaks http, and https fails at each delivery.
+fn client() -> Client<HttpsConnector<HttpConnector>, Body> {
+    let builder = HttpsConnectorBuilder::new();
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = match builder.with_provider_and_native_roots(provider.clone()) {
+        Ok(builder) => builder,
+        Err(error) => {
+            tracing::warn!(%error, "no trusted certificates were found: alerts cannot be sent by https");
+            let nobody = rustls::RootCertStore::empty();
+            let versions =
+                rustls::ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions();
+            let trusting = versions.expect("ring has cipher suites of TLS 1.2 and 1.3").with_root_certificates(nobody);
+            HttpsConnectorBuilder::new().with_tls_config(trusting.with_no_client_auth())
+        }
+    };
+    Client::builder(TokioExecutor::new()).build(builder.https_or_http().enable_http1().build())
 }
 
 /// Hands changes to the receivers' tasks.
@@ -100,7 +114,12 @@ impl Notifier {
     /// Starts a task for each receiver; needs a tokio runtime if there is one. They end with the notifier.
     pub fn start(options: Options, page: String, metrics: Metrics) -> Self {
         let mut queues = Vec::new();
+        if options.webhook.is_none() && options.alertmanager.is_none() {
+            return Self { queues, metrics };
+        }
+        let client = client();
         let post = |receiver, target: &Target| Post {
+            client: client.clone(),
             receiver,
             target: target.clone(),
             timeout: options.timeout,
@@ -242,6 +261,7 @@ fn time(seconds: f64) -> String {
 }
 
 struct Post {
+    client: Client<HttpsConnector<HttpConnector>, Body>,
     receiver: &'static str,
     target: Target,
     timeout: Duration,
@@ -252,7 +272,7 @@ struct Post {
 impl Post {
     /// Whether it was taken; otherwise counts and logs why not.
     async fn send(&self, body: &str) -> bool {
-        let why = match timeout(self.timeout, post(&self.target, body.to_owned())).await {
+        let why = match timeout(self.timeout, self.post(body.to_owned())).await {
             Ok(Ok(())) => {
                 self.metrics.notifications.with_label_values(&[self.receiver]).inc();
                 return true;
@@ -261,27 +281,22 @@ impl Post {
             Err(_) => format!("no answer within {:.0} s", self.timeout.as_secs_f64()),
         };
         self.metrics.notifications_failed.with_label_values(&[self.receiver]).inc();
-        tracing::warn!(receiver = self.receiver, target = %self.target.authority, %why, "an alert was not delivered");
+        tracing::warn!(receiver = self.receiver, target = self.target.authority(), %why, "an alert was not delivered");
         false
+    }
+
+    async fn post(&self, body: String) -> Result<(), String> {
+        let request = Request::post(&self.target.0).header(CONTENT_TYPE, "application/json").body(Body::from(body));
+        let answer = self.client.request(request.map_err(|error| in_full(&error))?).await;
+        let status = answer.map_err(|error| in_full(&error))?.status();
+        if status.is_success() { Ok(()) } else { Err(format!("answered {status}")) }
     }
 }
 
-async fn post(target: &Target, body: String) -> Result<(), String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let stream = TcpStream::connect((target.host.as_str(), target.port)).await.map_err(|error| text(&error))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| text(&error))?;
-    let request = Request::post(&target.path)
-        .header(HOST, &target.authority)
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(body))
-        .map_err(|error| text(&error))?;
-    let answered = async { sender.send_request(request).await.map(|response| response.status()) };
-    let status = tokio::select! {
-        status = answered => status.map_err(|error| text(&error))?,
-        // It ends only when the receiver hangs up.
-        _ = connection => return Err("the receiver closed the connection".into()),
-    };
-    if status.is_success() { Ok(()) } else { Err(format!("answered {status}")) }
+/// An error with its causes, which say what went wrong.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

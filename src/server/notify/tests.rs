@@ -156,7 +156,6 @@ async fn a_receiver_that_hangs_or_is_gone_delays_nobody_and_is_counted() {
 fn addresses_that_cannot_be_posted_to_are_named() {
     for (address, why) in [
         ("hooks.example/x", "came"),
-        ("https://hooks.example/x", "https is not spoken"),
         ("http://", "came"),
         ("http://user@host/", "user names"),
         ("ftp://host/", "no scheme"),
@@ -164,6 +163,8 @@ fn addresses_that_cannot_be_posted_to_are_named() {
         let fault = Target::parse("webhook", address).unwrap_err();
         assert!(fault.field == "webhook" && fault.message.contains(why), "{fault}");
     }
-    let target = Target::parse("webhook", "http://[::1]:9093/a?b=c").unwrap();
-    assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("::1", 9093, "/a?b=c"));
+    let target = Target::parse("webhook", "https://[::1]:9093/a?b=c").unwrap();
+    assert_eq!((target.0.to_string().as_str(), target.authority()), ("https://[::1]:9093/a?b=c", "[::1]:9093"));
+    assert_eq!(target.join("/x").0.to_string(), "https://[::1]:9093/a/x");
+    assert_eq!(Target::parse("webhook", "http://h/").unwrap().join("/x").0.to_string(), "http://h/x");
 }
