@@ -1,23 +1,22 @@
-//! Time of a full evaluation: all available scores, fast ones and slow ones apart, the tie-aware estimator, one thread. Beside the time on the clock
-//! stands that on the processor, which other programs on the machine disturb less.
+//! Time of a full evaluation: all available scores, fast ones and slow ones apart, the tie-aware estimator, one thread.
+//! Beside the time on the clock stands that on the processor, which other programs on the machine disturb less.
 
+#[path = "evaluation/mod.rs"]
+mod evaluation;
 #[path = "machine/mod.rs"]
 mod machine;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use conceptwatch::batch::{Batch, NonFinite};
 use conceptwatch::estimate::Settings;
 use conceptwatch::prepare::Prepared;
-use conceptwatch::run::{Concept, Run, RunConstants, RunFields};
+use conceptwatch::run::Run;
 use conceptwatch::sample::Sample;
 use conceptwatch::score::catalogue::Cost;
 use conceptwatch::score::{Wanted, evaluate};
-use conceptwatch::tensor::{DataType, Tensor, TensorName};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
+use evaluation::{declaration, sample};
 use machine::median;
 
 /// Seconds after which a case is not repeated once more.
@@ -35,7 +34,7 @@ fn main() {
         [Cost::Fast, Cost::Slow].into_iter().flat_map(|cost| cases.iter().cloned().map(move |case| (cost, case)));
     for (cost, (name, k, rows, width)) in cases {
         let run = declaration(k);
-        let sample = sample(&run, rows, width);
+        let sample = sample(&run, rows, 4, width);
         let (mut times, mut on_cpu) = (Vec::new(), Vec::new());
         let mut costs = Vec::new();
         while times.len() < MOST_REPEATS && times.iter().sum::<f64>() < ENOUGH {
@@ -79,63 +78,4 @@ fn measure(sample: &Sample, run: &Run, cost: Cost) -> Vec<(&'static str, f64)> {
     }
     let spans = starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64());
     scores.iter().map(|(score, _)| score.id).zip(spans).collect()
-}
-
-fn declaration(k: usize) -> Run {
-    Run::try_from(RunFields {
-        name: "benchmark".into(),
-        concepts: (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect(),
-        constants: RunConstants { reference_task_accuracy: Some(0.9), ..RunConstants::default() },
-        ..RunFields::default()
-    })
-    .expect("a valid declaration")
-}
-
-/// A model that leaks a little: each activation carries its own label, and weakly its neighbour's.
-fn sample(run: &Run, rows: usize, width: Option<usize>) -> Sample {
-    let k = run.concept_count();
-    let mut random = ChaCha8Rng::seed_from_u64(0);
-    let mut noise = || random.random::<f32>() + random.random::<f32>() - 1.0;
-    let labels: Vec<u8> = (0..rows * k).map(|_| u8::from(noise() > 0.0)).collect();
-    let signed = |row: usize, i: usize| f32::from(labels[row * k + i]) * 2.0 - 1.0;
-    let logit = |row: usize, i: usize, noise: f32| signed(row, i) + 0.3 * signed(row, (i + 1) % k) + 2.0 * noise;
-    let cells = || (0..rows).flat_map(|row| (0..k).map(move |i| (row, i)));
-    let activations: Vec<f32> = cells().map(|(row, i)| 1.0 / (1.0 + (-logit(row, i, noise())).exp())).collect();
-    let task: Vec<u8> = labels.chunks(k).map(|row| row[..3].iter().sum()).collect();
-    let mut mostly_right =
-        || -> Vec<u8> { task.iter().map(|&y| if noise() > 0.6 { (y + 1) % 4 } else { y }).collect() };
-    let (predictions, intervened) = (mostly_right(), mostly_right());
-    let (n, c) = (rows as u64, k as u64);
-    let mut tensors = vec![
-        floats(TensorName::ConceptActivations, &[n, c], &activations),
-        classes(TensorName::ConceptLabels, &[n, c], labels.clone()),
-        classes(TensorName::TaskLabels, &[n], task),
-        classes(TensorName::TaskPredictions, &[n], predictions),
-        classes(TensorName::IntervenedTaskPredictions, &[n], intervened),
-    ];
-    if let Some(width) = width {
-        let shape = [n, c, width as u64];
-        let mut embedding = |which: fn(f32, f32) -> f32| -> Vec<f32> {
-            let values = |(row, i): (usize, usize)| (0..width).map(move |_| (row, i));
-            let cells: Vec<(usize, usize)> = cells().flat_map(values).collect();
-            cells.into_iter().map(|(row, i)| which(signed(row, i), activations[row * k + i]) + 2.0 * noise()).collect()
-        };
-        // The mixture that is passed on, and the two it is mixed of.
-        let mixed = embedding(|label, p| label * p);
-        let (positive, negative) = (embedding(|label, _| label), embedding(|label, _| -label));
-        tensors.push(floats(TensorName::ConceptEmbeddings, &shape, &mixed));
-        tensors.push(floats(TensorName::PositiveEmbeddings, &shape, &positive));
-        tensors.push(floats(TensorName::NegativeEmbeddings, &shape, &negative));
-    }
-    let batch = Batch::new(tensors, run, NonFinite::Reject).expect("a valid batch");
-    Sample::of_batch(&batch, run)
-}
-
-fn floats(name: TensorName, shape: &[u64], values: &[f32]) -> Tensor {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Tensor::numbers(name, DataType::Float32, shape, bytes.into()).expect("a valid tensor")
-}
-
-fn classes(name: TensorName, shape: &[u64], values: Vec<u8>) -> Tensor {
-    Tensor::numbers(name, DataType::UInt8, shape, values.into()).expect("a valid tensor")
 }

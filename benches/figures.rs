@@ -1,0 +1,88 @@
+//! One screen of what the estimators take on this machine: `cargo bench --bench figures`. Beside other programs:
+//! `make bench-peers`.
+
+#[path = "evaluation/mod.rs"]
+mod evaluation;
+#[path = "machine/mod.rs"]
+mod machine;
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use conceptwatch::estimate::Settings;
+use conceptwatch::prepare::Prepared;
+use conceptwatch::run::Run;
+use conceptwatch::sample::Sample;
+use conceptwatch::score::{Wanted, catalogue, evaluate};
+
+use evaluation::{declaration, sample};
+use machine::median;
+
+const REPEATS: usize = 3;
+
+struct Figure {
+    scores: &'static [&'static str],
+    concepts: usize,
+    rows: usize,
+    task_classes: u8,
+    width: Option<usize>,
+    /// Estimates of mutual information between neighbours, label entropies aside.
+    estimates: usize,
+}
+
+const SCALARS: Figure =
+    Figure { scores: &["icl"], concepts: 112, rows: 2048, task_classes: 4, width: None, estimates: 6328 };
+const VECTORS: Figure = Figure {
+    scores: &["embedding_ct", "embedding_ic", "embedding_self"],
+    width: Some(16),
+    estimates: 12_656,
+    ..SCALARS
+};
+
+const FIGURES: [Figure; 6] = [
+    SCALARS,
+    Figure { rows: 10_000, ..SCALARS },
+    Figure { concepts: 312, rows: 1024, estimates: 48_828, ..SCALARS },
+    Figure { scores: &["ctl"], rows: 5794, task_classes: 200, estimates: 112, ..SCALARS },
+    VECTORS,
+    Figure { scores: &["alignment_leakage"], estimates: 224, ..VECTORS },
+];
+
+fn main() {
+    let settings = Settings::default();
+    println!("{}", machine::facts());
+    println!("estimator tie_aware, {} neighbours; seconds, median of {REPEATS}\n", settings.neighbours);
+    println!(
+        "{:44} {:>4} {:>6} {:>10} {:>9} {:>10} {:>6}",
+        "scores", "k", "N", "estimates", "1 thread", "2 threads", "ratio"
+    );
+    let pools = [1, 2].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("threads can be started")
+    });
+    for Figure { scores, concepts, rows, task_classes, width, estimates } in FIGURES {
+        let run = declaration(concepts);
+        let sample = sample(&run, rows, task_classes, width);
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..REPEATS {
+            for (pool, times) in pools.iter().zip(&mut times) {
+                times.push(pool.install(|| seconds(scores, &run, &sample, settings)));
+            }
+        }
+        let [one, two] = times.map(median);
+        let (name, ratio) = (scores.join(", "), one / two);
+        println!("{name:44} {concepts:>4} {rows:>6} {estimates:>10} {one:>9.3} {two:>10.3} {ratio:>6.2}");
+    }
+    println!("\nctl: a task of 200 classes. embeddings: 16 wide.");
+}
+
+fn seconds(ids: &[&str], run: &Run, sample: &Sample, settings: Settings) -> f64 {
+    let named: Vec<_> = ids.iter().map(|id| catalogue::find(id).expect("a score of the catalogue")).collect();
+    let started = Instant::now();
+    let prepared = Prepared::new(sample, run, settings);
+    let scores = evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
+    for (score, outcome) in scores.expect("nothing breaks it off") {
+        assert!(outcome.value().is_some(), "{} is undefined", score.id);
+    }
+    started.elapsed().as_secs_f64()
+}
