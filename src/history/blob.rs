@@ -9,6 +9,16 @@ pub(super) fn unpack_f64(bytes: &[u8]) -> Vec<Option<f64>> {
     chunks.iter().map(|chunk| Some(f64::from_le_bytes(*chunk)).filter(|value| value.is_finite())).collect()
 }
 
+pub(super) fn pack_curve(curve: &[(f64, Option<f64>)]) -> Vec<u8> {
+    pack_f64(&curve.iter().flat_map(|(threshold, value)| [Some(*threshold), *value]).collect::<Vec<_>>())
+}
+
+pub(super) fn unpack_curve(bytes: &[u8]) -> Vec<(f64, Option<f64>)> {
+    let cells = unpack_f64(bytes);
+    let (pairs, _) = cells.as_chunks::<2>();
+    pairs.iter().filter_map(|[threshold, value]| Some(((*threshold)?, *value))).collect()
+}
+
 pub(super) fn pack_f32<'a>(values: impl Iterator<Item = &'a Option<f64>>) -> Vec<u8> {
     values.flat_map(|value| (value.unwrap_or(f64::NAN) as f32).to_le_bytes()).collect()
 }

@@ -159,14 +159,14 @@ impl History {
         let (id, declared) = find_run(connection, run)?;
         let mut statement = connection.prepare_cached(
             "SELECT id, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-             estimator, neighbours, seed, catalogue_version, seconds FROM point \
+             estimator, neighbours, seed, catalogue_version, seconds, change_errors FROM point \
              WHERE run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step DESC LIMIT 1",
         )?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
         let found = statement.query_row(params![id, split, step], |row| {
             Ok((
                 row.get::<_, i64>(0)?,
-                row.get::<_, String>(9)?,
+                [row.get::<_, String>(9)?, row.get(15)?],
                 Point {
                     run: run.into(),
                     split: split.into(),
@@ -189,8 +189,9 @@ impl History {
                 },
             ))
         });
-        let Some((id, warnings, mut point)) = found.optional()? else { return Ok(None) };
+        let Some((id, [warnings, change_errors], mut point)) = found.optional()? else { return Ok(None) };
         point.warnings = serde_json::from_str(&warnings)?;
+        point.change_errors = serde_json::from_str(&change_errors)?;
         point.scores = scores(connection, id, matrices, declared.concept_count())?;
         Ok(Some(point))
     }
@@ -252,7 +253,7 @@ fn scores(
 ) -> Result<Vec<(String, Outcome)>, HistoryError> {
     let mut statement = connection.prepare_cached(
         "SELECT v.score, v.value, v.standard_error, v.undefined, v.per_concept, \
-         (SELECT cells FROM matrix m WHERE ?2 AND m.point = v.point AND m.score = v.score) \
+         (SELECT cells FROM matrix m WHERE ?2 AND m.point = v.point AND m.score = v.score), v.curve \
          FROM value v WHERE v.point = ?1 ORDER BY v.position",
     )?;
     let rows = statement.query_map(params![point, matrices], |row| {
@@ -262,7 +263,7 @@ fn scores(
                 standard_error: row.get(2)?,
                 per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
                 matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
-                curve: None,
+                curve: row.get::<_, Option<Vec<u8>>>(6)?.map(|bytes| blob::unpack_curve(&bytes)),
             }),
             (reason, _) => Outcome::Undefined(Undefined {
                 why: reason.unwrap_or_default(),

@@ -83,6 +83,8 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     finite("point.tie_fraction", point.tie_fraction)?;
     finite("point.seconds", point.seconds)?;
     let step = integer("point.step", point.step)?;
+    // One that is not finite would be no number in JSON.
+    let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
     transaction.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(params![
         run,
@@ -92,9 +94,9 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     transaction
         .prepare_cached(
             "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
-             tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds) \
+             tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors) \
              VALUES (:run, :split, :step, :epoch, :time, :rows, :rows_seen, :provisional, :incomplete, \
-             :tie_fraction, :warnings, :estimator, :neighbours, :seed, :catalogue_version, :seconds)",
+             :tie_fraction, :warnings, :estimator, :neighbours, :seed, :catalogue_version, :seconds, :change_errors)",
         )?
         .execute(named_params! {
             ":run": run,
@@ -113,6 +115,7 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
             ":seed": point.seed.cast_signed(),
             ":catalogue_version": point.catalogue_version,
             ":seconds": point.seconds,
+            ":change_errors": serde_json::to_string(&change_errors)?,
         })?;
     let id = transaction.last_insert_rowid();
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
@@ -143,8 +146,8 @@ fn insert_score(
     }
     transaction
         .prepare_cached(
-            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             point,
@@ -154,6 +157,7 @@ fn insert_score(
             standard_error.filter(|error| error.is_finite()),
             undefined,
             per_concept.map(blob::pack_f64),
+            outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve),
         ])?;
     if let Some(rows) = outcome.matrix() {
         if rows.len() != k || rows.iter().any(|row| row.len() != k) {

@@ -43,12 +43,12 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     standard_error: Some(0.01),
                     per_concept: Some(per_concept),
                     matrix: Some(matrix),
-                    curve: None,
+                    curve: Some(vec![(0.0, Some(0.5)), (0.25, None), (0.5, Some(-1.0))]),
                 }),
             ),
             ("ctl".into(), Outcome::undefined("one class")),
         ],
-        change_errors: Vec::new(),
+        change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
     }
 }
 
@@ -365,13 +365,34 @@ fn foreign_files_are_refused_and_left_alone() {
 }
 
 #[test]
+fn a_history_of_the_first_schema_is_read_and_written_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join(FILE_NAME);
+    let old = History::open(Some(directory.path()), ROOMY).unwrap();
+    old.record_run(&run("r", 2), 1.0).unwrap();
+    old.record_point(&point("r", "val", 1, 2)).unwrap();
+    drop(old);
+    let connection = Connection::open(&file).unwrap();
+    connection
+        .execute_batch(
+            "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve; PRAGMA user_version = 1",
+        )
+        .unwrap();
+    drop(connection);
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_point(&point("r", "val", 2, 2)).unwrap();
+    let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
+    assert_eq!((errors(1), errors(2)), (Vec::new(), point("r", "val", 2, 2).change_errors));
+}
+
+#[test]
 fn a_newer_schema_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     drop(History::open(Some(directory.path()), ROOMY).unwrap());
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 2, .. }), "{error}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) struct PointView<'a> {
     catalogue_version: u32,
     seconds: f64,
     scores: Scores<'a>,
-    /// Of the change since the previous evaluation; known of live points alone.
+    /// Of the change since the previous evaluation.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     change_errors: BTreeMap<&'a str, f64>,
 }
@@ -86,6 +86,9 @@ enum ScoreView<'a> {
         standard_error: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept: Option<&'a [Option<f64>]>,
+        /// Pairs of threshold and value, for scores that have a curve behind them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        curve: Option<&'a [(f64, Option<f64>)]>,
     },
 }
 
@@ -95,9 +98,12 @@ impl Serialize for Scores<'_> {
             let per_concept = outcome.per_concept().filter(|_| self.per_concept);
             let view = match outcome {
                 Outcome::Undefined(undefined) => ScoreView::Undefined { undefined: &undefined.why, per_concept },
-                Outcome::Value(value) => {
-                    ScoreView::Value { value: value.value, standard_error: value.standard_error, per_concept }
-                }
+                Outcome::Value(value) => ScoreView::Value {
+                    value: value.value,
+                    standard_error: value.standard_error,
+                    per_concept,
+                    curve: value.curve.as_deref().filter(|_| self.per_concept),
+                },
             };
             (id, view)
         }))
