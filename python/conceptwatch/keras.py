@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._run import Run
+from ._run import EXIT_TIMEOUT, Run
 from ._training import PREFIX, Stream
 
 _keras: Any = import_module("keras")
@@ -42,7 +42,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
         functional model; for other models a function from a batch of inputs to them.
     batch_size: rows that go through the model at once.
     scores: ids of the scores to put into `logs`.
-    timeout: seconds that the end of an epoch waits for its scores. 0 waits for none, and gives none.
+    timeout: seconds that the end of an epoch waits for its scores, and the end of training for what is still to be sent
+        (that at least 5). 0 waits for no scores, and gives none.
     advice: stop training when `Run.should_stop` says so, by the sidecar's rules.
     """
 
@@ -103,7 +104,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        self._stream.finish()
+        self._stream.finish(max(self.timeout, EXIT_TIMEOUT))
 
     def _sub_model(self, outputs: Mapping[str, Any]) -> Callable[[Any], Mapping[str, Any]]:
         tensors = {
