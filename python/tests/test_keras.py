@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_end_to_end import ask
-from test_sidecar import serving
 
 from conftest import not_tested
+from curves import curve, eager
 from sidecar import Sidecar
 
-EAGER = ("--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1", "--log", "warn")
 TRAIN_ROWS, PROBE_ROWS, BATCH = 4000, 1000, 250
 EPOCH_STEPS = TRAIN_ROWS // BATCH
 
@@ -31,7 +29,7 @@ def keras() -> Any:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(*EAGER) as address:
+    with eager() as address:
         yield address
 
 
@@ -78,13 +76,6 @@ def fit(model: Any, *callbacks: Any, epochs: int = 8) -> dict[str, list[float]]:
     done = model.fit(rows.x, [rows.c, rows.y], batch_size=BATCH, epochs=epochs, callbacks=list(callbacks), verbose=0)
     history: dict[str, list[float]] = done.history
     return history
-
-
-def curve(address: str, run: str, score: str = "icl") -> list[Any]:
-    host, _, port = address.rpartition(":")
-    found = ask(f"{host}:{int(port) + 1}", "/api/v1/series", run=run, split="val", score=score)
-    points: list[Any] = found["points"]
-    return points
 
 
 def test_the_backend_is_jax(keras: Any) -> None:

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_end_to_end import ask
-from test_sidecar import serving
 
 import conceptwatch
 from conceptwatch._protocol import messages
 from conftest import not_tested
+from curves import answer, curve, eager
 from sidecar import Sidecar
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
-# Tests wait for the scores, and the sidecar need not step back behind a training.
-EAGER = ("--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1", "--log", "warn")
 EPOCH_STEPS = 16  # 4,000 rows in batches of 256
 
 
@@ -56,7 +53,7 @@ def callbacks() -> Any:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(*EAGER) as address:
+    with eager() as address:
         yield address
 
 
@@ -87,16 +84,6 @@ def train(lightning: Any, trainer: Any, concept_weight: float = 0.01, **options:
     return module
 
 
-def http(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) + 1}"
-
-
-def curve(address: str, run: str, score: str = "icl") -> list[Any]:
-    points: list[Any] = ask(http(address), "/api/v1/series", run=run, split="val", score=score)["points"]
-    return points
-
-
 def steps(address: str, run: str) -> list[int]:
     return [point["step"] for point in curve(address, run)]
 
@@ -117,7 +104,7 @@ def test_training_stops_at_the_epoch_in_which_the_alert_fires(either: Any, addre
     done = trainer(either, stopping, monitor)
     train(either, done)
 
-    changes = [change for change in ask(http(address), "/api/v1/alerts")["changes"] if change["run"] == name]
+    changes = [change for change in answer(address, "/api/v1/alerts")["changes"] if change["run"] == name]
     fired = min(change["step"] for change in changes if change["state"] == "firing" and change["advises_stop"])
     assert (done.global_step, stopping.stopped_epoch) == (fired, fired // EPOCH_STEPS - 1)
     assert done.current_epoch < done.max_epochs
@@ -198,7 +185,7 @@ def test_processes_stream_their_shares_and_stop_together(
 ) -> None:
     program = [sys.executable, str(Path(__file__).with_name("ddp_training.py"))]
     # Fewer rows than there are, so that the sample is drawn from those of all ranks.
-    with serving(*EAGER, "--sample-rows", "600") as address:
+    with eager("--sample-rows", "600") as address:
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         environment |= {
             "PYTHONPATH": str(Path(__file__).parents[1]),

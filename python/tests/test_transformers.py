@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_end_to_end import ask
-from test_sidecar import serving
 
 from conftest import not_tested
+from curves import curve, eager
 from sidecar import Sidecar
 
-EAGER = ("--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1", "--log", "warn")
 EPOCH_STEPS = 16  # 4,000 rows in batches of 256
 
 
@@ -34,20 +32,13 @@ def toy() -> Any:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(*EAGER) as address:
+    with eager() as address:
         yield address
 
 
 def leakage_monitor(toy: Any, name: str, address: str, **options: Any) -> Any:
     options = {"extract": toy.extract, "timeout": 120.0, "raise_errors": True, **options}
     return toy.LeakageMonitor(name, concepts=3, address=address, spawn=False, **options)
-
-
-def curve(address: str, run: str, score: str = "icl", split: str = "val") -> list[Any]:
-    host, _, port = address.rpartition(":")
-    found = ask(f"{host}:{int(port) + 1}", "/api/v1/series", run=run, split=split, score=score)
-    points: list[Any] = found["points"]
-    return points
 
 
 def test_the_trainer_stops_by_advice(toy: Any, address: str, tmp_path: Path) -> None:
