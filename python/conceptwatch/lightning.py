@@ -104,6 +104,7 @@ class LeakageMonitor(_Callback):
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage != "fit":
             return
+        self.reading = None
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
         # A sidecar that has to be started belongs to the first rank: its process ends last.
         if trainer.is_global_zero:
@@ -275,6 +276,7 @@ class LeakageEarlyStopping(_Callback):
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage != "fit":
             return
+        self.judged_step = -1  # another run, unless a checkpoint is loaded next
         monitors = [callback for callback in trainer.callbacks if isinstance(callback, LeakageMonitor)]
         if not monitors:
             raise ValueError("callbacks: no LeakageMonitor came, LeakageEarlyStopping expected one among them")

@@ -15,7 +15,8 @@ Trainer(model=model, args=args, callbacks=[monitor], ...).train()
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -75,6 +76,9 @@ class LeakageMonitor(_transformers.TrainerCallback):
         self._stream = Stream(name, extract, scores, {"concepts": concepts, **arguments})
         self._hooks: list[Any] = []
         self._part: tuple[Any] | None = None  # what the first call of the module returned
+        self._last: tuple[Any, Callable[[], Any]] | None = (
+            None  # the newest batch outside training, and what came of it
+        )
         self._state: Any = None
         self._open: str | None = None
         self._evaluated: tuple[int, int] = (-1, 0)  # a step, and the evaluations it has had
@@ -98,6 +102,14 @@ class LeakageMonitor(_transformers.TrainerCallback):
         ]
         if self.module is not None:
             self._hooks.append(model.get_submodule(self.module).register_forward_hook(self._within))
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        last, self._last = self._last, None
+        split = self._split() if last is not None else None
+        if last is not None and split is not None:
+            if self._open is None:
+                self._begin(split)
+            self._stream.evaluated(split, *last)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **others: Any) -> None:
         if not self._hooks:
@@ -134,21 +146,17 @@ class LeakageMonitor(_transformers.TrainerCallback):
             self._part = (output,)
 
     def _after(self, model: Any, positional: Any, batch: dict[str, Any], output: Any) -> None:
-        outputs = (lambda: output) if self.module is None else self._taken
-        if model.training:
-            if self.train:
-                self._stream.trained("train", batch, outputs, self._state.global_step, self._state.epoch)
-            return
-        split = self._split()
-        if split is not None:
-            if self._open is None:
-                self._begin(split)
-            self._stream.evaluated(split, batch, outputs)
+        outputs = (lambda: output) if self.module is None else partial(self._taken, self._part)
+        if not model.training:
+            # It may be called outside evaluations, too: it counts once the Trainer says that it was a step of one.
+            self._last = (batch, outputs)
+        elif self.train:
+            self._stream.trained("train", batch, outputs, self._state.global_step, self._state.epoch)
 
-    def _taken(self) -> Any:
-        if self._part is None:
+    def _taken(self, part: tuple[Any] | None) -> Any:
+        if part is None:
             raise LookupError(f"module: {self.module!r} was not called for a batch")
-        return self._part[0]
+        return part[0]
 
     # ------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -328,6 +329,21 @@ def test_without_scores_training_goes_on(lightning: Any, scripted: Scripted, rea
     done = quick(lightning, *watching, max_epochs=3, enable_checkpointing=True)
     assert done.current_epoch == 3
     assert watching[0].wait_count == watching[1].wait_count == 0
+
+
+def test_callbacks_serve_another_training(lightning: Any, scripted: Scripted) -> None:
+    scripted.icl = dict.fromkeys(range(1, 9), 0.2)
+    stopping = early_stopping("leakage/icl", patience=1)
+    monitor = leakage_monitor("run", scripted.serve(), timeout=5.0)
+    assert quick(lightning, stopping, monitor, max_epochs=4).current_epoch == 2
+    # The best score stays, as with Lightning's own: the first evaluation of the next training is no better.
+    assert quick(lightning, stopping, monitor, max_epochs=4).current_epoch == 1
+    assert scripted.finished == ["run", "run"]
+
+
+def test_a_monitor_travels_to_other_processes(lightning: Any) -> None:
+    monitor = leakage_monitor("run", "127.0.0.1:1")
+    assert pickle.loads(pickle.dumps(monitor)).splits == ("val",)  # noqa: S301
 
 
 def test_advice_stops_training(lightning: Any, scripted: Scripted) -> None:

@@ -105,6 +105,22 @@ def test_without_scores_the_trainer_goes_on(toy: Any, sidecar: Sidecar, tmp_path
     assert (monitor.stop_reason, sidecar.finished) == (None, ["run"])
 
 
+def test_what_the_model_does_outside_evaluations_is_not_streamed(toy: Any, sidecar: Sidecar, tmp_path: Path) -> None:
+    class Looks(toy.transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
+            model.eval()
+            model(**{name: values[:5] for name, values in rows.items()})
+            model.train()
+
+    monitor = leakage_monitor(toy, "run", sidecar.serve(), timeout=0.0)
+    done = toy.trainer(tmp_path, monitor, Looks(), max_steps=3, eval_steps=3)
+    rows = dict(zip(("x", "concept_labels", "labels", "sample_ids"), done.train_dataset.tensors, strict=True))
+    done.args.eval_strategy = "steps"
+    done.train()
+    assert monitor.run.stats.rows_queued == 1001
+    assert [(end.step, end.rows) for end in sidecar.ends] == [(3, 1001)]
+
+
 def test_two_processes_stream_their_shares_and_stop_together(toy: Any, address: str, tmp_path: Path) -> None:
     program = str(Path(__file__).with_name("toy_transformers.py"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program]
