@@ -9,7 +9,7 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch._protocol import messages
+from conceptwatch._training import Tap
 from conftest import not_tested
 from curves import answer, curve, eager
 from sidecar import Sidecar
@@ -135,6 +136,29 @@ def test_a_method_is_tapped_and_training_batches_stream_too(lightning: Any, addr
     assert monitor.run.stats.rows_acknowledged == 2 * (1001 + 4000)
     assert monitor.run.scores("train", timeout=60.0).rows == 4000
     assert "_forward" not in vars(module)
+
+
+def test_a_tap_keeps_the_first_call_and_leaves_the_method_as_it_was() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.step = 10
+
+        def forward(self, x: int, *, by: int = 0) -> int:
+            return self.step * x + by
+
+    model = Model()
+    tap = Tap(model, "forward")
+    assert [model.forward(1), model.forward(2, by=5)] == [10, 25]
+    assert tap.take() == 10
+    with pytest.raises(LookupError, match="'forward' was not called"):
+        tap.take()
+    model.forward(3)
+    tap.clear()
+    assert model.forward(4) == tap.take() == 40
+    tap.close()
+    assert vars(model) == {"step": 10}
+    with pytest.raises(AttributeError, match="'step' came"):
+        Tap(model, "step")
 
 
 def test_stock_callbacks_monitor_leakage(either: Any, address: str, tmp_path: Path) -> None:
@@ -281,12 +305,14 @@ def quick(lightning: Any, *callbacks: Any, **options: Any) -> Any:
     return done
 
 
-def epochs_until_stop(lightning: Any, server: Scripted, values: list[float | None], **options: Any) -> tuple[int, Any]:
+def epochs_until_stop(
+    lightning: Any, server: Scripted, values: Sequence[float | None], *callbacks: Any, **options: Any
+) -> tuple[int, Any]:
     """Epochs of a training whose evaluations have these scores."""
     server.icl = {epoch + 1: value for epoch, value in enumerate(values)}
     stopping = early_stopping("leakage/icl", **options)
     monitor = leakage_monitor("run", server.serve(), timeout=5.0)
-    done = quick(lightning, stopping, monitor, max_epochs=len(values))
+    done = quick(lightning, stopping, monitor, *callbacks, max_epochs=len(values))
     return done.current_epoch, stopping
 
 
@@ -310,10 +336,19 @@ def test_training_stops_by_a_monitored_score(
 
 
 def test_a_late_score_counts_once_and_later(lightning: Any, scripted: Scripted) -> None:
+    logged: dict[int, bool] = {}
+
+    class Look(lightning.Callback):  # type: ignore[misc]
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            logged[trainer.global_step] = "leakage/icl" in trainer.callback_metrics
+
     scripted.late = {2, 3, 4, 5}
-    trained, stopping = epochs_until_stop(lightning, scripted, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], patience=3)
+    values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    trained, stopping = epochs_until_stop(lightning, scripted, values, Look(), patience=3)
     # Scores 2 to 4 are judged with evaluations 3 to 5.
     assert (trained, stopping.judged_step) == (5, 4)
+    # What is logged for an evaluation is its own score or none; step 0 is the sanity check.
+    assert logged == {0: False, 1: True, 2: False, 3: False, 4: False, 5: False}
 
 
 @pytest.mark.parametrize("reachable", [True, False])
