@@ -58,6 +58,11 @@ protocol: ## the Python message code, from proto/
 	$(VENV)/pip install --quiet --disable-pip-version-check torch
 	touch $@
 
+# The training frameworks of the callbacks and the libraries of the adapters; the same holds for their tests.
+.venv/integrations: .venv/torch python/requirements-integrations.txt
+	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements-integrations.txt
+	touch $@
+
 # What estimators and alerts are compared with: nothing else needs them.
 .venv-peers/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers

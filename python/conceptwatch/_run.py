@@ -155,7 +155,7 @@ class Run:
         self._process = os.getpid()
         self._finished = False
         self._advice: dict[int, bool] = {}
-        self.stop_reason: str | None = None  # of the newest advice to stop, in words
+        self._reasons: dict[int, str] = {}
         self._sender.attach(link)
         _runs.add(self)
 
@@ -208,9 +208,12 @@ class Run:
             request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left or 0.0)
             answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
             self._advice[step] = answer is not None and answer.stop
-            if answer is not None and answer.stop:
-                self.stop_reason = answer.reason
+            self._reasons[step] = answer.reason if answer is not None else "the sidecar did not answer"
         return self._advice[step]
+
+    def stop_reason(self, *, step: int) -> str:
+        """Why training should stop or not, as it came with the answer of `should_stop` for that step; else empty."""
+        return self._reasons.get(step, "")
 
     def finish(self, timeout: float = 30.0) -> bool:
         """Sends what is left and says that this rank has finished: the run is finished when every rank has.
@@ -269,12 +272,16 @@ class Run:
             self._queue(split, int(step), epoch, found, panel)
             return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
-            self._sender.count_drop(self._link, "invalid", _rows(tensors))
-            self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
-            if self._raise_errors:
-                self._link.fault = None
-                raise
+            self._reject(error, _rows(tensors))
             return _rows(tensors)
+
+    def _reject(self, error: Exception, rows: int) -> None:
+        """Counts and says that a batch could not be logged; raises it where that is wanted."""
+        self._sender.count_drop(self._link, "invalid", rows)
+        self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
+        if self._raise_errors:
+            self._link.fault = None
+            raise error
 
     def _queue(self, split: str, step: int, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
         rows, limits = found[0].shape[0], self._link.limits
@@ -330,8 +337,8 @@ class DisabledRun(Run):
     """A run that nothing is done with: what a job does stays as it is, and costs nothing."""
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.name, self.address, self.stop_reason = link.run.name, "", None
-        self._link, self._raise_errors = link, raise_errors
+        self.name, self.address = link.run.name, ""
+        self._link, self._raise_errors, self._reasons = link, raise_errors, {}
 
     @property
     def page_url(self) -> str | None:

@@ -123,7 +123,7 @@ class Sidecar:
 
     def _advice(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.advice_asked += 1
-        return messages.GetAdviceResponse(stop=self.stop)
+        return messages.GetAdviceResponse(stop=self.stop, reason="a rule fires" if self.stop else "no rule fires")
 
     def _ingest(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         self.streams += 1

@@ -115,4 +115,5 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[...
     sidecar.stop = True
     assert run.should_stop(step=1) is False
     assert run.should_stop(step=2) is True
+    assert [run.stop_reason(step=step) for step in (1, 2, 3)] == ["no rule fires", "a rule fires", ""]
     assert sidecar.advice_asked == 2

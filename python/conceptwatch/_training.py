@@ -1,0 +1,137 @@
+"""What the callbacks for training frameworks share: a run, its open passes, and the scores that come back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._run import Pass, Run, init
+from ._tensors import Fault
+
+# From a batch and what the model made of it: the tensors of `Pass.log` by their names, or None to leave it out.
+Extract = Callable[[Any, Any], Mapping[str, Any] | None]
+
+PREFIX = "leakage/"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Scores of one evaluation by their ids; those that are undefined are left out."""
+
+    step: int
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+class Stream:
+    """A run that a callback streams to. `arguments` are those of `conceptwatch.init`."""
+
+    def __init__(self, name: str, extract: Extract, scores: Sequence[str], arguments: Mapping[str, Any]) -> None:
+        if not callable(extract):
+            raise TypeError(f"extract: {extract!r} came, expected a function of a batch and the model's outputs")
+        if isinstance(scores, str):
+            raise TypeError(f"scores: {scores!r} came, expected a sequence of score ids such as ('icl', 'ctl')")
+        self.name = name
+        self.scores = tuple(scores)
+        self.run: Run | None = None
+        self._extract = extract
+        self._arguments = dict(arguments)
+        self._passes: dict[str, Pass] = {}
+
+    def start(self, **ranks: Any) -> Run:
+        """Starts the run, or resumes it after it was finished."""
+        if self.run is None or self.run._finished:
+            self.run = init(self.name, **{**self._arguments, **ranks})
+        return self.run
+
+    def begin(self, splits: Sequence[str], step: int, epoch: float | None) -> None:
+        assert self.run is not None
+        self._passes = {split: self.run.evaluation(split, step=step, epoch=epoch) for split in splits}
+
+    def evaluated(self, split: str, batch: Any, outputs: Callable[[], Any]) -> None:
+        """Logs a batch of an open pass."""
+        opened = self._passes.get(split)
+        if opened is not None:
+            tensors = self._tensors(batch, outputs)
+            if tensors is None:
+                opened._rows += 1  # at least one is missing: the point is marked incomplete
+            elif tensors:
+                opened.log(**tensors)
+
+    def trained(self, split: str, batch: Any, outputs: Callable[[], Any], step: int, epoch: float | None) -> None:
+        """Logs a batch of a split that is measured over recent steps."""
+        assert self.run is not None
+        tensors = self._tensors(batch, outputs)
+        if tensors:
+            self.run._log(split, step, epoch, tensors, None)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Ends the open passes for this rank; after an error they are left to their deadline."""
+        passes, self._passes = self._passes, {}
+        for opened in passes.values():
+            opened.__exit__(None if error is None else type(error), error, None)
+
+    def read(self, split: str, step: int, timeout: float) -> Reading | None:
+        """Scores of this evaluation, waited for; where they are late, those of the one before. None without any."""
+        assert self.run is not None
+        found = self.run.scores(split, step=step, timeout=timeout) or self.run.scores(split)
+        # A run that went back to an earlier step has later ones already.
+        if found is None or found.step > step:
+            return None
+        values = ((name, found[name].value) for name in self.scores if name in found)
+        return Reading(
+            found.step, {name: value for name, value in values if value is not None and math.isfinite(value)}
+        )
+
+    def finish(self, timeout: float = 30.0) -> None:
+        if self.run is not None:
+            self.run.finish(timeout)
+
+    def _tensors(self, batch: Any, outputs: Callable[[], Any]) -> dict[str, Any] | None:
+        """What is to be logged of a batch, empty for nothing; None where it could not be had, which is counted."""
+        assert self.run is not None
+        try:
+            return dict(self._extract(batch, outputs()) or {})
+        except Exception as error:
+            fault = Fault(f"extract: {type(error).__name__}: {error}")
+            fault.__cause__ = error
+            self.run._reject(fault, 0)
+            return None
+
+
+class Tap:
+    """Keeps what the first call of a method returned since it was last taken; the method works as before.
+
+    The first, because models that also intervene on concepts call the same method again for it.
+    """
+
+    def __init__(self, owner: Any, method: str) -> None:
+        if not callable(getattr(owner, method, None)):
+            raise AttributeError(f"method: {method!r} came, which {type(owner).__name__} has no method of")
+        self._owner, self._name = owner, method
+        self._own = vars(owner).get(method)  # set on the instance before
+        self._called = getattr(owner, method)
+        self._kept: tuple[Any] | None = None
+        setattr(owner, method, self)
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        returned = self._called(*positional, **named)
+        if self._kept is None:
+            self._kept = (returned,)
+        return returned
+
+    def clear(self) -> None:
+        self._kept = None
+
+    def take(self) -> Any:
+        kept, self._kept = self._kept, None
+        if kept is None:
+            raise LookupError(f"method: {self._name!r} was not called for a batch")
+        return kept[0]
+
+    def close(self) -> None:
+        if vars(self._owner).get(self._name) is self:
+            delattr(self._owner, self._name)
+            if self._own is not None:
+                setattr(self._owner, self._name, self._own)

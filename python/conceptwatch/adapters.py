@@ -1,0 +1,195 @@
+"""What the models of known libraries return, as the tensors of `Pass.log`.
+
+Each adapter takes a batch as the library's own loop has it and what the model returned for it:
+
+    p.log(**adapters.scbm(batch, model(batch["features"], epoch, validation=True)))
+
+It is also an `extract` for `conceptwatch.lightning` and the other callbacks; options are set with functools.partial:
+
+    LeakageMonitor("cub-cem", concepts=112, method="_forward", extract=partial(adapters.cem, embedding_size=16))
+
+None of the libraries has row numbers in its batches. `Numbered` puts them there: without them every pass measures
+other rows of a large set, and rows that a distributed sampler repeats count twice.
+
+n rows, k concepts, l classes, d the size of an embedding.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class Numbered:
+    """A map-style data set whose rows also hold their number: last in a tuple, as "sample_ids" in a dict.
+
+    The libraries' loops pass over it.
+    """
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: int) -> Any:
+        found = self.rows[row]
+        return {**found, "sample_ids": row} if isinstance(found, Mapping) else (*found, row)
+
+
+def cem(
+    batch: Sequence[Any], outputs: Sequence[Any], *, embedding_size: int | None = None, logits: bool = False
+) -> dict[str, Any]:
+    """Concept embedding models and the bottleneck models of their repository: `_forward` of its Lightning modules.
+
+    Source: github.com/mateoespinosa/cem, cem/models/cem.py and cbm.py. `_forward` returns (c_sem [n, k] probabilities,
+    the bottleneck [n, k d] or [n, k + extra dimensions], y [n, l] or [n, 1] logits); with `output_latent` then
+    (contexts [n, k, 2 d], c_sem), with `output_embeddings` then the positive and the negative embeddings [n, k, d].
+    Batches are (x, y, c) or (x, [y, c]); labels may be uncertain, and count as present above 1/2 as in its metrics.
+
+    embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
+    logits: the head reads logits (`sigmoidal_prob=False`), so these are the activations: activation_kind="logit".
+    """
+    nested = isinstance(batch[1], (list, tuple))
+    (y, c), rest = (batch[1], batch[2:]) if nested else (batch[1:3], batch[3:])
+    probabilities, bottleneck, task = outputs[:3]
+    k = probabilities.shape[1]
+    tensors = {
+        "concept_activations": bottleneck[:, :k] if logits else probabilities,
+        "concept_labels": c > 0.5,
+        **_task(y, task),
+        **_ids(rest),
+    }
+    if embedding_size is None:
+        return tensors
+    tensors["concept_embeddings"] = bottleneck.reshape(-1, k, embedding_size)
+    both = next((extra[0] for extra in outputs[3:] if isinstance(extra, (list, tuple))), None)
+    if both is not None:
+        tensors["positive_embeddings"] = both[:, :, :embedding_size]
+        tensors["negative_embeddings"] = both[:, :, embedding_size:]
+    elif len(outputs) >= 5 and all(getattr(extra, "ndim", 0) == 3 for extra in outputs[-2:]):
+        tensors["positive_embeddings"], tensors["negative_embeddings"] = outputs[-2:]
+    return tensors
+
+
+def torch_explain(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
+    """Models made of `torch_explain.nn.ConceptEmbedding` and a task predictor.
+
+    Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. ConceptEmbedding returns (embeddings [n, k, d],
+    probabilities [n, k]); the predictor returns [n, l], or [n, 1] logits. `outputs` are the three, or the first two.
+    Batches are (x, c, y) as in its examples; y may be one-hot.
+    """
+    _, c, y, *rest = batch
+    embeddings, probabilities, *task = outputs
+    return {
+        "concept_activations": probabilities,
+        "concept_labels": c > 0.5,
+        "concept_embeddings": embeddings,
+        **_task(y, task[0] if task else None),
+        **_ids(rest),
+    }
+
+
+def scbm(batch: Mapping[str, Any], outputs: Sequence[Any]) -> dict[str, Any]:
+    """Stochastic concept bottleneck models, whose concepts are Monte-Carlo samples.
+
+    Source: github.com/mvandenhi/SCBM, models/models.py (class SCBM) and utils/training.py. `forward` returns
+    (samples of probabilities [n, k, m], a triangular factor of the covariance [n, k, k], y [n, l] or [n, 1] logits);
+    with `return_full` the means of the logits come second. Batches are {"features", "concepts" [n, k], "labels" [n]}.
+    The sidecar averages the samples, as their own metrics do.
+    """
+    return {
+        "concept_activations": outputs[0],
+        "concept_labels": batch["concepts"] > 0.5,
+        **_task(batch["labels"], outputs[-1]),
+        **_ids(batch),
+    }
+
+
+def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
+    """Label-free concept bottleneck models: activation_kind="continuous", and only scores that need no concept labels.
+
+    Source: github.com/Trustworthy-ML-Lab/Label-free-CBM, cbm.py (class CBM_model). `forward` returns (y [n, l] logits,
+    concept projections [n, k], standardised); batches are (images, labels [n]).
+
+    The projections are also given as embeddings of size 1: `embedding_ct` is then what each concept tells of the task.
+    That includes what it should tell of it, which only labels could take off: compare it along a run, not between
+    concept sets. State head_weights=model.final.weight for the scores of active concepts.
+    """
+    _, y, *rest = batch
+    task, projections = outputs
+    return {
+        "concept_activations": projections,
+        "concept_embeddings": projections[:, :, None],
+        **_task(y, task),
+        **_ids(rest),
+    }
+
+
+def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any, task: str) -> dict[str, Any]:
+    """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
+
+    Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py, tensor.py and
+    examples/high_level. `forward` returns an output whose `logits` hold the columns of each queried variable under its
+    name; before that class existed, one tensor of all columns, which is taken in the order of the annotations. A binary
+    variable has one column, a categorical one a column for each class. Batches are
+    {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, in the order of the annotations.
+
+    annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; variables other
+    than it are the concepts.
+    """
+    labels, widths = list(annotations.labels), list(annotations.cardinalities)
+    if task not in labels:
+        raise ValueError(f"task: {task!r} came, expected one of {', '.join(labels)}")
+    c = _plain(batch["concepts"]["c"])
+    logits = getattr(outputs, "logits", outputs)
+    by_name = hasattr(outputs, "logits")
+    starts = [sum(widths[:index]) for index in range(len(widths))]
+
+    def columns(index: int) -> Any:
+        found = logits[labels[index]] if by_name else logits[:, starts[index] : starts[index] + widths[index]]
+        return _plain(found)
+
+    concepts = [index for index, label in enumerate(labels) if label != task]
+    parts = [columns(index) for index in concepts]
+    # Of two classes, the difference of their logits is the one logit of a binary concept.
+    parts = [part[:, 1:] - part[:, :1] if part.shape[1] == 2 else part for part in parts]
+    index = labels.index(task)
+    return {
+        "concept_activations": sys.modules["torch"].cat(parts, 1),
+        "concept_labels": c[:, concepts].long(),
+        **_task(c[:, index], columns(index)),
+        **_ids(batch),
+    }
+
+
+def pytorch_concepts_of(annotations: Any, task: str) -> list[tuple[str, int]]:
+    """The concepts of annotations, as `conceptwatch.init` takes them: all variables but the task."""
+    variables = zip(annotations.labels, annotations.cardinalities, strict=True)
+    return [(str(name), int(classes) if classes > 2 else 0) for name, classes in variables if name != task]
+
+
+def _task(y: Any, outputs: Any) -> dict[str, Any]:
+    """Labels as class numbers; logits of classes, or the prediction by a single logit."""
+    if y.ndim == 2:
+        y = y.argmax(1) if y.shape[1] > 1 else y[:, 0]
+    tensors = {"task_labels": y.long()}
+    if outputs is not None:
+        if outputs.ndim == 2 and outputs.shape[1] > 1:
+            tensors["task_logits"] = outputs
+        else:
+            tensors["task_predictions"] = outputs.reshape(-1) > 0
+    return tensors
+
+
+def _ids(found: Any) -> dict[str, Any]:
+    """Row numbers, where `Numbered` has put them."""
+    if isinstance(found, Mapping):
+        return {"sample_ids": found["sample_ids"]} if "sample_ids" in found else {}
+    return {"sample_ids": found[0]} if len(found) else {}
+
+
+def _plain(tensor: Any) -> Any:
+    """The tensor inside one with annotations."""
+    return getattr(tensor, "tensor", tensor)

@@ -1,0 +1,147 @@
+"""A callback for Keras 3, on any of its backends, that measures a probe set at the end of every epoch.
+
+from conceptwatch.keras import LeakageMonitor
+
+monitor = LeakageMonitor(
+    "cub-lambda-0.1", concepts=112, inputs=x_val, labels={"concept_labels": c_val, "task_labels": y_val},
+    outputs={"concept_activations": "concepts", "task_logits": "task"},
+)
+stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=3)
+model.fit(x, [c, y], callbacks=[monitor, stopping])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._run import EXIT_TIMEOUT, Run
+from ._training import PREFIX, Stream
+
+_keras: Any = import_module("keras")
+
+Outputs = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
+
+
+class LeakageMonitor(_keras.callbacks.Callback):
+    """Streams a probe set through the model at the end of every epoch, and puts its leakage into `logs`.
+
+    `leakage/icl` and `leakage/ctl` are then there for the callbacks that come after this one in the list, such as
+    Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`), and in the history. A score that is late, missing or
+    undefined is left out: those callbacks then warn and go on, and no patience is used up.
+
+    name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
+    inputs: of the model for the n rows of the probe set: an array, or a list or dict of arrays.
+    labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
+        rows are numbered from 0.
+    outputs: tensors of `Pass.log` by name that the model gives, each as a layer's name or a symbolic tensor of a
+        functional model; for other models a function from a batch of inputs to them.
+    batch_size: rows that go through the model at once.
+    scores: ids of the scores to put into `logs`.
+    timeout: seconds that the end of an epoch waits for its scores, and the end of training for what is still to be sent
+        (that at least 5). 0 waits for no scores, and gives none.
+    advice: stop training when `Run.should_stop` says so, by the sidecar's rules.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        concepts: Any,
+        inputs: Any,
+        labels: Mapping[str, Any],
+        outputs: Outputs,
+        split: str = "val",
+        batch_size: int = 256,
+        scores: Sequence[str] = ("icl", "ctl"),
+        timeout: float = 30.0,
+        advice: bool = False,
+        **arguments: Any,
+    ) -> None:
+        super().__init__()
+        rows = {len(array) for array in (*_leaves(inputs), *labels.values())}
+        if len(rows) != 1:
+            raise ValueError(f"labels: inputs and labels of {sorted(rows)} rows came, expected as many of each")
+        self.split = split
+        self.timeout = timeout
+        self.advice = advice
+        self.stop_reason: str | None = None
+        self._inputs = inputs
+        self._rows = rows.pop()
+        self._labels = {"sample_ids": np.arange(self._rows), **labels}
+        self._batch_size = batch_size
+        self._outputs = outputs
+        self._probe: Callable[[Any], Mapping[str, Any]] | None = None
+        self._stream = Stream(name, self._extract, scores, {"concepts": concepts, **arguments})
+
+    @property
+    def run(self) -> Run | None:
+        """The run, from the start of `fit` on."""
+        return self._stream.run
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
+        self._stream.start()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        run = self._stream.run
+        assert run is not None
+        step = int(_keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        self._stream.begin([self.split], step, epoch + 1)
+        for start in range(0, self._rows, self._batch_size):
+            part = slice(start, start + self._batch_size)
+            self._stream.evaluated(self.split, part, lambda part=part: self._outputs_of(part))  # type: ignore[misc]
+        self._stream.end()
+        reading = self._stream.read(self.split, step, self.timeout) if self.timeout > 0 else None
+        if logs is not None and reading is not None and reading.step == step:
+            logs.update({PREFIX + score: value for score, value in reading.values.items()})
+        if self.advice and run.should_stop(step=step, timeout=self.timeout):
+            self.stop_reason = run.stop_reason(step=step)
+            self.model.stop_training = True
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._stream.finish(max(self.timeout, EXIT_TIMEOUT))
+
+    def _sub_model(self, outputs: Mapping[str, Any]) -> Callable[[Any], Mapping[str, Any]]:
+        tensors = {
+            name: self.model.get_layer(output).output if isinstance(output, str) else output
+            for name, output in outputs.items()
+        }
+        # It shares the layers and so the weights.
+        model = _keras.Model(self.model.inputs, tensors)
+
+        def probe(inputs: Any) -> Mapping[str, Any]:
+            found: Mapping[str, Any] = model.predict_on_batch(inputs)
+            return found
+
+        return probe
+
+    def _outputs_of(self, part: slice) -> Mapping[str, Any]:
+        assert self._probe is not None
+        return self._probe(_part(self._inputs, part))
+
+    def _extract(self, part: slice, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        tensors = {name: values[part] for name, values in self._labels.items()}
+        return {**tensors, **{name: _array(output) for name, output in outputs.items()}}
+
+
+def _leaves(inputs: Any) -> list[Any]:
+    if isinstance(inputs, Mapping):
+        return list(inputs.values())
+    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+
+
+def _part(inputs: Any, part: slice) -> Any:
+    if isinstance(inputs, Mapping):
+        return {name: array[part] for name, array in inputs.items()}
+    return [array[part] for array in inputs] if isinstance(inputs, (list, tuple)) else inputs[part]
+
+
+def _array(output: Any) -> NDArray[Any]:
+    array: NDArray[Any] = np.asarray(_keras.ops.convert_to_numpy(output))
+    # numpy itself has no bfloat16.
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array

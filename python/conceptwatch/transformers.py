@@ -1,0 +1,204 @@
+"""A callback for the Trainer of Transformers that streams evaluations and stops training by them.
+
+from conceptwatch.transformers import LeakageMonitor
+
+def extract(batch, outputs):
+    return {
+        "concept_activations": outputs.concepts, "concept_labels": batch["concept_labels"],
+        "task_labels": batch["labels"], "sample_ids": batch["sample_ids"],
+    }
+
+monitor = LeakageMonitor("cebab-lambda-0.1", concepts=4, extract=extract)
+Trainer(model=model, args=args, callbacks=[monitor], ...).train()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ._run import EXIT_TIMEOUT, Run
+from ._training import PREFIX, Extract, Stream
+
+_transformers: Any = import_module("transformers")
+_distributed: Any = import_module("torch.distributed")
+
+
+class LeakageMonitor(_transformers.TrainerCallback):
+    """Streams what the model makes of the batches of every evaluation during training, and stops training by it.
+
+    A hook on the model's forward sees its batches; whoever trains need not change model or Trainer. The scores come
+    into the metrics of the evaluation as `eval_leakage/icl` and `eval_leakage/ctl`, for the callbacks after this one in
+    the list and for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined is left out; for
+    `metric_for_best_model`, which has to be there, it is NaN.
+
+    name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which gets each process's number.
+    extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
+        None leaves the batch out. The Trainer drops columns that forward does not name: for `sample_ids` name it there,
+        or set `remove_unused_columns=False`. With `sample_ids` the rows that are repeated to fill the last batch of
+        several processes count once.
+    module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
+    splits: of the evaluations of a step in their order, where `eval_dataset` is several; those beyond are not streamed.
+        Scores of the first are `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
+    train: stream training batches too, as the split "train".
+    scores: ids of the scores to put into the metrics.
+    timeout: seconds that an evaluation waits for its scores, and the end of training for what is still to be sent (that
+        at least 5). 0 waits for no scores, and gives none.
+    advice: stop training, on every process, when `Run.should_stop` says so.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        concepts: Any,
+        extract: Extract,
+        module: str | None = None,
+        splits: str | Sequence[str] = "val",
+        train: bool = False,
+        scores: Sequence[str] = ("icl", "ctl"),
+        timeout: float = 30.0,
+        advice: bool = True,
+        **arguments: Any,
+    ) -> None:
+        super().__init__()
+        self.splits = (splits,) if isinstance(splits, str) else tuple(splits)
+        if not self.splits:
+            raise ValueError("splits: none came, expected at least one name")
+        self.module = module
+        self.train = train
+        self.timeout = timeout
+        self.advice = advice
+        self.stop_reason: str | None = None
+        self._stream = Stream(name, extract, scores, {"concepts": concepts, **arguments})
+        self._hooks: list[Any] = []
+        self._part: tuple[Any] | None = None  # what the first call of the module returned
+        self._last: tuple[Any, Callable[[], Any]] | None = (
+            None  # the newest batch outside training, and what came of it
+        )
+        self._state: Any = None
+        self._open: str | None = None
+        self._evaluated: tuple[int, int] = (-1, 0)  # a step, and the evaluations it has had
+
+    @property
+    def run(self) -> Run | None:
+        """The run, from the start of training on."""
+        return self._stream.run
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
+        self._state = state
+        ranks = {"rank": args.process_index, "world_size": args.world_size}
+        # A sidecar that has to be started belongs to the first process.
+        if args.process_index == 0:
+            self._stream.start(**ranks)
+        self._agreed(None)
+        self._stream.start(**ranks)
+        self._hooks = [
+            model.register_forward_pre_hook(self._before),
+            model.register_forward_hook(self._after, with_kwargs=True),
+        ]
+        if self.module is not None:
+            self._hooks.append(model.get_submodule(self.module).register_forward_hook(self._within))
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        last, self._last = self._last, None
+        split = self._split() if last is not None else None
+        if last is not None and split is not None:
+            if self._open is None:
+                self._begin(split)
+            self._stream.evaluated(split, *last)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **others: Any) -> None:
+        if not self._hooks:
+            return
+        step, split = state.global_step, self._split()
+        self._evaluated = (step, self._evaluated[1] + 1)
+        if split is None:
+            return
+        if self._open is None:  # no batch came
+            self._begin(split)
+        self._stream.end()
+        self._open = None
+        reading = self._stream.read(split, step, self.timeout) if self.timeout > 0 and args.process_index == 0 else None
+        reading = self._agreed(reading)
+        fresh = reading.values if reading is not None and reading.step == step else {}
+        self._report(args, state, metrics, split, fresh)
+        if self.advice and split == self.splits[0]:
+            self._heed(args, step, control)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        self._stream.finish(max(self.timeout, EXIT_TIMEOUT))
+        self._agreed(None)
+
+    # ------------------------------------------------------------ hooks of the model
+
+    def _before(self, model: Any, positional: Any) -> None:
+        self._part = None
+
+    def _within(self, module: Any, positional: Any, output: Any) -> None:
+        if self._part is None:
+            self._part = (output,)
+
+    def _after(self, model: Any, positional: Any, batch: dict[str, Any], output: Any) -> None:
+        outputs = (lambda: output) if self.module is None else partial(self._taken, self._part)
+        if not model.training:
+            # It may be called outside evaluations, too: it counts once the Trainer says that it was a step of one.
+            self._last = (batch, outputs)
+        elif self.train:
+            self._stream.trained("train", batch, outputs, self._state.global_step, self._state.epoch)
+
+    def _taken(self, part: tuple[Any] | None) -> Any:
+        if part is None:
+            raise LookupError(f"module: {self.module!r} was not called for a batch")
+        return part[0]
+
+    # ------------------------------------------------------------
+
+    def _split(self) -> str | None:
+        """The split of the evaluation that is under way."""
+        step, before = self._evaluated
+        if step != self._state.global_step:
+            before = 0
+            self._evaluated = (self._state.global_step, 0)
+        return self.splits[before] if before < len(self.splits) else None
+
+    def _begin(self, split: str) -> None:
+        self._open = split
+        self._stream.begin([split], self._state.global_step, self._state.epoch)
+
+    def _report(self, args: Any, state: Any, metrics: Any, split: str, fresh: Any) -> None:
+        best = str(args.metric_for_best_model or "").removeprefix("eval_")
+        found = {}
+        for score in self._stream.scores:
+            name = f"{PREFIX}{score}" if split == self.splits[0] else f"{PREFIX}{score}/{split}"
+            value = fresh.get(score, math.nan if name == best else None)
+            if value is not None:
+                found[f"eval_{name}"] = value
+        if metrics is not None:
+            metrics.update(found)
+        if state.log_history and state.log_history[-1].get("step") == state.global_step:
+            state.log_history[-1].update(found)
+
+    def _heed(self, args: Any, step: int, control: Any) -> None:
+        run, reason = self._stream.run, None
+        if run is not None and args.process_index == 0 and run.should_stop(step=step, timeout=self.timeout):
+            reason = run.stop_reason(step=step) or "the sidecar advises it"
+        reason = self._agreed(reason)
+        if reason is not None:
+            self.stop_reason = reason
+            control.should_training_stop = True
+
+    @staticmethod
+    def _agreed(value: Any) -> Any:
+        """What the first process has, on every one of them."""
+        if not (_distributed.is_available() and _distributed.is_initialized()):
+            return value
+        values = [value]
+        _distributed.broadcast_object_list(values, src=0)
+        return values[0]

@@ -1,0 +1,193 @@
+"""The code blocks about frameworks and libraries, in README.md and docs/integrations.md, run as they stand.
+
+What they take as given, a module, its loaders and so on, is made here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conftest import not_tested
+from curves import curve, eager
+
+ROOT = Path(__file__).parents[2]
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def at_the_default_address(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_ADDRESS", address)
+
+
+def blocks(path: str, heading: str) -> list[str]:
+    """The Python blocks below a heading, up to the next one of its level."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    level = heading.split(" ", maxsplit=1)[0]
+    section = text.split(f"\n{heading}\n", 1)[1]
+    section = re.split(rf"\n#{{1,{len(level)}}} ", section, maxsplit=1)[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+def run(code: str, **given: Any) -> dict[str, Any]:
+    names: dict[str, Any] = {**given, "concept_names": NAMES}
+    exec(compile(code, "block", "exec"), names)  # noqa: S102
+    return names
+
+
+def package(name: str, required: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        not_tested(required)
+
+
+README_BLOCKS = {"lightning": 0, "keras": 1, "transformers": 2}
+
+
+def readme(framework: str) -> str:
+    found = blocks("README.md", "### In the loop you have")
+    assert len(found) == len(README_BLOCKS), "a block without a test"
+    block = found[README_BLOCKS[framework]]
+    assert f"conceptwatch.{framework}" in block
+    return block
+
+
+@pytest.fixture
+def lightning_given(torch: Any, tmp_path: Path) -> dict[str, Any]:
+    lightning = package("lightning.pytorch", "lightning")
+    toy = importlib.import_module("toy")
+
+    class Module(type(toy.module(lightning, 5.0))):  # type: ignore[misc]
+        def _forward(self, x: Any) -> Any:
+            output = self.model(x)
+            return output.probabilities, output.task_logits
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            c_hat, y_hat = self._forward(batch[0])
+            loss = torch.nn.functional.binary_cross_entropy(c_hat, batch[1])
+            return loss + torch.nn.functional.binary_cross_entropy_with_logits(y_hat, batch[2])
+
+        def validation_step(self, batch: Any, batch_idx: int) -> Any:
+            return {"c_hat": self._forward(batch[0])[0]}
+
+    def quiet(**options: Any) -> Any:
+        return lightning.Trainer(
+            default_root_dir=tmp_path, accelerator="cpu", logger=False, enable_progress_bar=False,
+            enable_model_summary=False, **options,
+        )  # fmt: skip
+
+    train_loader, val_loader = toy.loaders()
+    callbacks = lightning.callbacks
+    return {
+        "Trainer": quiet, "module": Module(), "train_loader": train_loader, "val_loader": val_loader,
+        "EarlyStopping": callbacks.EarlyStopping, "ModelCheckpoint": callbacks.ModelCheckpoint,
+    }  # fmt: skip
+
+
+def test_the_blocks_about_lightning(lightning_given: dict[str, Any], address: str) -> None:
+    loaders = [lightning_given[name] for name in ("train_loader", "val_loader")]
+    names = run(readme("lightning"), **lightning_given)
+    names["trainer"].fit(lightning_given["module"], *loaders)
+    assert len(curve(address, "cub-lightning")) == 3
+
+    whole, method, stock = blocks("docs/integrations.md", "## Lightning")
+    names = run(whole, **lightning_given)
+    assert len(curve(address, "cub-lambda-0.1")) == 3
+    names = run(method + stock, **names)
+    done = lightning_given["Trainer"](max_epochs=2, callbacks=[names[one] for one in ("stopping", "best", "monitor")])
+    done.fit(lightning_given["module"], *loaders)
+    assert len(curve(address, "cub-method")) == 2
+    assert names["best"].best_model_score is not None
+    assert names["monitor"].run.scores("train", timeout=60.0).rows > 0
+
+
+def test_the_blocks_about_keras(address: str) -> None:
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    keras = package("keras", "keras")
+    data = importlib.import_module("test_keras")
+    rows, probe = data.Rows(1000, 0), data.PROBE
+    given = {
+        "keras": keras, "model": data.bottleneck(keras, 5.0), "x": rows.x, "c": rows.c, "y": rows.y,
+        "x_val": probe.x, "c_val": probe.c, "y_val": probe.y,
+    }  # fmt: skip
+    run(readme("keras"), **given)
+    assert len(curve(address, "cub-keras")) == 3
+    (block,) = blocks("docs/integrations.md", "## Keras 3")
+    names = run(block.replace("cub-keras", "cub-keras-docs"), **given)
+    assert len(curve(address, "cub-keras-docs")) == 3
+    assert len(names["model"].history.history["leakage/icl"]) == 3
+
+
+def test_the_blocks_about_transformers(torch: Any, address: str, tmp_path: Path) -> None:
+    package("accelerate", "transformers")
+    transformers = package("transformers", "transformers")
+    toy = importlib.import_module("toy_transformers")
+    trainer = toy.trainer(tmp_path, concept_weight=5.0, num_train_epochs=2)
+    run(readme("transformers"), trainer=trainer)
+    trainer.train()
+    assert len(curve(address, "cebab")) == 2
+    (block,) = blocks("docs/integrations.md", "## Transformers")
+    parts = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
+    names = run(block, Trainer=transformers.Trainer, model=trainer.model, args=trainer.args, **parts)
+    assert len(curve(address, "cebab-lambda-0.1")) == 2
+    assert "eval_leakage/icl" in {name for entry in names["trainer"].state.log_history for name in entry}
+
+
+def test_the_blocks_about_libraries(torch: Any, lightning_given: dict[str, Any], address: str) -> None:
+    from_cem, own_loop, label_free, pyc = blocks("docs/integrations.md", "## Libraries of concept models")
+    torch.manual_seed(0)
+    x = torch.randn(600, 7)
+    c = (x[:, :3] > 0).float()
+    y = (c.sum(1) > 1).float()
+    data = torch.utils.data.TensorDataset(x, y, c)
+    names = run(from_cem, val_dataset=data, DataLoader=torch.utils.data.DataLoader)
+    module = importlib.import_module("test_adapters").cem_module(torch, package("lightning.pytorch", "lightning"), 16)
+    trainer = lightning_given["Trainer"](max_epochs=1, callbacks=[names["monitor"]])
+    trainer.fit(module, torch.utils.data.DataLoader(data, 100), names["val_loader"])
+    assert [point["rows"] for point in curve(address, "cub-cem", "embedding_ct")] == [600]
+
+    def scbm(x: Any, epoch: int, validation: bool) -> Any:
+        return torch.sigmoid(torch.randn(600, 3, 4)), torch.eye(3).expand(600, 3, 3), torch.randn(600, 1)
+
+    class LabelFree(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.final = torch.nn.Linear(3, 2)
+
+        def forward(self, images: Any) -> Any:
+            return self.final(images[:, :3]), images[:, :3]
+
+    def pyc_model(query: list[str], input: Any) -> Any:  # noqa: A002
+        assert query == annotations.labels
+        return input[:, :3]
+
+    annotations = SimpleNamespace(labels=["a", "b", "parity"], cardinalities=[1, 1, 1])
+    columns = torch.stack([c[:, 0], c[:, 1], y], 1)
+    given = {
+        "torch": torch, "step": 1, "epoch": 0, "label_free": LabelFree(), "scbm": scbm, "pyc_model": pyc_model,
+        "annotations": annotations, "image_loader": [(x, y.long())],
+        "scbm_loader": [{"features": x, "concepts": c, "labels": y.long()}],
+        "pyc_loader": [{"inputs": {"x": x}, "concepts": {"c": columns}}],
+    }  # fmt: skip
+    for block in (own_loop, label_free, pyc):
+        names = run(block, **{**names, **given})
+        assert names["run"].scores("val", step=1, timeout=60.0) is not None, names["run"].stats
+        assert names["run"].stats.batches_dropped == {}
+        assert names["run"].finish()
+    assert len(curve(address, "cub-scbm", "ctl")) == 1
+    assert len(curve(address, "cub-label-free", "embedding_ct")) == 1
+    assert len(curve(address, "colour-mnist", "ctl")) == 1

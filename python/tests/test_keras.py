@@ -1,0 +1,159 @@
+"""The Keras callback in real trainings; the backend is JAX unless KERAS_BACKEND says otherwise."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import not_tested
+from curves import curve, eager
+from sidecar import Sidecar
+
+TRAIN_ROWS, PROBE_ROWS, BATCH = 4000, 1000, 250
+EPOCH_STEPS = TRAIN_ROWS // BATCH
+
+
+@pytest.fixture(scope="module")
+def keras() -> Any:
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    try:
+        return importlib.import_module("keras")
+    except ImportError:
+        not_tested("keras")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+class Rows:
+    """Three hidden Gaussians; a concept is the sign of one, the task that most are positive."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        z = np.random.default_rng(seed).multivariate_normal(np.zeros(3), np.full((3, 3), 0.25) + 0.75 * np.eye(3), rows)
+        waves = np.stack([np.sin(z) + z, np.cos(z) + z], axis=2).reshape(rows, 6)
+        self.x = np.concatenate([waves, (z**2).sum(1, keepdims=True)], axis=1).astype(np.float32)
+        self.c = (z > 0).astype(np.float32)
+        self.y = (self.c.sum(1) >= 2).astype(np.float32)
+
+
+PROBE = Rows(PROBE_ROWS, 1)
+
+
+def bottleneck(keras: Any, concept_weight: float) -> Any:
+    keras.utils.set_random_seed(0)
+    x = keras.Input([7])
+    hidden = keras.layers.Dense(64, "relu")(keras.layers.Dense(64, "relu")(x))
+    concepts = keras.layers.Dense(3, "sigmoid", name="concepts")(hidden)
+    model = keras.Model(x, [concepts, keras.layers.Dense(1, "sigmoid", name="task")(concepts)])
+    model.compile(keras.optimizers.Adam(3e-3), ["binary_crossentropy"] * 2, loss_weights=[concept_weight, 1.0])
+    return model
+
+
+def leakage_monitor(name: str, address: str, **options: Any) -> Any:
+    options = {
+        "inputs": PROBE.x,
+        "labels": {"concept_labels": PROBE.c, "task_labels": PROBE.y},
+        "outputs": {"concept_activations": "concepts"},
+        "batch_size": 300,
+        "timeout": 120.0,
+        "raise_errors": True,
+        **options,
+    }
+    monitor = importlib.import_module("conceptwatch.keras").LeakageMonitor
+    return monitor(name, concepts=3, address=address, spawn=False, **options)
+
+
+def fit(model: Any, *callbacks: Any, epochs: int = 8) -> dict[str, list[float]]:
+    rows = Rows(TRAIN_ROWS, 0)
+    done = model.fit(rows.x, [rows.c, rows.y], batch_size=BATCH, epochs=epochs, callbacks=list(callbacks), verbose=0)
+    history: dict[str, list[float]] = done.history
+    return history
+
+
+def test_the_backend_is_jax(keras: Any) -> None:
+    assert keras.backend.backend() == os.environ["KERAS_BACKEND"]
+
+
+def test_keras_stops_by_a_score_in_the_logs(keras: Any, address: str) -> None:
+    stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=2)
+    monitor = leakage_monitor("early stopping", address)
+    history = fit(bottleneck(keras, 0.01), monitor, stopping, epochs=12)
+
+    icl, ctl = curve(address, "early stopping"), curve(address, "early stopping", "ctl")
+    assert history["leakage/icl"] == [point["value"] for point in icl]
+    assert history["leakage/ctl"] == [point["value"] for point in ctl]
+    epochs = len(icl)
+    assert [(point["step"], point["epoch"]) for point in icl] == [(EPOCH_STEPS * n, n) for n in range(1, epochs + 1)]
+    assert all(point["rows"] == PROBE_ROWS and not point["incomplete"] for point in icl)
+    # It stopped after the second epoch in a row without a new minimum, and not before.
+    values = history["leakage/icl"]
+    assert epochs < 12
+    assert int(np.argmin(values)) == epochs - 3
+    assert monitor.run.stats.batches_dropped == {}
+
+
+def test_keras_stops_by_advice(keras: Any, address: str) -> None:
+    monitor = leakage_monitor("advised", address, advice=True)
+    history = fit(bottleneck(keras, 0.01), monitor)
+    assert "interconcept leakage is high" in monitor.stop_reason
+    assert len(history["loss"]) == len(curve(address, "advised")) < 8
+    assert max(history["leakage/icl"]) > 0.25
+
+
+def test_keras_goes_on_where_concepts_are_well_supervised(keras: Any, address: str) -> None:
+    model = bottleneck(keras, 5.0)
+    history = fit(model, leakage_monitor("clean", address, advice=True), epochs=3)
+    assert len(history["loss"]) == 3
+
+
+def test_the_probe_may_be_a_function(keras: Any, address: str) -> None:
+    """A function and a sub-model of the same weights give the same curve, in fewer and larger batches too."""
+    model = bottleneck(keras, 0.01)
+
+    def outputs(x: Any) -> dict[str, Any]:
+        concepts, task = model(x, training=False)
+        return {"concept_activations": concepts, "task_predictions": task[:, 0] > 0.5}
+
+    symbolic = {"concept_activations": model.outputs[0]}
+    both = [
+        leakage_monitor("function", address, outputs=outputs, batch_size=1000),
+        leakage_monitor("sub-model", address, outputs=symbolic, batch_size=1000),
+    ]
+    fit(model, *both, epochs=2)
+    found = [[point["value"] for point in curve(address, name)] for name in ("function", "sub-model")]
+    assert len(found[0]) == 2
+    assert found[0] == pytest.approx(found[1], abs=1e-3)
+    assert len(curve(address, "function", "task_accuracy")) == 2
+
+
+def test_without_scores_keras_goes_on(keras: Any, sidecar: Sidecar) -> None:
+    stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=0)
+    monitor = leakage_monitor("run", sidecar.serve(), timeout=0.2)
+    with pytest.warns(UserWarning, match="leakage/icl"):
+        history = fit(bottleneck(keras, 1.0), monitor, stopping, epochs=3)
+    assert len(history["loss"]) == 3
+    assert "leakage/icl" not in history
+    assert sidecar.finished == ["run"]
+
+
+def test_a_failing_probe_is_said_and_counted(keras: Any, sidecar: Sidecar, warned: Callable[[], list[str]]) -> None:
+    def outputs(x: Any) -> dict[str, Any]:
+        raise RuntimeError("no such layer")
+
+    monitor = leakage_monitor("run", sidecar.serve(), outputs=outputs, timeout=0.0, raise_errors=False)
+    fit(bottleneck(keras, 1.0), monitor, epochs=1)
+    assert monitor.run.stats.batches_dropped == {"invalid": 4}
+    assert warned() == ["conceptwatch, run 'run': extract: RuntimeError: no such layer"]
+
+
+def test_a_probe_set_of_unequal_rows_is_an_error(keras: Any) -> None:
+    with pytest.raises(ValueError, match="labels"):
+        leakage_monitor("run", "127.0.0.1:1", labels={"concept_labels": PROBE.c[:-1]})

@@ -1,0 +1,440 @@
+"""The Lightning callbacks in real trainings, with the real sidecar where its scores matter."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conceptwatch
+from conceptwatch._protocol import messages
+from conceptwatch._training import Tap
+from conftest import not_tested
+from curves import answer, curve, eager
+from sidecar import Sidecar
+
+PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+EPOCH_STEPS = 16  # 4,000 rows in batches of 256
+
+
+@pytest.fixture(params=PACKAGES)
+def either(request: pytest.FixtureRequest) -> Any:
+    """Each of the two packages."""
+    return package(request.param)
+
+
+@pytest.fixture
+def lightning() -> Any:
+    return package(PACKAGES[0])
+
+
+def package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        not_tested("lightning")
+
+
+def toy() -> Any:
+    """Needs torch, so it is imported where torch is known to be there."""
+    return importlib.import_module("toy")
+
+
+def callbacks() -> Any:
+    return importlib.import_module("conceptwatch.lightning")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+def trainer(lightning: Any, *callbacks: Any, **options: Any) -> Any:
+    options = {"max_epochs": 8, "enable_checkpointing": False, **options}
+    return lightning.Trainer(
+        accelerator="cpu",
+        callbacks=list(callbacks),
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
+
+
+def leakage_monitor(name: str, address: str, **options: Any) -> Any:
+    options = {"extract": toy().extract_outputs, "timeout": 120.0, "raise_errors": True, **options}
+    return callbacks().LeakageMonitor(name, concepts=3, address=address, spawn=False, **options)
+
+
+def early_stopping(*positional: Any, **options: Any) -> Any:
+    return callbacks().LeakageEarlyStopping(*positional, **{"timeout": 120.0, **options})
+
+
+def train(lightning: Any, trainer: Any, concept_weight: float = 0.01, **options: Any) -> Any:
+    module = toy().module(lightning, concept_weight)
+    trainer.fit(module, *toy().loaders(), **options)
+    return module
+
+
+def steps(address: str, run: str) -> list[int]:
+    return [point["step"] for point in curve(address, run)]
+
+
+def test_importing_the_client_imports_no_framework() -> None:
+    program = (
+        "import sys, conceptwatch; "
+        "print([name for name in ('torch', 'lightning', 'pytorch_lightning', 'keras', 'transformers', 'jax') "
+        "if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_training_stops_at_the_epoch_in_which_the_alert_fires(either: Any, address: str) -> None:
+    name = f"stopped {either.__name__}"
+    monitor, stopping = leakage_monitor(name, address), early_stopping()
+    done = trainer(either, stopping, monitor)
+    train(either, done)
+
+    changes = [change for change in answer(address, "/api/v1/alerts")["changes"] if change["run"] == name]
+    fired = min(change["step"] for change in changes if change["state"] == "firing" and change["advises_stop"])
+    assert (done.global_step, stopping.stopped_epoch) == (fired, fired // EPOCH_STEPS - 1)
+    assert done.current_epoch < done.max_epochs
+    assert "icl_excess" in stopping.stopping_reason_message
+    # Once an epoch, and not during the sanity check.
+    assert steps(address, name) == list(range(EPOCH_STEPS, fired + 1, EPOCH_STEPS))
+    assert monitor.run.stats.rows_acknowledged == 1001 * done.current_epoch
+    assert monitor.run.stats.batches_dropped == {}
+    points = curve(address, name)
+    assert [point["epoch"] for point in points] == [1.0 + epoch for epoch in range(done.current_epoch)]
+    assert done.callback_metrics["leakage/icl"].item() == pytest.approx(points[-1]["value"], rel=1e-6)
+
+
+def test_training_goes_on_where_concepts_are_well_supervised(lightning: Any, address: str) -> None:
+    stopping = early_stopping("leakage/icl", patience=100)
+    done = trainer(lightning, leakage_monitor("clean", address), stopping, max_epochs=3)
+    train(lightning, done, concept_weight=5.0)
+    assert done.current_epoch == 3
+    assert stopping.stopping_reason_message is None
+
+
+def test_a_method_is_tapped_and_training_batches_stream_too(lightning: Any, address: str) -> None:
+    monitor = leakage_monitor("tapped", address, extract=toy().extract, method="_forward", train=True)
+    done = trainer(lightning, monitor, max_epochs=2, num_sanity_val_steps=0)
+    module = train(lightning, done)
+    assert steps(address, "tapped") == [EPOCH_STEPS, 2 * EPOCH_STEPS]
+    assert monitor.run.stats.rows_acknowledged == 2 * (1001 + 4000)
+    assert monitor.run.scores("train", timeout=60.0).rows == 4000
+    assert "_forward" not in vars(module)
+
+
+def test_a_tap_keeps_the_first_call_and_leaves_the_method_as_it_was() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.step = 10
+
+        def forward(self, x: int, *, by: int = 0) -> int:
+            return self.step * x + by
+
+    model = Model()
+    tap = Tap(model, "forward")
+    assert [model.forward(1), model.forward(2, by=5)] == [10, 25]
+    assert tap.take() == 10
+    with pytest.raises(LookupError, match="'forward' was not called"):
+        tap.take()
+    model.forward(3)
+    tap.clear()
+    assert model.forward(4) == tap.take() == 40
+    tap.close()
+    assert vars(model) == {"step": 10}
+    with pytest.raises(AttributeError, match="'step' came"):
+        Tap(model, "step")
+
+
+def test_stock_callbacks_monitor_leakage(either: Any, address: str, tmp_path: Path) -> None:
+    stock = either.callbacks
+    stopping = stock.EarlyStopping("leakage/icl", divergence_threshold=0.3, patience=100)
+    best = stock.ModelCheckpoint(tmp_path, monitor="leakage/ctl", filename="best", save_top_k=1)
+    name = f"stock {either.__name__}"
+    done = trainer(either, stopping, best, leakage_monitor(name, address), enable_checkpointing=True)
+    train(either, done)
+
+    icl, ctl = ([point["value"] for point in curve(address, name, score)] for score in ("icl", "ctl"))
+    assert len(icl) == done.current_epoch < done.max_epochs
+    assert all(value <= 0.3 for value in icl[:-1])
+    assert icl[-1] > 0.3
+    assert best.best_model_score.item() == pytest.approx(min(ctl), rel=1e-6)
+
+
+def test_training_resumes_from_a_checkpoint(lightning: Any, address: str, tmp_path: Path) -> None:
+    def watching() -> tuple[Any, Any, Any]:
+        # A threshold of improvement that nothing reaches, so that every evaluation but the first counts.
+        stopping = early_stopping("leakage/ctl", min_delta=1.0, patience=4)
+        last = lightning.callbacks.ModelCheckpoint(tmp_path, save_last=True)
+        return leakage_monitor("resumed", address), stopping, last
+
+    first = watching()
+    train(lightning, trainer(lightning, *first, max_epochs=3, enable_checkpointing=True), 5.0)
+    state = first[1].state_dict()
+    assert (state["wait_count"], state["judged_step"]) == (2, 3 * EPOCH_STEPS)
+
+    restored: list[Any] = []
+
+    class Look(lightning.Callback):  # type: ignore[misc]
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            restored.append(second[1].state_dict())
+
+    second = watching()
+    done = trainer(lightning, *second, Look(), max_epochs=9, enable_checkpointing=True)
+    train(lightning, done, 5.0, ckpt_path=str(tmp_path / "last.ckpt"))
+    assert restored == [state]
+    # Two more evaluations without an improvement, and the curve goes on in the same run.
+    assert (done.global_step, second[1].wait_count) == (5 * EPOCH_STEPS, 4)
+    assert "no better than" in second[1].stopping_reason_message
+    assert steps(address, "resumed") == [EPOCH_STEPS * epoch for epoch in range(1, 6)]
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_stream_their_shares_and_stop_together(
+    lightning: Any, torch: Any, processes: int, tmp_path: Path
+) -> None:
+    program = [sys.executable, str(Path(__file__).with_name("ddp_training.py"))]
+    # Fewer rows than there are, so that the sample is drawn from those of all ranks.
+    with eager("--sample-rows", "600") as address:
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        environment |= {
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "OMP_NUM_THREADS": "1",
+            "MASTER_PORT": free_port(),
+        }
+        trained = subprocess.run(
+            [*program, address, "shared", str(processes), str(tmp_path)],
+            env=environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert trained.returncode == 0, trained.stderr[-4000:]
+        ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(processes)]
+        assert [(found["rank"], found["world_size"]) for found in ranks] == [(r, processes) for r in range(processes)]
+        # All stop at the same step, with the same scores.
+        for name in ("step", "epoch", "stopped_epoch", "wait_count", "metrics"):
+            assert len({json.dumps(found[name]) for found in ranks}) == 1, name
+        assert ranks[0]["epoch"] < 12
+        assert "interconcept leakage is high" in ranks[0]["reason"]
+        others = ranks[0]["reason"] if processes < 4 else "another rank was advised to stop"
+        assert [found["reason"] for found in ranks[1:]] == [others] * (processes - 1)
+        # Shares of equal size: the sampler repeats rows, and the sidecar counts them once.
+        share = -(-toy().VAL_ROWS // processes)
+        assert [found["rows"] for found in ranks] == [share * ranks[0]["epoch"]] * processes
+
+        saved = sorted(int(path.stem) for path in tmp_path.glob("*.pt"))
+        assert saved == steps(address, "shared")
+        assert saved[-1] == ranks[0]["step"]
+        _, val = toy().loaders()
+        model = toy().module(lightning, 0.01, row_by_row=True)
+        with conceptwatch.init("single", concepts=3, address=address, spawn=False, raise_errors=True) as run:
+            for step in saved:
+                model.load_state_dict(torch.load(tmp_path / f"{step}.pt"))
+                model.eval()
+                with torch.no_grad(), run.evaluation("val", step=step) as p:
+                    for index, batch in enumerate(val):
+                        p.log(**toy().extract_outputs(batch, model.validation_step(batch, index)))
+                assert p.scores(timeout=120.0) is not None
+        for score in ("icl", "ctl", "icl_excess", "ctl_excess", "concept_auc", "task_accuracy"):
+            shared, single = (
+                [
+                    (point["step"], point["rows"], point["value"], point["standard_error"], point["incomplete"])
+                    for point in curve(address, run, score)
+                ]
+                for run in ("shared", "single")
+            )
+            assert shared == single
+            assert all(rows == 600 and not incomplete for _, rows, _, _, incomplete in shared)
+
+
+def free_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+# ---------------------------------------------------------------- scores that are missing, late, or as scripted
+
+
+class Scripted(Sidecar):
+    """Answers with the scores a test has written down, by step; `late` ones only when asked for the newest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.icl: dict[int, float | None] = {}
+        self.late: set[int] = set()
+        self.asked: list[int] = []
+
+    def _scores(self, request: Any, context: Any) -> Any:
+        if request.HasField("step"):
+            self.asked.append(request.step)
+            step = request.step if request.step not in self.late else None
+        else:
+            before = [step for step in self.icl if step < max(self.asked)]
+            step = max(before, default=None)
+        if step is None or step not in self.icl:
+            return messages.GetScoresResponse()
+        score = messages.Score(id="icl", value=self.icl[step])
+        return messages.GetScoresResponse(point=messages.Point(split="val", step=step, scores=[score]))
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    server = Scripted()
+    yield server
+    server.close()
+
+
+def quick(lightning: Any, *callbacks: Any, **options: Any) -> Any:
+    """A training of one step an epoch, done."""
+    done = trainer(lightning, *callbacks, limit_train_batches=1, **options)
+    train(lightning, done)
+    return done
+
+
+def epochs_until_stop(
+    lightning: Any, server: Scripted, values: Sequence[float | None], *callbacks: Any, **options: Any
+) -> tuple[int, Any]:
+    """Epochs of a training whose evaluations have these scores."""
+    server.icl = {epoch + 1: value for epoch, value in enumerate(values)}
+    stopping = early_stopping("leakage/icl", **options)
+    monitor = leakage_monitor("run", server.serve(), timeout=5.0)
+    done = quick(lightning, stopping, monitor, *callbacks, max_epochs=len(values))
+    return done.current_epoch, stopping
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "epochs"),
+    [
+        ({"patience": 2}, [0.3, 0.2, 0.2, 0.25, 0.1], 4),
+        ({"patience": 2}, [0.3, 0.2, 0.25, 0.1, 0.2], 5),
+        ({"patience": 2, "min_delta": 0.05}, [0.3, 0.28, 0.26, 0.1], 3),
+        ({"patience": 2, "mode": "max"}, [0.3, 0.2, 0.1, 0.4], 3),
+        ({"stopping_threshold": 0.1}, [0.3, 0.2, 0.05, 0.01], 3),
+        ({"divergence_threshold": 0.5}, [0.3, 0.6, 0.1], 2),
+        # A score that is undefined, NaN or infinite is none.
+        ({"patience": 2}, [0.3, None, None, float("nan"), float("inf"), 0.4, 0.4, 0.1], 7),
+    ],
+)  # fmt: skip
+def test_training_stops_by_a_monitored_score(
+    lightning: Any, scripted: Scripted, options: dict[str, Any], values: list[float | None], epochs: int
+) -> None:
+    assert epochs_until_stop(lightning, scripted, values, **options)[0] == epochs
+
+
+def test_a_late_score_counts_once_and_later(lightning: Any, scripted: Scripted) -> None:
+    logged: dict[int, bool] = {}
+
+    class Look(lightning.Callback):  # type: ignore[misc]
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            logged[trainer.global_step] = "leakage/icl" in trainer.callback_metrics
+
+    scripted.late = {2, 3, 4, 5}
+    values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    trained, stopping = epochs_until_stop(lightning, scripted, values, Look(), patience=3)
+    # Scores 2 to 4 are judged with evaluations 3 to 5.
+    assert (trained, stopping.judged_step) == (5, 4)
+    # What is logged for an evaluation is its own score or none; step 0 is the sanity check.
+    assert logged == {0: False, 1: True, 2: False, 3: False, 4: False, 5: False}
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_without_scores_training_goes_on(lightning: Any, scripted: Scripted, reachable: bool, tmp_path: Path) -> None:
+    address = scripted.serve() if reachable else f"127.0.0.1:{free_port()}"
+    stock = lightning.callbacks
+    watching = [
+        early_stopping("leakage/icl", patience=1, timeout=1.0),
+        stock.EarlyStopping("leakage/icl", patience=1),
+        stock.ModelCheckpoint(tmp_path, monitor="leakage/ctl"),
+        leakage_monitor("run", address, timeout=0.2, raise_errors=False),
+    ]
+    done = quick(lightning, *watching, max_epochs=3, enable_checkpointing=True)
+    assert done.current_epoch == 3
+    assert watching[0].wait_count == watching[1].wait_count == 0
+
+
+def test_callbacks_serve_another_training(lightning: Any, scripted: Scripted) -> None:
+    scripted.icl = dict.fromkeys(range(1, 9), 0.2)
+    stopping = early_stopping("leakage/icl", patience=1)
+    monitor = leakage_monitor("run", scripted.serve(), timeout=5.0)
+    assert quick(lightning, stopping, monitor, max_epochs=4).current_epoch == 2
+    # The best score stays, as with Lightning's own: the first evaluation of the next training is no better.
+    assert quick(lightning, stopping, monitor, max_epochs=4).current_epoch == 1
+    assert scripted.finished == ["run", "run"]
+
+
+def test_a_monitor_travels_to_other_processes(lightning: Any) -> None:
+    monitor = leakage_monitor("run", "127.0.0.1:1")
+    assert pickle.loads(pickle.dumps(monitor)).splits == ("val",)  # noqa: S301
+
+
+def test_advice_stops_training(lightning: Any, scripted: Scripted) -> None:
+    scripted.stop = True
+    monitor = leakage_monitor("run", scripted.serve(), timeout=0.2)
+    done = quick(lightning, early_stopping(), monitor, max_epochs=5)
+    assert (done.current_epoch, scripted.advice_asked) == (1, 1)
+    assert (scripted.finished, scripted.ranks_finished) == (["run"], [0])
+
+
+def test_a_failing_extract_is_said_and_counted(
+    lightning: Any, scripted: Scripted, warned: Callable[[], list[str]]
+) -> None:
+    def extract(batch: Any, outputs: Any) -> Any:
+        return {"concept_labels": outputs["labels"]}
+
+    monitor = leakage_monitor("run", scripted.serve(), extract=extract, timeout=0.0, raise_errors=False)
+    done = quick(lightning, monitor, max_epochs=1)
+    assert done.current_epoch == 1
+    assert monitor.run.stats.batches_dropped == {"invalid": 4}
+    assert warned() == ["conceptwatch, run 'run': extract: KeyError: 'labels'"]
+    # The sidecar hears that rows are missing.
+    assert [end.rows for end in scripted.ends] == [4]
+
+
+def test_an_extract_of_none_leaves_the_batch_out(lightning: Any, scripted: Scripted) -> None:
+    monitor = leakage_monitor("run", scripted.serve(), extract=lambda batch, outputs: None, timeout=0.0)
+    quick(lightning, monitor, max_epochs=1)
+    assert monitor.run.stats.batches_queued == 0
+    assert len(scripted.ends) == 1
+
+
+def test_an_interrupted_training_leaves_its_pass_open(lightning: Any, scripted: Scripted) -> None:
+    class Fails(lightning.Callback):  # type: ignore[misc]
+        def on_validation_batch_end(self, trainer: Any, *arguments: Any) -> None:
+            if not trainer.sanity_checking:
+                raise RuntimeError("out of memory")
+
+    monitor = leakage_monitor("run", scripted.serve(), method="_forward", extract=lambda batch, outputs: None)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        quick(lightning, monitor, Fails(), max_epochs=1)
+    assert scripted.ends == []
+    assert scripted.finished == ["run"]
+
+
+def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: Scripted) -> None:
+    address = scripted.serve()
+    with pytest.raises(ValueError, match="mode"):
+        early_stopping(mode="down")
+    with pytest.raises(ValueError, match="monitor"):
+        early_stopping(advice=False)
+    with pytest.raises(TypeError, match="extract"):
+        leakage_monitor("run", address, extract="probabilities")
+    with pytest.raises(ValueError, match="no LeakageMonitor"):
+        quick(lightning, early_stopping())
+    with pytest.raises(ValueError, match="'val_loss' came, expected one of leakage/icl, leakage/ctl"):
+        quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))
+    with pytest.raises(AttributeError, match="method"):
+        quick(lightning, leakage_monitor("run", address, method="_run"))

@@ -1,0 +1,74 @@
+"""The example's data set and bottleneck model as a Lightning module, for trainings in tests and in their processes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+import torch
+from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
+from torch.utils.data import DataLoader, TensorDataset
+
+from train_cbm import BottleneckModel, Output, tabular_toy
+
+TRAIN_ROWS, VAL_ROWS = 4000, 1001
+
+
+def loaders(train_batch: int = 256, val_batch: int = 300) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    """Batches of x [n, 7], concepts [n, 3], task labels [n] and row numbers [n]."""
+    rows = tabular_toy(TRAIN_ROWS + VAL_ROWS, 0.25, torch.Generator().manual_seed(0))
+    train, val = rows.part(slice(TRAIN_ROWS)), rows.part(slice(TRAIN_ROWS, None))
+    return (
+        DataLoader(TensorDataset(train.x, train.c, train.y, train.ids), train_batch, shuffle=True),
+        DataLoader(TensorDataset(val.x, val.c, val.y, val.ids), val_batch),
+    )
+
+
+def extract(batch: Any, output: Output) -> dict[str, Any]:
+    _, c, y, ids = batch
+    return {
+        "concept_activations": output.probabilities,
+        "concept_labels": c,
+        "task_labels": y,
+        "task_predictions": output.task_logits > 0,
+        "sample_ids": ids,
+    }
+
+
+def module(lightning: Any, concept_weight: float, row_by_row: bool = False) -> Any:
+    """A module of this Lightning package. Weak concept supervision leaks.
+
+    row_by_row: validation takes rows singly, so that their bits do not depend on the rows they come with.
+    """
+
+    class Toy(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.model = BottleneckModel(soft=True)
+
+        def _forward(self, x: torch.Tensor) -> Output:
+            return self.model(x)
+
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            x, c, y, _ = batch
+            output = self._forward(x)
+            concept_loss = binary_cross_entropy(output.probabilities, c)
+            return binary_cross_entropy_with_logits(output.task_logits, y) + concept_weight * concept_loss
+
+        def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Output]:
+            parts = [self._forward(x) for x in batch[0].split(1 if row_by_row else len(batch[0]))]
+            fields = ("probabilities", "concept_logits", "task_logits")
+            return {"output": Output(*(torch.cat([getattr(part, name) for part in parts]) for name in fields))}
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    return Toy()
+
+
+def extract_outputs(batch: Any, outputs: Any) -> dict[str, Any]:
+    return extract(batch, outputs["output"])
