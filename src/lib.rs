@@ -36,6 +36,8 @@ pub mod score;
 
 pub mod alert;
 
+pub mod compare;
+
 pub mod nn;
 
 #[cfg(feature = "server")]
