@@ -38,6 +38,8 @@ pub mod alert;
 
 pub mod compare;
 
+pub mod diagnosis;
+
 pub mod nn;
 
 #[cfg(feature = "server")]
