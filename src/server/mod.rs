@@ -17,6 +17,7 @@ pub mod metrics;
 mod notify;
 mod priority;
 pub mod proto;
+pub mod question;
 mod release;
 mod runs;
 mod service;
