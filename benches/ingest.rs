@@ -206,4 +206,8 @@ impl ConceptWatch for Bare {
     async fn get_advice(&self, _: Request<proto::GetAdviceRequest>) -> Answer<proto::GetAdviceResponse> {
         none()
     }
+
+    async fn get_diagnosis(&self, _: Request<proto::GetDiagnosisRequest>) -> Answer<proto::GetDiagnosisResponse> {
+        none()
+    }
 }

@@ -36,6 +36,10 @@ pub mod score;
 
 pub mod alert;
 
+pub mod compare;
+
+pub mod diagnosis;
+
 pub mod nn;
 
 #[cfg(feature = "server")]

@@ -18,6 +18,20 @@
  * @typedef {{rule: string, run: string, split: string, score: string, state: "inactive"|"pending"|"firing",
  *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
  *   value?: number|null, baseline?: number|null}} Alert
+ * @typedef {{score: string, value: number, standard_error?: number, limit?: number, step: number}} Evidence
+ * @typedef {{rule: string, title: string, source: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
+ * @typedef {{mean: number, standard_error: number|null, low: number|null, high: number|null, count: number}} Interval
+ * @typedef {{a: Interval|null, b: Interval|null, difference: Interval|null, p_value: number|null,
+ *   verdict: "higher_in_a"|"higher_in_b"|"compatible"|"undefined", undefined?: string}} Comparison
+ * @typedef {Comparison & {concept: string}} ConceptComparison
+ * @typedef {{verdict: "a_leaks_more"|"b_leaks_more"|"compatible"|"undecided"|"undefined", why: string}} Criterion
+ * @typedef {{run: string, evaluations: [string, number][], rows: [number, number]}} Side
+ * @typedef {{a: Side, b: Side, confidence: number, criterion: Criterion, criterion_unclipped: Criterion,
+ *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} PairReport
+ * @typedef {{label: string, confidence: number, undefined?: string, notes: string[],
+ *   least: {reference: string, values: string[], below?: string, above?: string}|null,
+ *   groups: {value: string, runs: string[], training?: {trained: number, runs: number, accuracy: number}, criterion?: Criterion,
+ *     scores: {score: string, interval: Interval|null, undefined?: string}[]}[]}} GroupReport
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
  *   rows_dropped: number, points_skipped: number, memory_bytes: number, memory_limit_bytes?: number,
  *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string}} Status

@@ -50,7 +50,7 @@ export function controls(host) {
     details.querySelector("summary")?.focus();
   });
   document.addEventListener("pointerdown", (event) => {
-    for (const open of document.querySelectorAll("details[open]")) {
+    for (const open of document.querySelectorAll("details.picker[open], details.about[open]")) {
       if (!open.contains(/** @type {Node} */ (event.target))) open.removeAttribute("open");
     }
   });

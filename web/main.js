@@ -2,9 +2,11 @@
 import { alertList, loadAlerts, onAlerts, takeAlert } from "./alerts.js";
 import { follow, get } from "./api.js";
 import { drawCharts, emphasise } from "./charts.js";
+import { comparison } from "./compare.js";
 import { conceptBars } from "./concepts.js";
 import { controls } from "./controls.js";
 import * as curves from "./curves.js";
+import { diagnosis } from "./diagnosis.js";
 import { heatMap } from "./heatmap.js";
 import { drawLatest } from "./latest.js";
 import { allotColors, onSchemeChange } from "./palette.js";
@@ -41,6 +43,8 @@ const drawAlerts = alertList(element("alerts"));
 const drawRuns = runList(element("runs"), { show: (names) => change({ runs: names }), point: emphasise });
 const drawControls = controls(element("controls"));
 const drawMaps = [heatMap(element("matrix"), "matrix"), heatMap(element("beside"), "beside")];
+const drawDiagnosis = diagnosis(element("diagnosis"), soon);
+const drawComparison = comparison(element("compare"), soon);
 const drawConcepts = conceptBars(element("concepts"));
 
 function draw() {
@@ -72,6 +76,8 @@ function draw() {
   drawControls(view, scores, available, splits, split, concepts, labels);
   drawCharts(view, wanted, withSplit, split);
   drawLatest(element("latest"), wanted, shown, split, scored);
+  drawDiagnosis(view, withSplit.filter(scored), split);
+  drawComparison(view, known.filter(scored), labels, split, scores);
   const stepsOf = (/** @type {string} */ run, /** @type {string} */ score) => curves.curve(run, split, score, null).points.map((point) => point.step);
   for (const drawMap of drawMaps) drawMap(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, stepsOf);
   drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit.filter(scored), split);

@@ -62,6 +62,9 @@ const placeOf = (/** @type {string} */ run) => places.get(members.get(run)?.grou
 /** @param {string} run one that is shown */
 export const runColor = (run) => (isDark() ? DARK : LIGHT)[placeOf(run) % LIGHT.length];
 
+/** Of what is no run. @param {number} place */
+export const seriesColor = (place) => (isDark() ? DARK : LIGHT)[place % LIGHT.length];
+
 /** Past the last colour, and within a group, runs differ by marker. @param {string} run */
 export const runSymbol = (run) => SYMBOLS[(Math.floor(placeOf(run) / LIGHT.length) + (members.get(run)?.nth ?? 0)) % SYMBOLS.length];
 

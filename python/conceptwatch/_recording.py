@@ -65,6 +65,9 @@ class Recorder:
         """There are none before the replay."""
         return messages.GetScoresResponse()
 
+    def get_diagnosis(self, request: Any, timeout: float | None = None) -> Any:
+        return None
+
     def get_advice(self, request: Any, timeout: float | None = None) -> Any:
         return messages.GetAdviceResponse()
 

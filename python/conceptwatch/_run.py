@@ -17,6 +17,7 @@ import grpc
 import numpy as np
 
 from . import _declaration, _sidecar
+from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._fork import usable
 from ._link import EndOfPass, Link
@@ -197,6 +198,19 @@ class Run:
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
 
+    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
+        """What the newest finished evaluation of a split says is wrong with the run, with its numbers.
+
+        None before the first one is scored, or when the sidecar cannot be asked. What was logged is sent first, for up
+        to `timeout` seconds; to wait for its scores, ask for those before.
+        """
+        left = self._flush(timeout)
+        if left is None:
+            return None
+        request = messages.GetDiagnosisRequest(run=self.name, split=split)
+        answer = self._ask(self._sender.calls().get_diagnosis, request, left)
+        return Diagnosis(split, answer) if answer is not None else None
+
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waited for up to `timeout` seconds.
 
@@ -351,6 +365,9 @@ class DisabledRun(Run):
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
+        return None
+
+    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
         return None
 
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:

@@ -188,6 +188,7 @@ def test_disabled_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             p.log(**batch())
         run.log(step=1, nonsense=3)
         assert (p.scores(), run.scores(), run.should_stop(step=1), run.page_url) == (None, None, False, None)
+        assert (run.diagnosis(), run.stop_reason(step=1)) == (None, "")
         assert run.stats.batches_queued == 0
     assert list(tmp_path.iterdir()) == []
 

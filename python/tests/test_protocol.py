@@ -369,6 +369,14 @@ def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: C
     assert sidecar.finished == ["a", "b", "c"]
 
 
+def test_without_a_sidecar_that_reads_runs_there_is_no_diagnosis(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start()
+    # One of an older version, which does not know the call, and one that is gone.
+    assert run.diagnosis(timeout=5.0) is None
+    sidecar.close()
+    assert run.diagnosis() is None
+
+
 def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     run = start()
 

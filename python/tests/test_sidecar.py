@@ -138,6 +138,35 @@ def test_two_runs_are_streamed_and_their_leakage_read_back(address: str) -> None
         assert float(line.rpartition(" ")[2]) == pytest.approx(found[run_name][1])
 
 
+def test_a_run_is_read_with_its_numbers(address: str) -> None:
+    rows = validation_pass(2.0)
+    # Concepts that are never right: what they tell is the task.
+    rows["concept_labels"] = ~rows["concept_labels"]
+    with conceptwatch.init("read", concepts=K, address=address, spawn=False, raise_errors=True) as run:
+        with run.evaluation("val", step=1) as p:
+            p.log(**rows)
+        assert p.scores(timeout=60.0) is not None
+        diagnosis = run.diagnosis(timeout=10.0)
+        assert diagnosis is not None
+        assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 7)
+        found = {line.rule: line for line in diagnosis.found}
+        assert "insufficient_supervision" in found
+        evidence = {one.score: one for one in found["insufficient_supervision"].evidence}
+        ctl, accuracy = evidence["ctl_excess"], evidence["concept_accuracy"]
+        assert ctl.limit is not None
+        assert ctl.value > ctl.limit
+        assert accuracy.limit is not None
+        assert accuracy.value < accuracy.limit
+        text = str(diagnosis)
+        assert "Insufficient concept supervision (arXiv:2504.14094, Section 7)" in text
+        assert f"ctl_excess {ctl.value:.4f} ± " in text
+        unknown = next(line for line in diagnosis.lines if line.rule == "alignment_leakage")
+        assert (unknown.state, unknown.evidence) == ("unknown", ())
+        assert "alignment_leakage" in unknown.text
+        with pytest.raises(conceptwatch.ConceptwatchError, match="has no evaluation of 'test', its splits are val"):
+            run.diagnosis("test")
+
+
 def test_a_sample_smaller_than_the_pass_is_full(address: str) -> None:
     random = np.random.default_rng(1)
     with conceptwatch.init("large", concepts=2, address=address, spawn=False, raise_errors=True) as run:

@@ -5,7 +5,7 @@
 //! finishes. Provisional points and undefined scores are no evidence: they change nothing.
 
 mod defaults;
-mod discoveries;
+pub mod discoveries;
 pub mod rise;
 mod rule;
 mod watch;

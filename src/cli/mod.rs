@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand.
 
 mod agreement;
+mod compare;
 mod demo;
+mod diagnose;
 mod in_process;
 mod logs;
 mod npz;
@@ -10,6 +12,7 @@ mod replay;
 mod rules;
 mod score;
 mod serve;
+mod source;
 mod watch;
 
 use std::ffi::OsString;
@@ -39,6 +42,8 @@ enum Command {
     Score(score::Options),
     Watch(watch::WatchOptions),
     Agreement(agreement::Options),
+    Compare(Box<compare::Options>),
+    Diagnose(diagnose::Options),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -61,5 +66,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Score(options) => score::run(options),
         Command::Watch(options) => watch::run(&options),
         Command::Agreement(options) => agreement::run(&options),
+        Command::Compare(options) => compare::run(&options),
+        Command::Diagnose(options) => diagnose::run(&options),
     }
 }

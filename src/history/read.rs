@@ -145,6 +145,25 @@ impl History {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
+    /// A split's newest finished evaluations, at most so many, oldest first, without matrices. None of a split that has
+    /// no points.
+    pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
+        let steps: Vec<u64> = {
+            let store = self.store();
+            let (id, _) = find_run(&store.connection, run)?;
+            let mut statement = store.connection.prepare_cached(
+                "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND NOT provisional \
+                 ORDER BY step DESC LIMIT ?3) ORDER BY step",
+            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
+            steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?
+        };
+        let points = steps.into_iter().map(|step| self.point(run, split, Some(step), false));
+        // A point that was let go meanwhile is none.
+        points.filter_map(Result::transpose).collect()
+    }
+
     /// The point at `step`, or the newest; `None` if there is none. Matrices only when asked for, as far as the
     /// limit has kept them.
     pub fn point(

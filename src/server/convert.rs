@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::diagnosis::{Diagnosis, State};
 use crate::fault::Fault;
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
@@ -206,4 +207,31 @@ pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
         Ok(wait) if wait <= MAX_WAIT => Ok(wait),
         _ => Err(Fault::new(field, format!("{seconds} came, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
     }
+}
+
+pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
+    let lines = diagnosis.lines.into_iter().map(|line| {
+        let state = match line.state {
+            State::Found => proto::DiagnosisState::Found,
+            State::Absent => proto::DiagnosisState::Absent,
+            State::Unknown => proto::DiagnosisState::Unknown,
+        };
+        let evidence = line.evidence.into_iter().map(|evidence| proto::Evidence {
+            score: evidence.score,
+            value: evidence.value,
+            standard_error: evidence.standard_error,
+            limit: evidence.limit,
+            step: evidence.step,
+        });
+        proto::DiagnosisLine {
+            rule: line.rule,
+            title: line.title,
+            source: line.source,
+            state: state.into(),
+            text: line.text,
+            evidence: evidence.collect(),
+        }
+    });
+    let lines = lines.collect();
+    proto::GetDiagnosisResponse { step: diagnosis.step, epoch: diagnosis.epoch, rows: diagnosis.rows, lines }
 }

@@ -17,6 +17,7 @@ pub mod metrics;
 mod notify;
 mod priority;
 pub mod proto;
+pub mod question;
 pub mod recording;
 mod release;
 mod runs;

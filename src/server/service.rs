@@ -21,6 +21,7 @@ use super::convert;
 use super::ingest::Ingest;
 use super::live::{AlertChange, Event};
 use super::proto::{self, concept_watch_server::ConceptWatch};
+use super::question::diagnosis_of;
 use super::runs::unix_time;
 use super::status::Refusal;
 
@@ -256,6 +257,20 @@ impl ConceptWatch for Service {
             reason: decision.reason,
             decided_by_step: decision.decided_by_step,
         }))
+    }
+
+    async fn get_diagnosis(
+        &self,
+        request: Request<proto::GetDiagnosisRequest>,
+    ) -> Result<Response<proto::GetDiagnosisResponse>, Status> {
+        let proto::GetDiagnosisRequest { run, split } = request.into_inner();
+        check_name("run", &run).map_err(refused)?;
+        check_name("split", &split).map_err(refused)?;
+        let history = Arc::clone(&self.history);
+        match tokio::task::spawn_blocking(move || diagnosis_of(&history, &run, &split)).await {
+            Ok(diagnosis) => Ok(Response::new(convert::diagnosis(diagnosis.map_err(Refusal::from)?))),
+            Err(_) => Err(Status::internal("the diagnosis failed")),
+        }
     }
 }
 

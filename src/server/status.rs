@@ -9,6 +9,8 @@ use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::sample::CommitError;
 
+use super::question::Refused;
+
 /// How long a client should wait when the sidecar is over a budget.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -21,6 +23,9 @@ pub enum Refusal {
     Commit(#[from] CommitError),
     #[error("{what}: '{name}' is unknown")]
     Unknown { what: &'static str, name: String },
+    /// Something asked for is not there.
+    #[error(transparent)]
+    Nothing(Fault),
     #[error("run: '{0}' is finished, start it again to resume it")]
     Finished(String),
     #[error("{what} is at its limit of {limit}, send it again later")]
@@ -31,12 +36,22 @@ pub enum Refusal {
     Stopping,
 }
 
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown(fault) => Self::Nothing(fault),
+            Refused::Bad(fault) => Self::Invalid(fault),
+            Refused::History(error) => Self::History(error),
+        }
+    }
+}
+
 impl Refusal {
     pub fn code(&self) -> Code {
         match self {
             Self::Invalid(_) | Self::Commit(CommitError::Invalid(_)) => Code::InvalidArgument,
             Self::Commit(CommitError::Late { .. }) | Self::Finished(_) => Code::FailedPrecondition,
-            Self::Unknown { .. } | Self::History(HistoryError::Unknown { .. }) => Code::NotFound,
+            Self::Unknown { .. } | Self::Nothing(_) | Self::History(HistoryError::Unknown { .. }) => Code::NotFound,
             Self::Commit(CommitError::Superseded { .. }) | Self::OverBudget { .. } | Self::Stopping => {
                 Code::Unavailable
             }
@@ -54,7 +69,7 @@ impl Refusal {
     /// The field at fault; empty when it is none of the message's.
     pub fn field(&self) -> &str {
         match self {
-            Self::Invalid(fault) | Self::Commit(CommitError::Invalid(fault)) => &fault.field,
+            Self::Invalid(fault) | Self::Nothing(fault) | Self::Commit(CommitError::Invalid(fault)) => &fault.field,
             Self::Commit(_) => "step",
             Self::Unknown { what, .. } => what,
             Self::Finished(_) => "run",

@@ -87,6 +87,56 @@ function pointOf(run, at, perConcept) {
   };
 }
 
+const interval = (mean, error, count) => ({ mean, standard_error: error, low: mean - 1.96 * error, high: mean + 1.96 * error, count });
+
+/** The difference of two made-up runs, in the shape of the sidecar's answer. */
+function comparisonOf(a, b) {
+  const compared = (of, concept) => {
+    const [one, other] = [a, b].map((run) => valueAt(run, of, run.points, concept).value ?? 0);
+    const [low, high] = [one - other - 0.02, one - other + 0.02];
+    const verdict = low > 0 ? "higher_in_a" : high < 0 ? "higher_in_b" : "compatible";
+    return { a: interval(one, 0.007, 5), b: interval(other, 0.007, 5), difference: { mean: one - other, standard_error: 0.01, low, high, count: 5 }, p_value: 0.01, verdict };
+  };
+  const scores = ["ctl", "icl", "icl_label", "task_accuracy"].map((score) => ({
+    score, ...compared(score), per_concept: score === "task_accuracy" ? undefined : a.concepts.map((concept, i) => ({ concept, ...compared(score, i) })),
+  }));
+  scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined", undefined: `no evaluation of ${a.name} that is compared has it` });
+  const verdict = compared("ctl").verdict === "higher_in_a" ? "a_leaks_more" : "b_leaks_more";
+  const side = (run) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [run.split, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
+  const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl is compatible` };
+  return { a: side(a), b: side(b), confidence: 0.95, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
+}
+
+/** Groups of made-up runs; the two largest values leak least. */
+function groupsOf(runs, label) {
+  const values = [...new Set(runs.map((run) => run.labels[label]))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
+  const groups = values.map((value) => {
+    const own = runs.filter((run) => run.labels[label] === value);
+    const scores = ["ctl", "icl", "task_accuracy"].map((score) => {
+      const all = own.map((run) => valueAt(run, score, run.points).value ?? 0);
+      return { score, interval: interval(all.reduce((sum, one) => sum + one, 0) / all.length, 0.01, all.length) };
+    });
+    return { value, runs: own.map((run) => run.name), scores, training: { trained: own.length, runs: own.length, accuracy: 0.8 } };
+  });
+  const least = values.slice(-2);
+  return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
+    below: `${values.at(-3)}: ctl is higher in ${values.at(-3)} by 0.1000 (0.0800 to 0.1200)`, above: "no larger value was tried" } };
+}
+
+function diagnosisOf(run) {
+  const line = (rule, title, state, text, evidence) => ({ rule, title, source: "arXiv:2504.14094, Section 7", state, text, evidence });
+  const leak = valueAt(run, "ctl_excess", run.points).value;
+  const evidence = [
+    { score: "ctl_excess", value: leak, standard_error: 0.005, limit: 0.15, step: run.points * PASS },
+    { score: "concept_accuracy", value: 0.61, standard_error: 0.004, limit: 0.9, step: run.points * PASS },
+  ];
+  return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, lines: [
+    line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
+    line("too_few_rows", "Too few rows to tell", "absent", "the rows are enough", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }]),
+    line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
+  ] };
+}
+
 /** Two rules: a limit that leaking runs cross at their tenth point, and rises that never come. */
 export function alertsOf(runs) {
   const rules = [
@@ -151,6 +201,12 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         }).filter((point) => point.step >= Number(query.get("first_step") ?? 0)) };
       }
       case "point": return run?.split === query.get("split") && pointOf(run, at, true);
+      case "diagnosis": return run?.split === query.get("split") && diagnosisOf(run);
+      case "compare": {
+        if (query.get("by") !== null) return groupsOf(runs, query.get("by"));
+        const [a, b] = ["run_a", "run_b"].map((key) => runs.find((one) => one.name === query.get(key)));
+        return a && b && comparisonOf(a, b);
+      }
       case "matrix": return run && { step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at) };
       default: return null;
     }

@@ -193,6 +193,10 @@ test("hostile names show literally, everywhere", async (t) => {
   assert.match(await page.locator(".runs li").first().innerText(), /<img src=x onerror=alert\(1\)> & <b>bold<\/b> %\{y\} \$x\^2\$/);
   assert.ok((await page.locator("#latest").innerText()).includes(HOSTILE));
   assert.ok((await page.locator("#concepts").innerText()).includes(HOSTILE));
+  await page.locator("#compare summary").click();
+  await eventually("the comparison", async () => (await page.locator("#compare thead").innerText()).includes(HOSTILE));
+  await page.getByLabel("compare", { exact: true }).selectOption("note");
+  await eventually("the groups", async () => (await page.locator("#compare tbody").innerText()).includes(HOSTILE));
   const tick = await page.locator("#matrix .ytick text").first().textContent();
   assert.ok(tick.startsWith("<img src=x") && tick.endsWith("$x^2$"), tick);
   const dot = await page.locator('.chart[data-score="ctl"] .plot path.point').nth(9).boundingBox();
@@ -347,6 +351,83 @@ test("icl_label stands beside icl, both with the largest leak first", async (t) 
     assert.equal(means.length, 8);
     assert.deepEqual(means, means.toSorted((a, b) => b - a), panel);
   }
+});
+
+test("two runs are compared when the comparison is opened, and not before", async (t) => {
+  const { page, asked, complaints } = await scene(t);
+  const questions = () => asked.filter((url) => url.includes("/compare")).map((url) => new URL(url)).filter((url) => url.pathname === "/api/v1/compare");
+  assert.equal(questions().length, 0);
+  await page.locator("#compare summary").click();
+  await eventually("the verdict", async () => /Leakage Criterion: a leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  assert.equal(questions().at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
+  const row = page.locator('#compare tr[data-score="ctl"]');
+  assert.match(await row.innerText(), /CTL\t0\.\d+ ± 0\.\d+\t0\.\d+ ± 0\.\d+\t0\.\d+ \(0\.\d+ to 0\.\d+\)\thigher in a\t3 of 3: c1 \(a\)/);
+  assert.match(await page.locator('#compare tr[data-score="concept_accuracy"]').innerText(), /undefined: no evaluation of tabulartoy/);
+  assert.ok(await page.locator("#compare .plot").isHidden());
+  const saves = page.locator("#compare .saves");
+  assert.ok(await saves.getByRole("button", { name: "Save the picture as PNG" }).isHidden(), "two runs have no picture");
+  const [download] = await Promise.all([page.waitForEvent("download"), saves.getByRole("button", { name: "Save the values as CSV" }).click()]);
+  const lines = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(lines[0], "score,concept,a,b,difference,low,high,p_value,verdict");
+  assert.equal(lines.length, 1 + 5 + 3 * 3);
+  // Clicks elsewhere leave it open, and the address keeps it.
+  await page.locator("header").click();
+  await page.getByLabel("a", { exact: true }).selectOption("tabulartoy-lambda-5");
+  await eventually("the other way round", async () => /b leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => /b leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("a new evaluation asks for the comparison again, and does not empty it meanwhile", async (t) => {
+  const { page, mock, asked } = await scene(t, { hash: "#compare=true" });
+  const questions = () => asked.filter((url) => url.includes("/api/v1/compare")).length;
+  await eventually("the verdict", async () => (await page.locator("#compare .verdict").innerText()).includes("leaks more"));
+  const before = questions();
+  await page.evaluate(() => {
+    globalThis.emptied = 0;
+    new MutationObserver(() => { globalThis.emptied += document.querySelector("#compare .verdict").innerText ? 0 : 1; })
+      .observe(document.querySelector("#compare .verdict"), { childList: true });
+  });
+  for (let i = 0; i < 5; i += 1) mock.grow("tabulartoy-lambda-5");
+  await eventually("another question", async () => questions() > before);
+  await page.waitForTimeout(1500);
+  assert.ok(questions() <= before + 2, `${questions() - before} questions for five evaluations`);
+  assert.equal(await page.evaluate(() => globalThis.emptied), 0);
+});
+
+test("groups by a label are a table and a chart with the range of least leakage", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 12, hash: "#compare=true&by=lambda" });
+  await eventually("the range", async () => /Least leakage: lambda 5 to 10/.test(await page.locator("#compare .verdict").innerText()));
+  assert.match(await page.locator("#compare .verdict").innerText(), /below: 2: ctl is higher/);
+  const rows = await page.locator("#compare tbody tr").evaluateAll((all) => all.map((row) => row.innerText.split("\t").slice(0, 3)));
+  assert.deepEqual(rows.map(([value]) => value), ["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"]);
+  assert.deepEqual(rows[0], ["0.01", "2", "2 of 2"]);
+  assert.deepEqual(await page.locator("#compare tr.least th").allInnerTexts(), ["5", "10"]);
+  const drawing = await page.evaluate(() => {
+    const { data, layout } = document.querySelector("#compare .plot");
+    return { names: data.map(({ name }) => name), x: data[0].x, bars: data[0].error_y.array.length, ticks: layout.xaxis.ticktext, shaded: layout.shapes.length };
+  });
+  assert.deepEqual(drawing.names, ["CTL", "ICL"]);
+  assert.deepEqual(drawing.ticks, rows.map(([value]) => value));
+  assert.ok(Math.abs(drawing.x[0] + 2) < 1e-9 && drawing.bars === 8 && drawing.shaded === 1, JSON.stringify(drawing));
+  assert.equal(await page.locator("#compare .plot .errorbar").count(), 16);
+  await page.getByLabel("compare", { exact: true }).selectOption("");
+  await eventually("two runs again", async () => (await page.locator("#compare .verdict").innerText()).includes("Leakage Criterion"));
+  assert.deepEqual(complaints, []);
+});
+
+test("a run's diagnosis stands on the page with its numbers", async (t) => {
+  const { page, complaints } = await scene(t);
+  const panel = page.locator("#diagnosis");
+  await eventually("the finding", async () => /Insufficient concept supervision/.test(await panel.locator(".finding").innerText()));
+  assert.match(await panel.locator(".finding").innerText(), /ctl_excess 0\.\d+ ± 0\.0050 limit 0\.15/);
+  assert.match(await panel.innerText(), /not found: Too few rows to tell/);
+  assert.match(await panel.innerText(), /unknown: Alignment leakage: needs alignment_leakage, which no evaluation has/);
+  await panel.getByLabel("run", { exact: true }).selectOption("tabulartoy-lambda-5");
+  await eventually("nothing found in the other", async () => /nothing found/.test(await panel.innerText()));
+  assert.deepEqual(complaints, []);
 });
 
 test("the strip on top tells how the sidecar is", async (t) => {

@@ -33,6 +33,7 @@ class Calls:
         self.start_run = unary("StartRun", messages.StartRunRequest, messages.StartRunResponse)
         self.finish_run = unary("FinishRun", messages.FinishRunRequest, messages.FinishRunResponse)
         self.get_scores = unary("GetScores", messages.GetScoresRequest, messages.GetScoresResponse)
+        self.get_diagnosis = unary("GetDiagnosis", messages.GetDiagnosisRequest, messages.GetDiagnosisResponse)
         self.get_advice = unary("GetAdvice", messages.GetAdviceRequest, messages.GetAdviceResponse)
         ingest: Callable[..., Any] = channel.stream_stream(
             f"/{SERVICE}/Ingest",

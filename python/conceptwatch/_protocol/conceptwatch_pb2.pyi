@@ -51,6 +51,13 @@ class AlertState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ALERT_STATE_INACTIVE: _ClassVar[AlertState]
     ALERT_STATE_PENDING: _ClassVar[AlertState]
     ALERT_STATE_FIRING: _ClassVar[AlertState]
+
+class DiagnosisState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DIAGNOSIS_STATE_UNSPECIFIED: _ClassVar[DiagnosisState]
+    DIAGNOSIS_STATE_FOUND: _ClassVar[DiagnosisState]
+    DIAGNOSIS_STATE_ABSENT: _ClassVar[DiagnosisState]
+    DIAGNOSIS_STATE_UNKNOWN: _ClassVar[DiagnosisState]
 ACTIVATION_KIND_UNSPECIFIED: ActivationKind
 ACTIVATION_KIND_HARD: ActivationKind
 ACTIVATION_KIND_PROBABILITY: ActivationKind
@@ -82,6 +89,10 @@ ALERT_STATE_UNSPECIFIED: AlertState
 ALERT_STATE_INACTIVE: AlertState
 ALERT_STATE_PENDING: AlertState
 ALERT_STATE_FIRING: AlertState
+DIAGNOSIS_STATE_UNSPECIFIED: DiagnosisState
+DIAGNOSIS_STATE_FOUND: DiagnosisState
+DIAGNOSIS_STATE_ABSENT: DiagnosisState
+DIAGNOSIS_STATE_UNKNOWN: DiagnosisState
 
 class Concept(_message.Message):
     __slots__ = ("name", "cardinality")
@@ -536,6 +547,56 @@ class GetAdviceResponse(_message.Message):
     reason: str
     decided_by_step: int
     def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...
+
+class GetDiagnosisRequest(_message.Message):
+    __slots__ = ("run", "split")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ...) -> None: ...
+
+class GetDiagnosisResponse(_message.Message):
+    __slots__ = ("step", "epoch", "rows", "lines")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    epoch: float
+    rows: int
+    lines: _containers.RepeatedCompositeFieldContainer[DiagnosisLine]
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ...) -> None: ...
+
+class DiagnosisLine(_message.Message):
+    __slots__ = ("rule", "title", "source", "state", "text", "evidence")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    title: str
+    source: str
+    state: DiagnosisState
+    text: str
+    evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
+    def __init__(self, rule: _Optional[str] = ..., title: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[_Union[DiagnosisState, str]] = ..., text: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ...) -> None: ...
+
+class Evidence(_message.Message):
+    __slots__ = ("score", "value", "standard_error", "limit", "step")
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    STANDARD_ERROR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    score: str
+    value: float
+    standard_error: float
+    limit: float
+    step: int
+    def __init__(self, score: _Optional[str] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., limit: _Optional[float] = ..., step: _Optional[int] = ...) -> None: ...
 
 class Recorded(_message.Message):
     __slots__ = ("start", "ingest", "finish")

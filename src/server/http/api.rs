@@ -11,6 +11,7 @@ use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::{PointView, RunView};
 use super::{App, Shared};
+use crate::server::question::{self, Question, diagnosis_of};
 
 type Answer = Result<Response, Refusal>;
 
@@ -89,6 +90,20 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
         Ok(Json(matrix).into_response())
     })
     .await
+}
+
+/// Two runs, or groups of runs by a label: see [`crate::compare`].
+pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &question::PARAMETERS)?;
+    let question = Question::of(|key| query.text(key))?;
+    blocking(shared, move |app| Ok(Json(question.ask(&app.history)?).into_response())).await
+}
+
+/// What a run's newest evaluation says is wrong with it: see [`crate::diagnosis`].
+pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split"])?;
+    let (run, split) = (query.required("run")?, query.required("split")?);
+    blocking(shared, move |app| Ok(Json(diagnosis_of(&app.history, &run, &split)?).into_response())).await
 }
 
 /// Not JSON, but answered in the same way.

@@ -65,7 +65,7 @@ impl Shared {
 }
 
 /// All paths; `{file}` stands for one segment.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 15] = [
     "/",
     "/assets/{file}",
     "/metrics",
@@ -77,12 +77,30 @@ const PATHS: [&str; 13] = [
     "/api/v1/series",
     "/api/v1/point",
     "/api/v1/matrix",
+    "/api/v1/compare",
+    "/api/v1/diagnosis",
     "/api/v1/alerts",
     "/api/v1/events",
 ];
 
 fn router(shared: Shared) -> Router {
-    let [index, assets, metrics, live, ready, status, catalogue, runs, series, point, matrix, alerts, events] = PATHS;
+    let [
+        index,
+        assets,
+        metrics,
+        live,
+        ready,
+        status,
+        catalogue,
+        runs,
+        series,
+        point,
+        matrix,
+        compare,
+        diagnosis,
+        alerts,
+        events,
+    ] = PATHS;
     Router::new()
         .route(index, get(api::index))
         .route(assets, get(api::asset))
@@ -95,6 +113,8 @@ fn router(shared: Shared) -> Router {
         .route(series, get(api::series))
         .route(point, get(api::point))
         .route(matrix, get(api::matrix))
+        .route(compare, get(api::compare))
+        .route(diagnosis, get(api::diagnosis))
         .route(alerts, get(api::alerts))
         .route(events, get(events::events))
         .fallback(api::no_route)

@@ -5,7 +5,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::fault::Fault;
 use crate::history::HistoryError;
+use crate::server::question::Refused;
 
 /// Becomes `{"error": {"field", "message"}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,16 @@ impl From<HistoryError> for Refusal {
         match error {
             HistoryError::Unknown { what, name } => Self::unknown(what, &name),
             other => Self::unavailable("history", other.to_string()),
+        }
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown(Fault { field, message }) => Self::new(StatusCode::NOT_FOUND, field, message),
+            Refused::Bad(Fault { field, message }) => Self::bad(field, message),
+            Refused::History(error) => error.into(),
         }
     }
 }

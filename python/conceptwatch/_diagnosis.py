@@ -1,0 +1,90 @@
+"""What the sidecar reads from a run's scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._protocol import messages
+
+_STATES = {
+    messages.DIAGNOSIS_STATE_FOUND: "found",
+    messages.DIAGNOSIS_STATE_ABSENT: "absent",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A number of the run beside the rule's limit."""
+
+    score: str  # a score's id, a difference of two, "rows" or "tie_fraction"
+    value: float
+    standard_error: float | None
+    limit: float | None  # None: there to be seen beside the others
+    step: int  # of the evaluation it is from
+
+    def __str__(self) -> str:
+        value = f"{self.value:.0f}" if self.score == "rows" else f"{self.value:.4f}"
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.4f}"
+        return f"{self.score} {value}{error}" + ("" if self.limit is None else f", limit {self.limit:g}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule and what it makes of the run.
+
+    state: "found", "absent" or "unknown", of which `text` says what is missing.
+    """
+
+    rule: str
+    title: str
+    source: str
+    state: str
+    text: str
+    evidence: tuple[Evidence, ...]  # empty only where unknown
+
+    def __str__(self) -> str:
+        head = f"{self.title} ({self.source}): {self.text}"
+        return "\n".join([head, *(f"  {evidence}" for evidence in self.evidence)])
+
+
+class Diagnosis:
+    """What all rules make of a split's newest finished evaluation. Prints as its findings, with their numbers."""
+
+    def __init__(self, split: str, answer: Any) -> None:
+        self.split = split
+        self.step: int = answer.step
+        self.epoch: float | None = answer.epoch if answer.HasField("epoch") else None
+        self.rows: int = answer.rows  # N
+        self.lines: tuple[Finding, ...] = tuple(_finding(line) for line in answer.lines)  # one for each rule
+
+    @property
+    def found(self) -> tuple[Finding, ...]:
+        return tuple(line for line in self.lines if line.state == "found")
+
+    def __str__(self) -> str:
+        head = f"{self.split}, step {self.step}, {self.rows} rows"
+        return "\n".join([head, *(str(line) for line in self.found)] if self.found else [f"{head}: nothing found"])
+
+    def __repr__(self) -> str:
+        return f"Diagnosis(split={self.split!r}, step={self.step}, found={[line.rule for line in self.found]})"
+
+
+def _finding(line: Any) -> Finding:
+    return Finding(
+        rule=line.rule,
+        title=line.title,
+        source=line.source,
+        state=_STATES.get(line.state, "unknown"),
+        text=line.text,
+        evidence=tuple(
+            Evidence(
+                score=evidence.score,
+                value=evidence.value,
+                standard_error=evidence.standard_error if evidence.HasField("standard_error") else None,
+                limit=evidence.limit if evidence.HasField("limit") else None,
+                step=evidence.step,
+            )
+            for evidence in line.evidence
+        ),
+    )

@@ -1,0 +1,232 @@
+//! `conceptwatch compare`: which of two runs leaks more, and at which value of a label leakage is least.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::compare::{
+    Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport, Verdict,
+};
+use crate::server::question::{Question, Report};
+
+use super::source::{Failure, Source};
+
+/// Compare two runs, or groups of runs by a label
+///
+/// Two runs: the Leakage Criterion, and every score's difference with its interval, over their newest evaluations.
+/// With --by: means of the runs with each value of a label, such as lambda, and the range of least leakage. Of a running
+/// sidecar, or with --data-dir of the curves it left.
+#[derive(Args)]
+pub struct Options {
+    /// A run.
+    run_a: Option<String>,
+    /// The run it is compared with.
+    run_b: Option<String>,
+    /// Label whose values make the groups, in place of two runs.
+    #[arg(long, value_name = "LABEL")]
+    by: Option<String>,
+    /// Only runs with these labels, with --by.
+    #[arg(long, value_name = "LABEL=VALUE,…")]
+    r#where: Option<String>,
+    /// Split whose evaluations are compared; of two runs also several, which are then folds [default: val]
+    #[arg(long, value_name = "SPLIT,…")]
+    split: Option<String>,
+    /// Scores, by id [default: the usual ones that all have]
+    #[arg(long, alias = "scores", value_name = "ID,ID")]
+    score: Option<String>,
+    /// Newest evaluations of each run [default: up to 5]
+    #[arg(long, value_name = "N")]
+    last: Option<String>,
+    /// Of the intervals [default: 0.95]
+    #[arg(long, value_name = "SHARE")]
+    confidence: Option<String>,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: Source,
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    match compare(options) {
+        Ok(text) => {
+            // A reader that closed the pipe has seen what it wanted.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("conceptwatch compare: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn compare(options: &Options) -> Result<String, Failure> {
+    let given = [
+        ("run_a", &options.run_a),
+        ("run_b", &options.run_b),
+        ("by", &options.by),
+        ("where", &options.r#where),
+        ("split", &options.split),
+        ("score", &options.score),
+        ("last", &options.last),
+        ("confidence", &options.confidence),
+    ];
+    let given: Vec<(&str, String)> = given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect();
+    let question = Question::of(|key| given.iter().find(|(name, _)| *name == key).map(|(_, text)| text.clone()))?;
+    let report = options.source.answer("/api/v1/compare", &given, |history| question.ask(history))?;
+    Ok(match (options.json, report) {
+        (true, report) => format!("{}\n", serde_json::json!(report)),
+        (false, Report::Pair(report)) => pair(&report),
+        (false, Report::Groups(report)) => groups(&report),
+    })
+}
+
+// Writing to a string does not fail.
+
+fn pair(report: &PairReport) -> String {
+    let mut text = String::new();
+    for (letter, side) in [("a", &report.a), ("b", &report.b)] {
+        let _ = writeln!(text, "{letter}  {}", what(side));
+    }
+    let _ = writeln!(text, "\nLeakage Criterion: {}", verdict(&report.criterion, &report.a.run, &report.b.run));
+    let _ = writeln!(text, "  {}", report.criterion.why);
+    let unclipped = &report.criterion_unclipped;
+    let _ = writeln!(text, "  without clipping at 0: {}", verdict(unclipped, &report.a.run, &report.b.run));
+    let _ = writeln!(text, "  {}\n", unclipped.why);
+    let percent = 100.0 * report.confidence;
+    let _ = writeln!(text, "{:20} {:>19} {:>19}   a − b, {percent} % interval", "score", "a", "b");
+    for score in &report.scores {
+        let _ = writeln!(text, "{}", line(&score.score, &score.comparison));
+        concepts(&mut text, score);
+    }
+    notes(&mut text, &report.notes);
+    text
+}
+
+fn what(side: &SideReport) -> String {
+    let steps = side.evaluations.iter().map(|(_, step)| *step);
+    let (first, last) = (steps.clone().min().unwrap_or(0), steps.max().unwrap_or(0));
+    let mut splits: Vec<&str> = side.evaluations.iter().map(|(split, _)| split.as_str()).collect();
+    splits.dedup();
+    let rows = match side.rows {
+        (least, most) if least == most => format!("{most} rows"),
+        (least, most) => format!("{least} to {most} rows"),
+    };
+    let count = side.evaluations.len();
+    let count = if count == 1 { "1 evaluation".to_owned() } else { format!("{count} evaluations") };
+    format!("{}: {count} of {}, steps {first} to {last}, {rows}", side.run, splits.join(", "))
+}
+
+fn verdict(criterion: &Criterion, a: &str, b: &str) -> String {
+    match criterion.verdict {
+        CriterionVerdict::ALeaksMore => format!("{a} leaks more"),
+        CriterionVerdict::BLeaksMore => format!("{b} leaks more"),
+        CriterionVerdict::Compatible => "compatible, neither can be told to leak more".to_owned(),
+        CriterionVerdict::Undecided => "undecided, one score is higher and the other lower".to_owned(),
+        CriterionVerdict::Undefined => "undefined".to_owned(),
+    }
+}
+
+fn line(name: &str, comparison: &Comparison) -> String {
+    let mean = |interval: &Option<Interval>| match interval {
+        Some(Interval { mean, standard_error: Some(error), .. }) => format!("{mean:.4} ± {error:.4}"),
+        Some(Interval { mean, .. }) => format!("{mean:.4}"),
+        None => "–".to_owned(),
+    };
+    let difference = match (&comparison.difference, &comparison.undefined) {
+        (_, Some(why)) => format!("undefined: {why}"),
+        (Some(difference), None) => range(difference),
+        (None, None) => String::new(),
+    };
+    let said = match comparison.verdict {
+        Verdict::HigherInA => "  higher in a",
+        Verdict::HigherInB => "  higher in b",
+        Verdict::Compatible => "  compatible",
+        Verdict::Undefined => "",
+    };
+    format!("{name:20} {:>19} {:>19}   {difference}{said}", mean(&comparison.a), mean(&comparison.b))
+}
+
+fn range(interval: &Interval) -> String {
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) => format!("{:.4} ({low:.4} to {high:.4})", interval.mean),
+        _ => format!("{:.4}", interval.mean),
+    }
+}
+
+/// Those that differ; --json has all.
+fn concepts(text: &mut String, score: &ScoreComparison) {
+    let differ = |verdict| matches!(verdict, Verdict::HigherInA | Verdict::HigherInB);
+    let found: Vec<_> = score.per_concept.iter().filter(|one| differ(one.comparison.verdict)).collect();
+    for one in &found {
+        let _ = writeln!(text, "{}", line(&format!("  {}", one.concept), &one.comparison));
+    }
+    if !score.per_concept.is_empty() {
+        let _ = writeln!(text, "  {} of {} concepts differ", found.len(), score.per_concept.len());
+    }
+}
+
+fn groups(report: &GroupReport) -> String {
+    let mut text = String::new();
+    match (&report.least, &report.undefined) {
+        (Some(least), _) => {
+            let values = match least.values.as_slice() {
+                [one] => one.clone(),
+                [first, .., last] if least.below.is_some() => format!("{first} to {last}"),
+                several => several.join(", "),
+            };
+            let _ = writeln!(text, "Least leakage: {} {values} (held against {})", report.label, least.reference);
+            for (end, why) in [("below", &least.below), ("above", &least.above)] {
+                if let Some(why) = why {
+                    let _ = writeln!(text, "  {end}: {why}");
+                }
+            }
+        }
+        (None, why) => {
+            let _ = writeln!(text, "Least leakage: undefined: {}", why.as_deref().unwrap_or_default());
+        }
+    }
+    let _ = writeln!(text, "\nmeans with {} % intervals over runs", 100.0 * report.confidence);
+    let scores: Vec<&str> =
+        report.groups.iter().flat_map(|group| &group.scores).map(|one| one.score.as_str()).collect();
+    let scores = &scores[..scores.len() / report.groups.len().max(1)];
+    let width = report.groups.iter().map(|group| group.value.len()).max().unwrap_or(0).max(report.label.len());
+    let _ = write!(text, "\n{:width$}  runs  trained", report.label);
+    for score in scores {
+        let _ = write!(text, "  {score:22}");
+    }
+    for group in &report.groups {
+        let trained = group.training.map_or("–".to_owned(), |t| format!("{} of {}", t.trained, t.runs));
+        let _ = write!(text, "\n{:width$}  {:4}  {trained:7}", group.value, group.runs.len());
+        for score in &group.scores {
+            let cell = match score.interval {
+                Some(Interval { mean, low: Some(low), high: Some(high), .. }) => {
+                    format!("{mean:.3} ({low:.3}, {high:.3})")
+                }
+                Some(Interval { mean, .. }) => format!("{mean:.3}"),
+                None => "undefined".to_owned(),
+            };
+            let _ = write!(text, "  {cell:22}");
+        }
+    }
+    text.push('\n');
+    let reasons = report.groups.iter().flat_map(|group| {
+        group
+            .scores
+            .iter()
+            .filter_map(|one| Some(format!("{} {}: {}", group.value, one.score, one.undefined.as_ref()?)))
+    });
+    notes(&mut text, &reasons.chain(report.notes.iter().cloned()).collect::<Vec<_>>());
+    text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+fn notes(text: &mut String, notes: &[String]) {
+    for note in notes {
+        let _ = write!(text, "\nnote: {note}");
+    }
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+}

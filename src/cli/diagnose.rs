@@ -1,0 +1,74 @@
+//! `conceptwatch diagnose`: what a run's scores say is wrong with it.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::diagnosis::{Diagnosis, Line, State};
+use crate::server::question::diagnosis_of;
+
+use super::source::{Failure, Source};
+
+/// Say what a run's scores show to be wrong with it
+///
+/// A line for each finding, with the numbers it rests on, their limits and the section it comes from. Read from the
+/// newest finished evaluation of a running sidecar, or with --data-dir of the curves it left.
+#[derive(Args)]
+pub struct Options {
+    /// The run.
+    run: String,
+    /// Split whose evaluations are read.
+    #[arg(long, default_value = "val")]
+    split: String,
+    /// One JSON object, with the numbers of the rules that found nothing as well.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: Source,
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    match diagnose(options) {
+        Ok(text) => {
+            // A reader that closed the pipe has seen what it wanted.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("conceptwatch diagnose: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn diagnose(options: &Options) -> Result<String, Failure> {
+    let asked = [("run", options.run.clone()), ("split", options.split.clone())];
+    let local = |history: &_| diagnosis_of(history, &options.run, &options.split);
+    let diagnosis: Diagnosis = options.source.answer("/api/v1/diagnosis", &asked, local)?;
+    Ok(if options.json { format!("{}\n", serde_json::json!(diagnosis)) } else { table(&diagnosis) })
+}
+
+fn table(diagnosis: &Diagnosis) -> String {
+    // Writing to a string does not fail.
+    let Diagnosis { run, split, step, rows, .. } = diagnosis;
+    let mut text = format!("{run}, {split}, step {step}, {rows} rows\n");
+    let with = |state: State| diagnosis.lines.iter().filter(move |line| line.state == state);
+    for line in with(State::Found) {
+        let _ = writeln!(text, "\n{}  ({})\n  {}", line.title, line.source, line.text);
+        for evidence in &line.evidence {
+            let _ = writeln!(text, "  {evidence}");
+        }
+    }
+    if with(State::Found).next().is_none() {
+        let _ = writeln!(text, "\nnothing found");
+    }
+    let absent: Vec<&str> = with(State::Absent).map(|line: &Line| line.title.as_str()).collect();
+    if !absent.is_empty() {
+        let _ = writeln!(text, "\nnot found: {}", absent.join(", "));
+    }
+    for line in with(State::Unknown) {
+        let _ = writeln!(text, "unknown: {}: {}", line.title, line.text);
+    }
+    text
+}

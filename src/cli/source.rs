@@ -1,0 +1,131 @@
+//! Where answers about finished evaluations come from: a running sidecar, or the curves it left.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use clap::Args;
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+use crate::fault::Fault;
+use crate::history::{FILE_NAME, History, Limits};
+use crate::server::question::Refused;
+
+use super::BAD_INPUT;
+use super::options::token;
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Far above any answer.
+const LARGEST: usize = 256 << 20;
+
+#[derive(Args)]
+pub struct Source {
+    /// The sidecar's HTTP port.
+    #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT", conflicts_with = "data_dir")]
+    address: SocketAddr,
+    /// File with the sidecar's token, where it asks for one.
+    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Read the curves in this directory instead, of a sidecar that no longer runs.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Why there is no answer, and the exit status that says so.
+pub struct Failure {
+    pub status: u8,
+    pub message: String,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self { status: BAD_INPUT, message: fault.to_string() }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        let status = if matches!(refused, Refused::History(_)) { 1 } else { BAD_INPUT };
+        Self { status, message: refused.to_string() }
+    }
+}
+
+impl Failure {
+    fn failed(message: impl std::fmt::Display) -> Self {
+        Self { status: 1, message: message.to_string() }
+    }
+}
+
+impl Source {
+    /// The answer of `path` of the API to these parameters, or of `local` out of the curves.
+    pub fn answer<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+        local: impl FnOnce(&History) -> Result<T, Refused>,
+    ) -> Result<T, Failure> {
+        let Some(directory) = &self.data_dir else { return self.ask(path, parameters) };
+        if !directory.join(FILE_NAME).is_file() {
+            return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
+        }
+        let history = History::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Refused::from)?;
+        Ok(local(&history)?)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, Failure> {
+        let token = self.token_file.as_deref().map(token).transpose()?;
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+        let target = format!("{path}?{query}");
+        let asked = get(self.address, &target, token.as_deref());
+        let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
+        let (status, body) = answered
+            .map_err(|_| Failure::failed(format!("{} did not answer within {PATIENCE:?}", self.address)))?
+            .map_err(|why| Failure::failed(format!("{} cannot be asked: {why}", self.address)))?;
+        if status.is_success() {
+            let unreadable = |error| Failure::failed(format!("the answer of {} cannot be read: {error}", self.address));
+            return serde_json::from_slice(&body).map_err(unreadable);
+        }
+        let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let message = match (said["error"]["field"].as_str(), said["error"]["message"].as_str()) {
+            (Some(field), Some(message)) => format!("{field}: {message}"),
+            _ => format!("{} answered {status}", self.address),
+        };
+        let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND);
+        Err(Failure { status: if wrong { BAD_INPUT } else { 1 }, message })
+    }
+}
+
+async fn get(
+    address: SocketAddr,
+    target: &str,
+    token: Option<&str>,
+) -> Result<(StatusCode, axum::body::Bytes), Box<dyn std::error::Error>> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut request = Request::get(target).header(HOST, address.to_string());
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Body::empty())?;
+    let answered = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = to_bytes(Body::new(response.into_body()), LARGEST).await?;
+        Ok((status, body))
+    };
+    let mut connection = std::pin::pin!(connection);
+    let mut answered = std::pin::pin!(answered);
+    tokio::select! {
+        answer = &mut answered => answer,
+        // The connection may be over with the answer still to be read.
+        _ = &mut connection => answered.await,
+    }
+}

@@ -1,0 +1,230 @@
+//! Groups of runs by a label, such as λ: means with intervals, and the range of least leakage.
+//!
+//! Source: Leakage and Interpretability in Concept-Based Models, Section 7 and Appendix E,
+//! doi:10.48550/arXiv.2504.14094. Leakage falls as concept supervision λ is raised and stays about constant from some
+//! λ_min on. Beyond some λ_max training fails in part of the runs, or leakage rises again.
+
+use serde::{Deserialize, Serialize};
+
+use super::criterion::{Criterion, CriterionVerdict};
+use super::interval::Interval;
+use super::pair::criterion;
+use super::side::{Side, incomparable};
+
+/// A run counts as trained if it reaches this share of the best median task accuracy among the groups that no other
+/// beats by the criterion: the 90 % of Appendix E, where the best is near 100 %. Groups that leak more do not set the
+/// mark, for leakage is what their accuracy may be made of.
+const TRAINED: f64 = 0.9;
+/// A group trains if so many of its runs do. This project's own: Appendix E counts 3 of 5 as failing.
+const ENOUGH: f64 = 0.8;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupReport {
+    pub label: String,
+    /// Of every interval, such as 0.95.
+    pub confidence: f64,
+    /// In ascending order of the label's value where all are numbers, else by name.
+    pub groups: Vec<Group>,
+    /// Absent where no group can be told to leak least.
+    pub least: Option<Least>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undefined: Option<String>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The label's value.
+    pub value: String,
+    pub runs: Vec<String>,
+    pub scores: Vec<GroupScore>,
+    /// This group as a, the one of least leakage as b.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub criterion: Option<Criterion>,
+    /// Absent where task accuracy is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub training: Option<Training>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupScore {
+    pub score: String,
+    /// Over runs; of a single run, over its evaluations.
+    pub interval: Option<Interval>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub undefined: Option<String>,
+}
+
+/// How many runs of a group have learnt the task.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    pub trained: usize,
+    pub runs: usize,
+    /// The task accuracy that counts as trained.
+    pub accuracy: f64,
+}
+
+/// Where leakage is least.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Least {
+    /// Value of the group that the others are held against: of those that train and that no other beats by the
+    /// criterion, the one of lowest CTL, which is the leading form of leakage (Section 6 of the paper).
+    pub reference: String,
+    /// Values of the groups from λ_min to λ_max: they train, and by the criterion leak no more than the reference. Of
+    /// labels that are no numbers, which have no order, all such groups.
+    pub values: Vec<String>,
+    /// What ends the range below and above: the neighbouring group and why it is not in it, or that there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub below: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub above: Option<String>,
+}
+
+/// Compares groups of runs, each a side named after the label's value whose folds are its runs, at a confidence in
+/// (0, 1). `judged`: the scores of concepts-task and interconcept leakage that the criterion is read from.
+pub fn compare_groups(
+    label: &str,
+    mut sides: Vec<Side>,
+    scores: &[String],
+    judged: [&str; 2],
+    confidence: f64,
+) -> GroupReport {
+    let number = |side: &Side| side.name.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+    let ordered = sides.iter().all(|side| number(side).is_some());
+    sides.sort_by(|a, b| match (number(a), number(b)) {
+        (Some(a), Some(b)) if ordered => a.total_cmp(&b),
+        _ => a.name.cmp(&b.name),
+    });
+    let all: Vec<&Side> = sides.iter().collect();
+    let unbeaten = unbeaten(&all, judged, confidence);
+    let training = training(&all, unbeaten.as_deref().unwrap_or_default());
+    let learns = |at: usize| training[at].is_none_or(|t| t.trained as f64 >= ENOUGH * t.runs as f64);
+    // Where it fails in every group that leaks least, there is nothing to hold the others against.
+    let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
+    let trains = |at: usize| !looked_at || learns(at);
+    let leak = |at: usize| all[at].estimate(judged[0]).map_or(f64::INFINITY, |estimate| estimate.mean);
+    let reference = unbeaten.map(|unbeaten| {
+        let able = unbeaten.into_iter().filter(|at| trains(*at));
+        able.min_by(|a, b| leak(*a).total_cmp(&leak(*b))).expect("one of the unbeaten is able")
+    });
+    let against = |at: usize, least: usize| criterion(all[at], all[least], judged, confidence);
+    let verdicts: Vec<Option<Criterion>> = (0..all.len())
+        .map(|at| reference.as_ref().ok().filter(|least| **least != at).map(|least| against(at, *least)))
+        .collect();
+    let least = reference.as_ref().ok().map(|&reference| {
+        // Why a group is not in the range; `None` if it is.
+        let outside = |at: usize| match (&verdicts[at], training[at]) {
+            (_, Some(t)) if !trains(at) => Some(format!(
+                "{}: {} of {} runs reach a task accuracy of {:.3}",
+                all[at].name, t.trained, t.runs, t.accuracy
+            )),
+            (Some(criterion), _) if criterion.verdict != CriterionVerdict::Compatible => {
+                Some(format!("{}: {}", all[at].name, criterion.why))
+            }
+            _ => None,
+        };
+        let inside = |at: &usize| outside(*at).is_none();
+        let name = |at: usize| all[at].name.clone();
+        if !ordered {
+            let values = (0..all.len()).filter(inside).map(name).collect();
+            return Least { reference: name(reference), values, below: None, above: None };
+        }
+        let first = (0..=reference).rev().take_while(inside).last().unwrap_or(reference);
+        let last = (reference..all.len()).take_while(inside).last().unwrap_or(reference);
+        let end =
+            |at: Option<usize>, none: &str| at.filter(|at| *at < all.len()).map_or(Some(none.to_owned()), outside);
+        Least {
+            reference: name(reference),
+            values: (first..=last).map(name).collect(),
+            below: end(first.checked_sub(1), "no smaller value was tried"),
+            above: end(Some(last + 1), "no larger value was tried"),
+        }
+    });
+    let groups = all.iter().zip(verdicts).zip(&training).map(|((side, criterion), training)| Group {
+        value: side.name.clone(),
+        runs: side.folds.iter().filter_map(|fold| Some(fold.points.first()?.run.to_string())).collect(),
+        scores: scores.iter().map(|score| GroupScore::of(&all, side, score, confidence)).collect(),
+        criterion,
+        training: *training,
+    });
+    let mut notes: Vec<String> = Vec::new();
+    let single: Vec<&str> = sides.iter().filter(|side| side.folds.len() == 1).map(|side| side.name.as_str()).collect();
+    if !single.is_empty() {
+        notes.push(format!("one run only, whose interval tells nothing of other seeds: {label} {}", single.join(", ")));
+    }
+    if training.iter().any(Option::is_none) {
+        notes.push("task_accuracy is not known everywhere: where training fails is not looked at there".into());
+    }
+    if !looked_at && reference.is_ok() {
+        notes.push("training fails in part of the runs of every group that leaks least: it is not looked at".into());
+    }
+    GroupReport {
+        label: label.to_owned(),
+        confidence,
+        groups: groups.collect(),
+        least,
+        undefined: reference.err(),
+        notes,
+    }
+}
+
+impl GroupScore {
+    fn of(all: &[&Side], side: &Side, score: &str, confidence: f64) -> Self {
+        let estimate = match incomparable(all, score) {
+            Some(why) => Err(why),
+            None => side.estimate(score),
+        };
+        let (interval, undefined) = match estimate {
+            Ok(estimate) => (Some(estimate.interval(confidence)), None),
+            Err(why) => (None, Some(why)),
+        };
+        Self { score: score.to_owned(), interval, undefined }
+    }
+}
+
+/// How many runs of each group reach [`TRAINED`] of the best median task accuracy among the `unbeaten`.
+fn training(sides: &[&Side], unbeaten: &[usize]) -> Vec<Option<Training>> {
+    let of_runs = |side: &&Side| -> Option<Vec<f64>> {
+        let each = side.folds.iter().map(|fold| {
+            let alone = Side { name: String::new(), folds: vec![fold.clone()] };
+            alone.estimate("task_accuracy").ok().map(|estimate| estimate.mean)
+        });
+        each.collect()
+    };
+    let accuracies: Vec<Option<Vec<f64>>> = sides.iter().map(of_runs).collect();
+    let median = |runs: &Vec<f64>| {
+        let mut runs = runs.clone();
+        runs.sort_by(f64::total_cmp);
+        runs[runs.len() / 2]
+    };
+    let best = unbeaten.iter().filter_map(|at| accuracies[*at].as_ref()).map(median).fold(0.0, f64::max);
+    let accuracy = TRAINED * best;
+    let counted = |runs: Vec<f64>| Training {
+        trained: runs.iter().filter(|reached| **reached >= accuracy).count(),
+        runs: runs.len(),
+        accuracy,
+    };
+    accuracies.into_iter().map(|runs| runs.map(counted)).collect()
+}
+
+/// Groups that no other leaks less than, by the criterion.
+fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usize>, String> {
+    if let Some(why) = judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{score}: {why}"))) {
+        return Err(why);
+    }
+    let measured = |at: &usize| judged.iter().all(|score| all[*at].estimate(score).is_ok());
+    let able: Vec<usize> = (0..all.len()).filter(measured).collect();
+    if able.is_empty() {
+        return Err(format!("no group has both {} and {}", judged[0], judged[1]));
+    }
+    let beaten = |at: &usize| {
+        let more = |other: &usize| {
+            criterion(all[*at], all[*other], judged, confidence).verdict == CriterionVerdict::ALeaksMore
+        };
+        able.iter().any(|other| other != at && more(other))
+    };
+    let unbeaten: Vec<usize> = able.iter().copied().filter(|at| !beaten(at)).collect();
+    // Verdicts need not be transitive: should each be beaten by another, all are looked at.
+    Ok(if unbeaten.is_empty() { able } else { unbeaten })
+}

@@ -1,0 +1,103 @@
+//! What the rules read: a run and its evaluations.
+
+use crate::point::{Outcome, Point};
+use crate::run::Run;
+
+use super::Evidence;
+
+/// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
+const INTERVAL: f64 = 1.96;
+
+/// A run and the finished evaluations of one split, oldest first, at least one.
+pub struct Curve<'a> {
+    pub run: &'a Run,
+    points: &'a [Point],
+}
+
+/// A value with its sampling error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    score: String,
+    pub value: f64,
+    pub standard_error: Option<f64>,
+    step: u64,
+}
+
+impl<'a> Curve<'a> {
+    /// `None` without evaluations.
+    pub fn new(run: &'a Run, points: &'a [Point]) -> Option<Self> {
+        (!points.is_empty()).then_some(Self { run, points })
+    }
+
+    pub fn newest(&self) -> &'a Point {
+        self.points.last().expect("a curve has a point")
+    }
+
+    /// Evaluations of the newest one's N, to 1 %: the others have another scale of ICL.
+    pub fn alike(&self) -> impl Iterator<Item = &'a Point> {
+        let rows = self.newest().rows as f64;
+        self.points.iter().filter(move |point| (point.rows as f64 - rows).abs() <= 0.01 * rows)
+    }
+
+    /// A score at the newest evaluation that has it: slow ones are not computed at each. Errors say why there is none.
+    pub fn measured(&self, score: &str) -> Result<Measured, String> {
+        let found = self.points.iter().rev().find_map(|point| Some((point, point.score(score)?)));
+        match found {
+            Some((point, Outcome::Value(_))) => Ok(measured_at(point, score).expect("it has a value")),
+            Some((_, Outcome::Undefined(undefined))) => Err(format!("{score} is undefined: {}", undefined.why)),
+            None => Err(format!("needs {score}, which no evaluation has")),
+        }
+    }
+}
+
+pub fn measured_at(point: &Point, score: &str) -> Option<Measured> {
+    let value = point.score(score)?.value()?;
+    let (value, standard_error) = (value.value, value.standard_error);
+    Some(Measured { score: score.to_owned(), value, standard_error, step: point.step })
+}
+
+impl Measured {
+    pub fn of(score: &str, value: f64, step: u64) -> Self {
+        Self { score: score.to_owned(), value, standard_error: None, step }
+    }
+
+    pub fn half_width(&self) -> f64 {
+        INTERVAL * self.standard_error.unwrap_or(0.0)
+    }
+
+    /// Its whole interval is above.
+    pub fn is_above(&self, limit: f64) -> bool {
+        self.value - self.half_width() > limit
+    }
+
+    /// Its whole interval is below.
+    pub fn is_below(&self, limit: f64) -> bool {
+        self.value + self.half_width() < limit
+    }
+
+    /// This less the other, with errors as if independent: more than the true one where both share rows.
+    pub fn less(&self, other: &Self) -> Self {
+        let square = |of: &Self| of.standard_error.unwrap_or(0.0).powi(2);
+        let error = (square(self) + square(other)).sqrt();
+        Self {
+            score: format!("{} − {}", self.score, other.score),
+            value: self.value - other.value,
+            standard_error: (error > 0.0).then_some(error),
+            step: self.step,
+        }
+    }
+
+    pub fn named(self, score: impl Into<String>) -> Self {
+        Self { score: score.into(), ..self }
+    }
+
+    pub fn beside(&self, limit: impl Into<Option<f64>>) -> Evidence {
+        Evidence {
+            score: self.score.clone(),
+            value: self.value,
+            standard_error: self.standard_error,
+            limit: limit.into(),
+            step: self.step,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Reading a run: what its scores alone say is wrong with it, each line with its numbers.
+//!
+//! Source of most rules: Leakage and Interpretability in Concept-Based Models, Sections 7 to 9,
+//! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].
+
+mod curve;
+mod rules;
+
+use serde::{Deserialize, Serialize};
+
+use crate::point::Point;
+use crate::run::Run;
+
+pub use curve::Curve;
+pub use rules::RULES;
+
+/// One thing that may be wrong with a run.
+pub struct Rule {
+    /// `[a-z_]+`.
+    pub id: &'static str,
+    pub title: &'static str,
+    /// Where it comes from: a section of the paper, or this project.
+    pub source: &'static str,
+    /// When it holds, and where its limits come from.
+    pub help: &'static str,
+    pub judge: fn(&Curve) -> Judgement,
+}
+
+/// What a rule makes of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    Found(Reading),
+    Absent(Reading),
+    /// Which score is missing or undefined, and why.
+    Unknown(String),
+}
+
+/// A sentence and the numbers it rests on; never without any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub text: String,
+    pub evidence: Vec<Evidence>,
+}
+
+/// A number of the run beside the rule's limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// A score's id, a difference of two, `rows` or `tie_fraction`.
+    pub score: String,
+    pub value: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub standard_error: Option<f64>,
+    /// Absent of numbers that are there to be seen beside the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<f64>,
+    /// Of the evaluation it is from.
+    pub step: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Found,
+    Absent,
+    Unknown,
+}
+
+/// A rule and what it makes of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    pub rule: String,
+    pub title: String,
+    pub source: String,
+    pub state: State,
+    /// Of an unknown one: what is missing.
+    pub text: String,
+    /// Empty only where unknown.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What all rules make of a run's newest evaluation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    pub run: String,
+    pub split: String,
+    pub step: u64,
+    pub epoch: Option<f64>,
+    /// N.
+    pub rows: u64,
+    /// In the order of [`RULES`].
+    pub lines: Vec<Line>,
+}
+
+/// Applies every rule to a split's finished evaluations, oldest first. `None` without any.
+pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
+    let curve = Curve::new(run, points)?;
+    let newest = curve.newest();
+    let line = |rule: &Rule| {
+        let (state, text, evidence) = match (rule.judge)(&curve) {
+            Judgement::Found(reading) => (State::Found, reading.text, reading.evidence),
+            Judgement::Absent(reading) => (State::Absent, reading.text, reading.evidence),
+            Judgement::Unknown(why) => (State::Unknown, why, Vec::new()),
+        };
+        let [rule, title, source] = [rule.id, rule.title, rule.source].map(str::to_owned);
+        Line { rule, title, source, state, text, evidence }
+    };
+    Some(Diagnosis {
+        run: newest.run.to_string(),
+        split: newest.split.to_string(),
+        step: newest.step,
+        epoch: newest.epoch,
+        rows: newest.rows,
+        lines: RULES.iter().map(line).collect(),
+    })
+}
+
+impl Diagnosis {
+    pub fn found(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.state == State::Found)
+    }
+}
+
+impl std::fmt::Display for Evidence {
+    /// Such as "ctl_excess 0.3100 ± 0.0050, limit 0.15".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Counts have no fraction.
+        match self.value {
+            count if self.score == "rows" => write!(f, "{} {count}", self.score)?,
+            value => write!(f, "{} {value:.4}", self.score)?,
+        }
+        if let Some(error) = self.standard_error {
+            write!(f, " ± {error:.4}")?;
+        }
+        if let Some(limit) = self.limit {
+            write!(f, ", limit {limit}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,308 @@
+//! What is asked of finished evaluations, and the answer out of the history: the same for the API and the command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{
+    Evaluations, GroupReport, PUBLISHED, PairReport, Side, USUAL, USUAL_OF_GROUPS, compare_groups, compare_pair,
+};
+use crate::diagnosis::{Diagnosis, diagnose};
+use crate::fault::Fault;
+use crate::history::{History, HistoryError, StoredRun};
+use crate::score::catalogue;
+
+/// Evaluations of each run that are compared unless told otherwise, as far as there are so many: the paper repeats
+/// each of its evaluations five times (Appendix A.3).
+const LAST: usize = 5;
+/// Most that can be asked for.
+const MOST: usize = 1000;
+const CONFIDENCE: f64 = 0.95;
+const SPLIT: &str = "val";
+/// Evaluations that a diagnosis looks back over.
+const LOOKED_BACK: usize = 100;
+/// Names of a kind that a refusal lists.
+const LISTED: usize = 12;
+
+/// All parameters, each a text.
+pub const PARAMETERS: [&str; 8] = ["run_a", "run_b", "by", "where", "split", "score", "last", "confidence"];
+
+/// A checked question.
+pub struct Question {
+    of: Of,
+    splits: Vec<String>,
+    /// Empty: the usual ones, as far as there are.
+    scores: Vec<String>,
+    /// `None`: up to [`LAST`].
+    last: Option<usize>,
+    confidence: f64,
+}
+
+enum Of {
+    Pair(String, String),
+    /// Runs with all these labels, by the value of another.
+    Label(String, Vec<(String, String)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Report {
+    Pair(PairReport),
+    Groups(GroupReport),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// A run, split, score or label that there is not.
+    #[error("{0}")]
+    Unknown(Fault),
+    #[error("{0}")]
+    Bad(Fault),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+fn bad(field: &str, message: impl Into<String>) -> Refused {
+    Refused::Bad(Fault::new(field, message))
+}
+
+fn unknown(field: &str, message: impl Into<String>) -> Refused {
+    Refused::Unknown(Fault::new(field, message))
+}
+
+impl Question {
+    /// From parameters named as in [`PARAMETERS`]; lists have commas.
+    pub fn of(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Refused> {
+        let list = |key: &str| -> Vec<String> {
+            let text = parameter(key).unwrap_or_default();
+            text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+        };
+        let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
+            (Some(a), Some(b), None) if a == b => {
+                return Err(bad("run_b", format!("'{}' came for both runs, expected another than run_a", short(&b))));
+            }
+            (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
+            (Some(_), Some(_), None) => return Err(bad("where", "chooses runs of groups: expected it with by alone")),
+            (None, None, Some(label)) => {
+                let pair = |text: String| match text.split_once('=') {
+                    Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+                    None => Err(bad("where", format!("'{}' came, expected LABEL=VALUE", short(&text)))),
+                };
+                Of::Label(label, list("where").into_iter().map(pair).collect::<Result<_, _>>()?)
+            }
+            (None, None, None) => return Err(bad("run_a", "is missing: expected run_a and run_b, or by")),
+            (None, _, None) => return Err(bad("run_a", "is missing: one run came, expected two")),
+            (_, None, None) => return Err(bad("run_b", "is missing: one run came, expected two")),
+            (_, _, Some(_)) => return Err(bad("by", "came with runs, expected either two runs or a label")),
+        };
+        let mut splits = list("split");
+        if splits.is_empty() {
+            splits.push(SPLIT.to_owned());
+        }
+        if let Some(twice) = splits.iter().enumerate().find(|(at, split)| splits[..*at].contains(split)) {
+            return Err(bad("split", format!("'{}' came twice, expected folds that differ", short(twice.1))));
+        }
+        if splits.len() > 1 && matches!(of, Of::Label(..)) {
+            return Err(bad(
+                "split",
+                format!("{} splits came, expected one: with by, the runs are the folds", splits.len()),
+            ));
+        }
+        let scores = list("score");
+        if let Some(score) = scores.iter().find(|id| catalogue::find(id).is_none()) {
+            return Err(unknown("score", format!("'{}' is no score of the catalogue", short(score))));
+        }
+        let last = parameter("last").map(|text| {
+            let whole = text.parse().ok().filter(|last| (1..=MOST).contains(last));
+            whole.ok_or_else(|| {
+                bad("last", format!("'{}' came, expected a whole number from 1 to {MOST}", short(&text)))
+            })
+        });
+        let confidence = parameter("confidence").map(|text| {
+            let share = text.parse().ok().filter(|share| *share > 0.5 && *share < 1.0);
+            let expected = "a number between 0.5 and 1, such as 0.95";
+            share.ok_or_else(|| bad("confidence", format!("'{}' came, expected {expected}", short(&text))))
+        });
+        Ok(Self {
+            of,
+            splits,
+            scores,
+            last: last.transpose()?,
+            confidence: confidence.transpose()?.unwrap_or(CONFIDENCE),
+        })
+    }
+
+    pub fn ask(&self, history: &History) -> Result<Report, Refused> {
+        let runs = history.runs()?;
+        match &self.of {
+            Of::Pair(a, b) => self.pair(history, &runs, a, b).map(Report::Pair),
+            Of::Label(label, wanted) => self.groups(history, &runs, label, wanted).map(Report::Groups),
+        }
+    }
+
+    fn pair(&self, history: &History, runs: &[StoredRun], a: &str, b: &str) -> Result<PairReport, Refused> {
+        let side = |field: &str, name: &str| {
+            let run = find(runs, field, name)?;
+            let folds = self.splits.iter().map(|split| self.evaluations(history, run, split));
+            Ok::<_, Refused>((Side { name: name.to_owned(), folds: folds.collect::<Result<_, _>>()? }, run))
+        };
+        let ((a, run_a), (b, run_b)) = (side("run_a", a)?, side("run_b", b)?);
+        let scores = self.common(&[&a, &b], &USUAL)?;
+        let mut report = compare_pair(&a, &b, &scores, self.confidence);
+        report.notes.extend(still_running([run_a, run_b]));
+        Ok(report)
+    }
+
+    fn groups(
+        &self,
+        history: &History,
+        runs: &[StoredRun],
+        label: &str,
+        wanted: &[(String, String)],
+    ) -> Result<GroupReport, Refused> {
+        let labels: BTreeSet<&str> =
+            runs.iter().flat_map(|stored| stored.run.labels.keys().map(String::as_str)).collect();
+        let known = |field: &str, key: &str| match labels.contains(key) {
+            true => Ok(()),
+            false => {
+                let known = listed(labels.iter().copied());
+                Err(unknown(field, format!("no run has the label '{}', expected one of {known}", short(key))))
+            }
+        };
+        known("by", label)?;
+        wanted.iter().try_for_each(|(key, _)| known("where", key))?;
+        let chosen: Vec<&StoredRun> = runs
+            .iter()
+            .filter(|stored| stored.run.labels.contains_key(label))
+            .filter(|stored| wanted.iter().all(|(key, value)| stored.run.labels.get(key) == Some(value)))
+            .collect();
+        let (mut sides, mut without): (BTreeMap<&str, Side>, Vec<&str>) = Default::default();
+        for stored in &chosen {
+            let value = stored.run.labels[label].as_str();
+            match self.evaluations(history, stored, &self.splits[0]) {
+                Ok(fold) => {
+                    let new = || Side { name: value.to_owned(), folds: Vec::new() };
+                    sides.entry(value).or_insert_with(new).folds.push(fold);
+                }
+                // A run without the split is no reason to tell nothing of the others.
+                Err(Refused::Unknown(_)) => without.push(&stored.run.name),
+                Err(other) => return Err(other),
+            }
+        }
+        if sides.len() < 2 {
+            let values = listed(sides.keys().copied());
+            let came = if sides.is_empty() { "no run".to_owned() } else { format!("{label}={values} alone") };
+            let message =
+                format!("{came} has evaluations of split '{}', expected two values of the label", self.splits[0]);
+            return Err(bad("by", message));
+        }
+        let sides: Vec<Side> = sides.into_values().collect();
+        let scores = self.common(&sides.iter().collect::<Vec<_>>(), &USUAL_OF_GROUPS)?;
+        let mut report = compare_groups(label, sides, &scores, PUBLISHED, self.confidence);
+        let shown = || chosen.iter().copied().filter(|stored| !without.contains(&stored.run.name.as_str()));
+        report.notes.extend(mixed(label, shown()));
+        report.notes.extend(still_running(shown()));
+        if !without.is_empty() {
+            report.notes.push(format!("no evaluation of split '{}': {}", self.splits[0], listed(without)));
+        }
+        Ok(report)
+    }
+
+    fn evaluations(&self, history: &History, stored: &StoredRun, split: &str) -> Result<Evaluations, Refused> {
+        let run = &stored.run;
+        let points = history.evaluations(&run.name, split, self.last.unwrap_or(LAST))?;
+        if points.is_empty() {
+            return Err(without(history, &run.name, split)?);
+        }
+        match self.last {
+            Some(last) if points.len() < last => Err(bad(
+                "last",
+                format!("run '{}' has {} evaluations of '{split}', expected {last}", run.name, points.len()),
+            )),
+            _ => Ok(Evaluations { concepts: run.concepts.iter().map(|c| c.name.clone()).collect(), points }),
+        }
+    }
+
+    /// The scores asked for; else the usual ones that all sides have, else all that all sides have.
+    fn common(&self, sides: &[&Side], usual: &[&'static str]) -> Result<Vec<String>, Refused> {
+        let on_all = |id: &str| sides.iter().all(|side| side.has(id));
+        let asked: Vec<&str> = self.scores.iter().map(String::as_str).collect();
+        let asked_for_none = asked.is_empty();
+        let all = || catalogue::CATALOGUE.iter().map(|score| score.id);
+        let common: Vec<&str> = if asked_for_none { all().filter(|id| on_all(id)).collect() } else { asked };
+        let usual: Vec<&str> = usual.iter().copied().filter(|id| asked_for_none && common.contains(id)).collect();
+        let chosen = if usual.is_empty() { common } else { usual };
+        if !chosen.iter().any(|id| on_all(id)) {
+            let has = |side: &&Side| {
+                let own = listed(all().filter(|id| side.has(id)));
+                format!("'{}' has {own}", side.name)
+            };
+            let each: Vec<String> = sides.iter().map(has).collect();
+            let message = match asked_for_none {
+                true => format!("there is none in common: {}", each.join("; ")),
+                false => format!("not all have {}: {}", self.scores.join(", "), each.join("; ")),
+            };
+            return Err(bad("score", message));
+        }
+        Ok(chosen.into_iter().map(str::to_owned).collect())
+    }
+}
+
+/// What the rules make of a run's newest finished evaluation of a split.
+pub fn diagnosis_of(history: &History, run: &str, split: &str) -> Result<Diagnosis, Refused> {
+    let runs = history.runs()?;
+    let stored = find(&runs, "run", run)?;
+    let points = history.evaluations(run, split, LOOKED_BACK)?;
+    match diagnose(&stored.run, &points) {
+        Some(diagnosis) => Ok(diagnosis),
+        None => Err(without(history, run, split)?),
+    }
+}
+
+fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r StoredRun, Refused> {
+    runs.iter().find(|stored| stored.run.name == name).ok_or_else(|| {
+        let known = listed(runs.iter().map(|stored| stored.run.name.as_str()));
+        unknown(field, format!("'{}' is unknown, expected one of {known}", short(name)))
+    })
+}
+
+/// Says that a run has no finished evaluation of a split.
+fn without(history: &History, run: &str, split: &str) -> Result<Refused, HistoryError> {
+    let known = history.splits(run)?;
+    let known = listed(known.iter().map(|stored| stored.split.as_str()));
+    Ok(unknown("split", format!("run '{run}' has no evaluation of '{}', its splits are {known}", short(split))))
+}
+
+fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {
+    let running = runs.into_iter().filter(|stored| stored.finished.is_none());
+    let names: Vec<&str> = running.map(|stored| stored.run.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("not finished yet: {}", listed(names)))
+}
+
+/// Other labels that differ between runs of one group.
+fn mixed<'r>(label: &str, runs: impl Iterator<Item = &'r StoredRun>) -> Option<String> {
+    let mut values: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for stored in runs {
+        let labels = &stored.run.labels;
+        for (key, value) in labels.iter().filter(|(key, _)| *key != label) {
+            values.entry((&labels[label], key)).or_default().insert(value);
+        }
+    }
+    let differ: BTreeSet<&str> = values.iter().filter(|(_, v)| v.len() > 1).map(|((_, key), _)| *key).collect();
+    (!differ.is_empty()).then(|| format!("runs of a group differ in {}", listed(differ)))
+}
+
+fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.len() {
+        0 => "none".to_owned(),
+        many if many > LISTED => format!("{} and {} more", names[..LISTED].join(", "), many - LISTED),
+        _ => names.join(", "),
+    }
+}
+
+/// Of what anyone may have sent.
+fn short(text: &str) -> String {
+    text.chars().take(128).collect()
+}

@@ -1,0 +1,201 @@
+//! `conceptwatch compare` and /api/v1/compare over a real sidecar.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::process::Output;
+
+use common::rows::{floats, tensors};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text};
+use serde_json::Value;
+
+/// Rows of a pass.
+const ROWS: u64 = 600;
+
+/// Passes of `val` whose activations tell `leak` times as much of the task as [`tensors`] do.
+async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f64, passes: u64) {
+    let mut start = run(name);
+    let declared = start.run.as_mut().unwrap();
+    declared.labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    client.start_run(start).await.unwrap();
+    let mut stream = Stream::open(client).await;
+    for step in 1..=passes {
+        let mut batch = chunk(name, 2 * step, 0..ROWS);
+        batch.step = step;
+        batch.tensors = tensors(0..ROWS);
+        let task: Vec<f64> =
+            batch.tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as f64).collect();
+        let given = batch.tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        let more = (leak - 1.0) * 0.1;
+        let wobble = 1.0 + 0.001 * step as f64;
+        let leaking: Vec<f32> =
+            given.enumerate().map(|(at, old)| ((f64::from(old) + more * task[at / 2]) * wobble) as f32).collect();
+        batch.tensors[0] = floats("concept_activations", &[ROWS, 2], &leaking);
+        stream.ask(batch).await;
+        let mut end = end_pass(name, 2 * step + 1);
+        end.step = step;
+        stream.ask(end).await;
+        point(client, name, "val", step).await;
+    }
+    stream.close().await;
+}
+
+fn compare(arguments: &[&str]) -> Output {
+    program().arg("compare").args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let status = output.status;
+    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// One line on standard error, after the program's name.
+fn refused(output: &Output, status: i32) -> String {
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error.trim_end().strip_prefix("conceptwatch compare: ").unwrap_or(&error).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let curves = directory.path().join("curves");
+    let sidecar = Sidecar::start(&["--data-dir", text(&curves)]);
+    let mut client = sidecar.client().await;
+    train(&mut client, "weak", &[("lambda", "0.01")], 1.5, 4).await;
+    train(&mut client, "strong", &[("lambda", "5")], 0.0, 3).await;
+    let address = sidecar.http.to_string();
+    let asked = said(&compare(&["weak", "strong", "--address", &address, "--json"]));
+    let report: Value = serde_json::from_str(&asked).unwrap();
+    assert_eq!(report["criterion"]["verdict"], "a_leaks_more", "{report:#}");
+    assert_eq!(report["criterion_unclipped"]["verdict"], "a_leaks_more", "{report:#}");
+    assert_eq!(report["a"]["evaluations"].as_array().unwrap().len(), 4);
+    assert_eq!(report["a"]["rows"], serde_json::json!([600, 600]));
+    let ctl = &report["scores"][0];
+    assert_eq!((&ctl["score"], &ctl["verdict"]), (&"ctl".into(), &"higher_in_a".into()));
+    assert!(ctl["difference"]["low"].as_f64().unwrap() > 0.05, "{ctl:#}");
+    let concepts: Vec<&str> =
+        ctl["per_concept"].as_array().unwrap().iter().map(|one| one["concept"].as_str().unwrap()).collect();
+    assert_eq!(concepts, ["wing", "beak"]);
+    assert!(report["notes"][0].as_str().unwrap().starts_with("not finished yet: weak, strong"), "{report:#}");
+    let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=weak&run_b=strong")).unwrap();
+    assert_eq!(api, report);
+
+    let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
+    assert!(table.contains("Leakage Criterion: weak leaks more"), "{table}");
+    assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
+    assert!(table.contains("2 of 2 concepts differ"), "{table}");
+
+    // The file is the sidecar's while it runs.
+    let busy = refused(&compare(&["weak", "strong", "--data-dir", text(&curves)]), 1);
+    assert!(busy.contains("in use by another process"), "{busy}");
+    sidecar.terminate();
+    let left = said(&compare(&["weak", "strong", "--data-dir", text(&curves), "--json"]));
+    assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
+    let gone = refused(&compare(&["weak", "strong", "--address", &address]), 1);
+    assert!(gone.starts_with(&format!("{address} cannot be asked: ")), "{gone}");
+    let nothing = directory.path().join("nothing");
+    let none = refused(&compare(&["weak", "strong", "--data-dir", text(&nothing)]), 2);
+    assert!(none.ends_with("nothing has no history.sqlite3") && !nothing.exists(), "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_by_a_label() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    for (lambda, leak) in [("0.01", 1.5), ("10", 0.0), ("1", 0.0)] {
+        for seed in ["0", "1", "2"] {
+            let scattered = leak + 0.01 * seed.parse::<f64>().unwrap();
+            let labels = [("lambda", lambda), ("seed", seed), ("encoding", "soft")];
+            train(&mut client, &format!("{lambda}/{seed}"), &labels, scattered, 2).await;
+        }
+    }
+    let other = [("lambda", "1"), ("encoding", "logit")];
+    train(&mut client, "other", &other, 1.5, 1).await;
+    let address = sidecar.http.to_string();
+    let asked = ["--by", "lambda", "--where", "encoding=soft", "--score", "ctl,icl", "--address", &address];
+    let report: Value = serde_json::from_str(&said(&compare(&[&asked[..], &["--json"]].concat()))).unwrap();
+    let groups = report["groups"].as_array().unwrap();
+    assert_eq!(groups.iter().map(|group| &group["value"]).collect::<Vec<_>>(), ["0.01", "1", "10"]);
+    assert_eq!(groups[0]["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(groups[0]["criterion"]["verdict"], "a_leaks_more", "{report:#}");
+    assert_eq!(report["least"]["values"], serde_json::json!(["1", "10"]), "{report:#}");
+    assert_eq!(report["least"]["above"], "no larger value was tried");
+    assert!(report["least"]["below"].as_str().unwrap().starts_with("0.01: ctl is higher in 0.01 by "), "{report:#}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("runs of a group differ in seed\""), "{notes}");
+    let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";
+    assert_eq!(serde_json::from_str::<Value>(&sidecar.get(path)).unwrap(), report);
+    let table = said(&compare(&asked));
+    assert!(table.starts_with("Least leakage: lambda 1 to 10 (held against 1"), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("0.01 ") && line.contains(" 3  –")), "{table}");
+    let mixed = said(&compare(&["--by", "lambda", "--address", &address]));
+    assert!(mixed.contains("note: runs of a group differ in encoding, seed"), "{mixed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_compared_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "a-token-of-the-tests").unwrap();
+    let sidecar = Sidecar::start(&["--token-file", text(&token)]);
+    let address = sidecar.http.to_string();
+    let open = refused(&compare(&["a", "b", "--address", &address]), 1);
+    assert_eq!(open, "Authorization: expected Bearer and the token");
+    drop(sidecar);
+
+    let sidecar = Sidecar::start(&[]);
+    let address = sidecar.http.to_string();
+    let mut client = sidecar.client().await;
+    train(&mut client, "a", &[("lambda", "1")], 1.0, 2).await;
+    train(&mut client, "b", &[("lambda", "1")], 1.0, 1).await;
+    // A run of texts alone.
+    client.start_run(run("bare")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let mut batch = chunk("bare", 1, 0..ROWS);
+    batch.tensors = vec![
+        common::rows::strings("predicted_text", &[2], &["a", "b"]),
+        common::rows::strings("reference_text", &[2], &["a", "c"]),
+    ];
+    stream.ask(batch).await;
+    stream.ask(end_pass("bare", 2)).await;
+    point(&mut client, "bare", "val", 1).await;
+
+    let cases: [(&[&str], &str); 18] = [
+        (&[], "run_a: is missing: expected run_a and run_b, or by"),
+        (&["a"], "run_b: is missing: one run came, expected two"),
+        (&["a", "a"], "run_b: 'a' came for both runs, expected another than run_a"),
+        (&["a", "nobody"], "run_b: 'nobody' is unknown, expected one of bare, b, a"),
+        (&["a", "b", "--split", "test"], "split: run 'a' has no evaluation of 'test', its splits are val"),
+        (&["a", "b", "--split", "val,val"], "split: 'val' came twice, expected folds that differ"),
+        (&["a", "b", "--last", "2"], "last: run 'b' has 1 evaluations of 'val', expected 2"),
+        (&["a", "b", "--last", "0"], "last: '0' came, expected a whole number from 1 to 1000"),
+        (&["a", "b", "--confidence", "95"], "confidence: '95' came, expected a number between 0.5 and 1, such as 0.95"),
+        (
+            &["a", "b", "--confidence", "nan"],
+            "confidence: 'nan' came, expected a number between 0.5 and 1, such as 0.95",
+        ),
+        (&["a", "b", "--score", "leakage"], "score: 'leakage' is no score of the catalogue"),
+        (&["a", "b", "--score", "bleu"], "score: not all have bleu: 'a' has ctl, "),
+        (&["a", "bare"], "score: there is none in common: 'a' has ctl, "),
+        (&["a", "b", "--where", "lambda=1"], "where: chooses runs of groups: expected it with by alone"),
+        (&["a", "b", "--by", "lambda"], "by: came with runs, expected either two runs or a label"),
+        (&["--by", "seed"], "by: no run has the label 'seed', expected one of lambda"),
+        (
+            &["--by", "lambda", "--split", "val,test"],
+            "split: 2 splits came, expected one: with by, the runs are the folds",
+        ),
+        (&["--by", "lambda", "--where", "lambda"], "where: 'lambda' came, expected LABEL=VALUE"),
+    ];
+    for (arguments, expected) in cases {
+        let message = refused(&compare(&[arguments, &["--address", &address]].concat()), 2);
+        assert!(message.starts_with(expected), "{arguments:?}: {message}");
+    }
+    let one = refused(&compare(&["--by", "lambda", "--where", "lambda=1", "--address", &address]), 2);
+    assert_eq!(one, "by: lambda=1 alone has evaluations of split 'val', expected two values of the label");
+    let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=a&run_b=b&depth=1")).unwrap();
+    assert_eq!(api["error"]["field"], "depth");
+}

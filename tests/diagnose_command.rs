@@ -1,0 +1,118 @@
+//! `conceptwatch diagnose`, /api/v1/diagnosis and GetDiagnosis over a real sidecar.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::process::Output;
+
+use common::rows::{floats, tensors};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use conceptwatch::server::proto;
+use serde_json::Value;
+use tonic::Code;
+
+/// One pass of `val`; `activation` of (row, what [`tensors`] gives for it, label, task).
+async fn pass(client: &mut Client, name: &str, rows: u64, activation: impl Fn(u64, f32, i64, i64) -> f32) {
+    client.start_run(run(name)).await.unwrap();
+    let mut stream = Stream::open(client).await;
+    let mut batch = chunk(name, 1, 0..rows);
+    batch.tensors = tensors(0..rows);
+    let integers = |at: usize| -> Vec<i64> {
+        batch.tensors[at].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect()
+    };
+    let (labels, task) = (integers(1), integers(2));
+    let given = batch.tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+    let made: Vec<f32> =
+        given.enumerate().map(|(at, old)| activation(at as u64, old, labels[at], task[at / 2])).collect();
+    batch.tensors[0] = floats("concept_activations", &[rows, 2], &made);
+    stream.ask(batch).await;
+    stream.ask(end_pass(name, 2)).await;
+    point(client, name, "val", 1).await;
+    stream.close().await;
+}
+
+fn diagnose(arguments: &[&str]) -> Output {
+    program().arg("diagnose").args(arguments).output().unwrap()
+}
+
+fn found(diagnosis: &Value) -> Vec<&str> {
+    let lines = diagnosis["lines"].as_array().unwrap();
+    lines.iter().filter(|line| line["state"] == "found").map(|line| line["rule"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_read_by_all_ways_of_asking() {
+    let directory = tempfile::tempdir().unwrap();
+    let curves = directory.path().join("curves");
+    let sidecar = Sidecar::start(&["--data-dir", text(&curves)]);
+    let mut client = sidecar.client().await;
+    // The task does not depend on the concepts. Activations of `poor` tell the task and nothing of their concept, those of
+    // `clean` their concept alone.
+    let spread = |row: u64| 1e-3 * (row * 7919 % 997) as f32 / 997.0;
+    pass(&mut client, "poor", 1000, |row, _, _, task| 0.3 + 0.15 * task as f32 + spread(row)).await;
+    pass(&mut client, "clean", 1000, |row, _, label, _| 0.2 + 0.5 * label as f32 + 0.1 * spread(row)).await;
+    pass(&mut client, "small", 100, |_, given, _, _| given).await;
+    let ask = |run: &str| -> Value {
+        serde_json::from_str(&sidecar.get(&format!("/api/v1/diagnosis?run={run}&split=val"))).unwrap()
+    };
+    // The reference heads are trained in a thread of their own.
+    until("the reference accuracies", || {
+        ["poor", "clean", "small"].iter().all(|run| !ask(run)["lines"].to_string().contains("needs reference_accuracy"))
+    })
+    .await;
+    let poor = ask("poor");
+    assert_eq!(found(&poor), ["insufficient_supervision", "incomplete_concept_set"], "{poor:#}");
+    assert_eq!(found(&ask("clean")), ["incomplete_concept_set"]);
+    let small = ask("small");
+    assert!(found(&small).contains(&"too_few_rows"), "{small:#}");
+    assert_eq!(
+        (&poor["run"], &poor["split"], &poor["step"], &poor["rows"]),
+        (&"poor".into(), &"val".into(), &1.into(), &1000.into())
+    );
+
+    let address = sidecar.http.to_string();
+    let output = diagnose(&["poor", "--address", &address, "--json"]);
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), poor);
+    let table = String::from_utf8(diagnose(&["poor", "--address", &address]).stdout).unwrap();
+    assert!(
+        table.starts_with(
+            "poor, val, step 1, 1000 rows\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"
+        ),
+        "{table}"
+    );
+    assert!(table.lines().any(|line| line.starts_with("  ctl_excess ") && line.ends_with(", limit 0.15")), "{table}");
+    assert!(table.contains("not found: Over-expressive concept encoding, "), "{table}");
+    assert!(table.contains("unknown: Alignment leakage: needs alignment_leakage, which no evaluation has"), "{table}");
+
+    let request = |run: &str, split: &str| proto::GetDiagnosisRequest { run: run.into(), split: split.into() };
+    let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
+    assert_eq!((answer.step, answer.rows, answer.lines.len()), (1, 1000, 7));
+    let line = &answer.lines[0];
+    assert_eq!((line.rule.as_str(), line.state()), ("insufficient_supervision", proto::DiagnosisState::Found));
+    assert_eq!(line.evidence[0].limit, Some(0.15));
+    for (run, split, code) in [
+        ("nobody", "val", Code::NotFound),
+        ("poor", "test", Code::NotFound),
+        ("", "val", Code::InvalidArgument),
+        ("poor", "\n", Code::InvalidArgument),
+    ] {
+        assert_eq!(client.get_diagnosis(request(run, split)).await.unwrap_err().code(), code, "{run} {split}");
+    }
+
+    for (arguments, expected) in [
+        (
+            ["nobody", "--split", "val"],
+            "conceptwatch diagnose: run: 'nobody' is unknown, expected one of small, clean, poor\n",
+        ),
+        (
+            ["poor", "--split", "test"],
+            "conceptwatch diagnose: split: run 'poor' has no evaluation of 'test', its splits are val\n",
+        ),
+    ] {
+        let output = diagnose(&[&arguments[..], &["--address", &address]].concat());
+        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(2), expected));
+    }
+    sidecar.terminate();
+    let left = diagnose(&["poor", "--data-dir", text(&curves), "--json"]);
+    assert_eq!(serde_json::from_slice::<Value>(&left.stdout).unwrap(), poor);
+}

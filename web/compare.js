@@ -1,0 +1,200 @@
+// Two runs by the Leakage Criterion, or groups of runs by a label: tables with intervals, and a chart over the label.
+import { answers } from "./answers.js";
+import { choice } from "./controls.js";
+import { pageColor, runColor, seriesColor, translucent } from "./palette.js";
+import { saveButtons } from "./saving.js";
+import { change, current } from "./state.js";
+import { el, number, plotText } from "./text.js";
+
+/**
+ * @typedef {import("./api.js").Run} Run
+ * @typedef {import("./api.js").Score} Score
+ * @typedef {import("./api.js").Interval} Interval
+ * @typedef {import("./api.js").PairReport} PairReport
+ * @typedef {import("./api.js").GroupReport} GroupReport
+ */
+
+const VERDICTS = {
+  a_leaks_more: "a leaks more", b_leaks_more: "b leaks more", compatible: "compatible: neither can be told to leak more",
+  undecided: "undecided: one score is higher and the other lower", undefined: "undefined",
+};
+const HIGHER = { higher_in_a: "higher in a", higher_in_b: "higher in b", compatible: "compatible", undefined: "undefined" };
+/** Errors below it would only add digits. */
+const FINEST = 0.002;
+/** Scores of the chart, as far as there are. */
+const CHARTED = ["ctl", "icl", "icl_label"];
+
+/** @param {any} host a details element: nothing is asked while it is closed @param {() => void} changed */
+export function comparison(host, changed) {
+  const by = choice("compare", (value) => change({ by: value || null }));
+  const a = choice("a", (value) => change({ a: value }));
+  const b = choice("b", (value) => change({ b: value }));
+  const note = el("span", { class: "dim" });
+  const head = el("div", { class: "verdict" });
+  const plot = el("div", { class: "plot", role: "img", "aria-label": "Leakage by the label's value" });
+  const body = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Comparison" });
+  const notes = el("p", { class: "note" });
+  /** @type {any} */
+  let table = null;
+  // Two runs have no picture: that of the groups before them must not be saved in their name.
+  const saves = saveButtons(() => table, () => (plot.hidden ? {} : plot));
+  host.replaceChildren(el("summary", {}, el("h2", {}, "Compare runs")),
+    el("div", { class: "controls inner" }, by.root, a.root, b.root, note, saves), head, plot, body, notes);
+  host.addEventListener("toggle", () => {
+    if (host.open !== current().compare) change({ compare: host.open });
+  });
+  const answer = answers("compare", changed);
+  let drawn = "";
+
+  /**
+   * @param {import("./state.js").View} view
+   * @param {Run[]} all runs with points in the split, newest first
+   * @param {string[]} labels that runs have
+   * @param {string} split
+   * @param {Score[]} scores
+   */
+  return function draw(view, all, labels, split, scores) {
+    host.hidden = all.length < 2;
+    if (host.open !== view.compare) host.open = view.compare;
+    if (host.hidden || !view.compare) return;
+    const label = view.by !== null && labels.includes(view.by) ? view.by : null;
+    const names = all.map((run) => /** @type {[string, string]} */ ([run.name, run.name]));
+    const first = all.find((run) => run.name === view.a) ?? all[0];
+    const second = all.find((run) => run.name === view.b && run !== first) ?? all.find((run) => run !== first) ?? all[1];
+    by.set([["", "two runs"], ...labels.map((name) => /** @type {[string, string]} */ ([name, `groups by ${name}`]))], label ?? "");
+    a.set(names, first.name);
+    b.set(names.filter(([name]) => name !== first.name), second.name);
+    a.root.hidden = b.root.hidden = label !== null;
+    const rests = label === null ? [first, second] : all.filter((run) => label in run.labels);
+    const version = JSON.stringify(rests.map((run) => [run.name, run.finished, run.splits.find((one) => one.split === split)?.last_step]));
+    const asked = label === null ? { run_a: first.name, run_b: second.name, split } : { by: label, split };
+    const { body: report, why } = answer(asked, version);
+    const titles = new Map(scores.map((score) => [score.id, score.title]));
+    const looks = [runColor(first.name), runColor(second.name), pageColor("--panel")];
+    const now = JSON.stringify([report, why, label, looks]);
+    if (now === drawn) return;
+    drawn = now;
+    plot.hidden = !report?.groups;
+    saves.hidden = !report;
+    saves.lastElementChild.hidden = plot.hidden;
+    note.textContent = report ? `${split}, ${100 * report.confidence} % intervals` : why ?? "…";
+    notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("span", {}, text)));
+    table = null;
+    head.replaceChildren();
+    body.replaceChildren();
+    if (report?.groups) {
+      drawGroups(report);
+    } else if (report) {
+      drawPair(report);
+    }
+
+    /** @param {PairReport} report */
+    function drawPair({ criterion, criterion_unclipped: unclipped, scores: compared, ...sides }) {
+      head.replaceChildren(
+        el("p", {}, el("strong", {}, `Leakage Criterion: ${VERDICTS[criterion.verdict]}`)), el("p", {}, criterion.why),
+        el("p", { class: "dim" }, `without clipping at 0: ${VERDICTS[unclipped.verdict]}: ${unclipped.why}`));
+      const side = (/** @type {"a"|"b"} */ letter, /** @type {Run} */ run) => el("th", { scope: "col", class: "n" },
+        el("span", { class: "swatch", color: runColor(run.name) }), ` ${letter}: ${run.name}, ${sides[letter].evaluations.length} evaluation${sides[letter].evaluations.length === 1 ? "" : "s"}`);
+      const rows = compared.map((one) => el("tr", { "data-score": one.score },
+        el("th", { scope: "row" }, titles.get(one.score) ?? one.score), mean(one.a), mean(one.b),
+        one.undefined ? el("td", { class: "dim", colspan: 2 }, `undefined: ${one.undefined}`) : el("td", { class: "n" }, range(one.difference)),
+        one.undefined ? null : el("td", { class: one.verdict === "compatible" ? "dim" : false }, HIGHER[one.verdict]),
+        el("td", {}, differing(one.per_concept ?? []))));
+      body.replaceChildren(el("table", {},
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "score"), side("a", first), side("b", second),
+          ...["a − b", "", "concepts that differ"].map((text, i) => el("th", { scope: "col", class: i ? false : "n" }, text)))),
+        el("tbody", {}, ...rows)));
+      const flat = (/** @type {string|null} */ concept, /** @type {any} */ one, /** @type {string} */ score) => [score, concept,
+        one.a?.mean, one.b?.mean, one.difference?.mean, one.difference?.low, one.difference?.high, one.p_value, one.verdict];
+      table = {
+        name: `compare ${first.name} ${second.name} ${split}`,
+        columns: ["score", "concept", "a", "b", "difference", "low", "high", "p_value", "verdict"],
+        rows: compared.flatMap((one) => [flat(null, one, one.score), ...(one.per_concept ?? []).map((part) => flat(part.concept, part, one.score))]),
+      };
+    }
+
+    /** @param {GroupReport} report */
+    function drawGroups({ label, groups, least, undefined: why }) {
+      const values = least?.values ?? [];
+      const reach = least?.below !== undefined && values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values.join(", ");
+      head.replaceChildren(el("p", {}, el("strong", {}, least ? `Least leakage: ${label} ${reach}` : `Least leakage: undefined: ${why}`),
+        least && el("span", { class: "dim" }, ` held against ${least.reference}`)),
+      ...(least ? [["below", least.below], ["above", least.above]] : []).filter(([, text]) => text)
+        .map(([end, text]) => el("p", { class: "dim" }, `${end}: ${text}`)));
+      const ids = groups[0].scores.map(({ score }) => score);
+      const cell = (/** @type {{interval: Interval|null, undefined?: string}} */ one) =>
+        el("td", { class: one.interval ? "n" : "n dim", title: one.undefined }, one.interval ? range(one.interval) : "undefined");
+      body.replaceChildren(el("table", {},
+        el("thead", {}, el("tr", {}, ...[label, "runs", "trained", ...ids.map((id) => titles.get(id) ?? id)]
+          .map((text, i) => el("th", { scope: "col", class: i ? "n" : false }, text)))),
+        el("tbody", {}, ...groups.map(({ value, runs, training, scores: own }) => el("tr", { class: values.includes(value) ? "least" : false },
+          el("th", { scope: "row" }, value), el("td", { class: "n" }, String(runs.length)),
+          el("td", { class: "n" }, training ? `${training.trained} of ${training.runs}` : "–"), ...own.map(cell))))));
+      table = {
+        name: `compare by ${label} ${split}`, columns: [label, "runs", "score", "mean", "low", "high", "least"],
+        rows: groups.flatMap(({ value, runs, scores: own }) => own.map(({ score, interval }) =>
+          [value, runs.length, score, interval?.mean, interval?.low, interval?.high, values.includes(value)])),
+      };
+      chart(plot, label, groups, values, titles);
+    }
+  };
+}
+
+/** @param {Interval|null} interval */
+function mean(interval) {
+  if (!interval) return el("td", { class: "n" }, "–");
+  const { mean: middle, standard_error: error } = interval;
+  const finest = Math.max(error ?? 0, FINEST);
+  return el("td", { class: "n" }, number(middle, finest) + (error === null ? "" : ` ± ${number(error, finest)}`));
+}
+
+/** @param {Interval|null} interval */
+function range(interval) {
+  if (!interval) return "–";
+  const { mean: middle, standard_error: error, low, high } = interval;
+  const finest = Math.max(error ?? 0, FINEST);
+  if (low === null || high === null) return number(middle, finest);
+  return `${number(middle, finest)} (${number(low, finest)} to ${number(high, finest)})`;
+}
+
+/** @param {import("./api.js").ConceptComparison[]} concepts */
+function differing(concepts) {
+  if (!concepts.length) return "";
+  const found = concepts.filter(({ verdict }) => verdict.startsWith("higher"));
+  const named = found.slice(0, 4).map(({ concept, verdict }) => `${concept} (${verdict.at(-1)})`);
+  return `${found.length} of ${concepts.length}${named.length ? `: ${named.join(", ")}${found.length > 4 ? ", …" : ""}` : ""}`;
+}
+
+/**
+ * Means with intervals over the label's values, the range of least leakage shaded.
+ * @param {any} plot @param {string} label @param {GroupReport["groups"]} groups @param {string[]} least @param {Map<string, string>} titles
+ */
+function chart(plot, label, groups, least, titles) {
+  const [ink, dim, grid, panel, good] = ["--ink", "--dim", "--grid", "--panel", "--good"].map(pageColor);
+  const positive = groups.every(({ value }) => Number(value) > 0);
+  // Without a scale the groups stand side by side.
+  const place = new Map(groups.map(({ value }, i) => [value, positive ? Math.log10(Number(value)) : i]));
+  const scores = CHARTED.filter((id) => groups.some(({ scores }) => scores.some((one) => one.score === id && one.interval)));
+  const traces = scores.map((id, i) => {
+    const known = groups.flatMap(({ value, scores: own }) => {
+      const interval = own.find(({ score }) => score === id)?.interval;
+      return interval ? [{ x: Number(place.get(value)), interval }] : [];
+    });
+    const end = (/** @type {"low"|"high"} */ which) => known.map(({ interval }) => Math.abs((interval[which] ?? interval.mean) - interval.mean));
+    const color = seriesColor(i);
+    return {
+      name: plotText(titles.get(id) ?? id), mode: "lines+markers", x: known.map(({ x }) => x), y: known.map(({ interval }) => interval.mean),
+      line: { color, width: 1.5 }, marker: { color, size: 6, symbol: ["circle", "square", "triangle-up"][i] },
+      error_y: { type: "data", symmetric: false, array: end("high"), arrayminus: end("low"), thickness: 1.2, width: 4, color },
+      hovertemplate: "%{y:.4f}<extra>%{fullData.name}</extra>", meta: id,
+    };
+  });
+  const inside = least.map((value) => Number(place.get(value)));
+  const axis = { gridcolor: grid, linecolor: grid, zerolinecolor: dim, tickfont: { color: dim }, ticks: "outside", ticklen: 3, tickcolor: grid };
+  globalThis.Plotly.react(plot, traces, {
+    margin: { l: 52, r: 14, t: 8, b: 38 }, paper_bgcolor: panel, plot_bgcolor: panel, font: { family: "system-ui, sans-serif", size: 11.5, color: ink },
+    xaxis: { ...axis, tickvals: [...place.values()], ticktext: [...place.keys()].map(plotText), zeroline: false, title: { text: plotText(label), standoff: 6, font: { color: dim, size: 11.5 } } },
+    yaxis: { ...axis, rangemode: "tozero", nticks: 7 }, legend: { x: 1, xanchor: "right", y: 1, bgcolor: "rgba(0,0,0,0)" }, showlegend: true,
+    shapes: inside.length ? [{ type: "rect", layer: "below", yref: "paper", y0: 0, y1: 1, x0: Math.min(...inside) - 0.08, x1: Math.max(...inside) + 0.08, line: { width: 0 }, fillcolor: translucent(good, 0.14) }] : [],
+  }, { displaylogo: false, displayModeBar: false, responsive: true });
+}
