@@ -14,6 +14,10 @@ const ROWS: u64 = 600;
 
 /// Passes of `val` whose activations tell `leak` times as much of the task as [`tensors`] do.
 async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f64, passes: u64) {
+    train_on(client, "val", name, labels, leak, passes).await;
+}
+
+async fn train_on(client: &mut Client, split: &str, name: &str, labels: &[(&str, &str)], leak: f64, passes: u64) {
     let mut start = run(name);
     let declared = start.run.as_mut().unwrap();
     declared.labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -21,7 +25,7 @@ async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f
     let mut stream = Stream::open(client).await;
     for step in 1..=passes {
         let mut batch = chunk(name, 2 * step, 0..ROWS);
-        batch.step = step;
+        (batch.split, batch.step) = (split.into(), step);
         batch.tensors = tensors(0..ROWS);
         let task: Vec<f64> =
             batch.tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as f64).collect();
@@ -33,9 +37,9 @@ async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f
         batch.tensors[0] = floats("concept_activations", &[ROWS, 2], &leaking);
         stream.ask(batch).await;
         let mut end = end_pass(name, 2 * step + 1);
-        end.step = step;
+        (end.split, end.step) = (split.into(), step);
         stream.ask(end).await;
-        point(client, name, "val", step).await;
+        point(client, name, split, step).await;
     }
     stream.close().await;
 }
@@ -88,6 +92,19 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
     assert!(table.contains("2 of 2 concepts differ"), "{table}");
+
+    // Several splits are folds: the scatter between them is what counts.
+    for (name, lambda, leak) in [("weak", "0.01", 1.4), ("strong", "5", 0.02)] {
+        train_on(&mut client, "test", name, &[("lambda", lambda)], leak, 1).await;
+    }
+    let folds =
+        said(&compare(&["weak", "strong", "--split", "val,test", "--score", "ctl", "--address", &address, "--json"]));
+    let folds: Value = serde_json::from_str(&folds).unwrap();
+    assert_eq!(
+        (&folds["scores"][0]["a"]["count"], folds["a"]["evaluations"].as_array().unwrap().len()),
+        (&2.into(), 5)
+    );
+    assert_eq!(folds["a"]["evaluations"][4], serde_json::json!(["test", 1]));
 
     // The file is the sidecar's while it runs.
     let busy = refused(&compare(&["weak", "strong", "--data-dir", text(&curves)]), 1);

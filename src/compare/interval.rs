@@ -1,7 +1,7 @@
 //! Means of few values with what is known of their error.
 //!
 //! Intervals are Student's t. A bootstrap of so few values is too narrow: of five normal ones, its 95 % interval holds
-//! the truth in 83 to 84 % of cases, where t holds it in 95 % (`tests/compare.rs` measures both; docs/compare.md).
+//! the truth in 83 % of cases, where t holds it in 95 % (docs/compare.md, measured by `tests/compare/coverage.rs`).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};

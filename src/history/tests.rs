@@ -90,6 +90,21 @@ fn points_survive_reopening_whole() {
 }
 
 #[test]
+fn evaluations_are_the_newest_finished_points_without_matrices() {
+    let history = memory();
+    history.record_run(&run("a", 3), 0.0).unwrap();
+    for step in [1, 4, 2, 3] {
+        history.record_point(&point("a", "val", step, 3)).unwrap();
+    }
+    history.record_point(&Point { provisional: true, ..point("a", "val", 5, 3) }).unwrap();
+    let found = history.evaluations("a", "val", 2).unwrap();
+    assert_eq!(found, [3, 4].map(|step| without_matrices(point("a", "val", step, 3))));
+    assert_eq!(history.evaluations("a", "val", usize::MAX).unwrap().len(), 4);
+    assert!(history.evaluations("a", "test", 2).unwrap().is_empty());
+    assert!(history.evaluations("b", "val", 2).is_err());
+}
+
+#[test]
 fn the_newest_steps_come_in_their_order() {
     let history = memory();
     history.record_run(&run("a", 3), 0.0).unwrap();
