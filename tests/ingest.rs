@@ -375,7 +375,10 @@ async fn scores_can_be_waited_for_and_watched() {
         let event = tokio::time::timeout(PATIENCE, events.message()).await.expect("in time").unwrap().unwrap();
         if let Some(Event::Point(point)) = event.event {
             assert!(point.scores.iter().all(|score| score.matrix.is_empty()));
-            steps.push(point.step);
+            // A point may come again with its slow scores.
+            if !steps.contains(&point.step) {
+                steps.push(point.step);
+            }
         }
     }
     assert_eq!(steps, [1, 2, 3, 4, 5]);

@@ -73,7 +73,7 @@ export function conceptBars(host) {
 }
 
 /** @param {string[]} names @param {(number|null)[]} values @param {View["order"]} order */
-function sorted(names, values, order) {
+export function sorted(names, values, order) {
   if (order === "given") return names;
   const value = new Map(names.map((name, i) => [name, values[i] ?? -Infinity]));
   if (order === "name") return names.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
@@ -81,7 +81,7 @@ function sorted(names, values, order) {
 }
 
 /** @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end */
-function bar(run, color, value, end) {
+export function bar(run, color, value, end) {
   const known = value !== null && value !== undefined;
   const text = known ? onScale(value, end) : "×";
   const fill = el("i", { color, class: known && value < 0 ? "negative" : false });

@@ -7,6 +7,7 @@ import { conceptBars } from "./concepts.js";
 import { controls } from "./controls.js";
 import * as curves from "./curves.js";
 import { diagnosis } from "./diagnosis.js";
+import { embeddings } from "./embeddings.js";
 import { heatMap } from "./heatmap.js";
 import { drawLatest } from "./latest.js";
 import { allotColors, onSchemeChange } from "./palette.js";
@@ -46,6 +47,7 @@ const drawMaps = [heatMap(element("matrix"), "matrix"), heatMap(element("beside"
 const drawDiagnosis = diagnosis(element("diagnosis"), soon);
 const drawComparison = comparison(element("compare"), soon);
 const drawConcepts = conceptBars(element("concepts"));
+const drawEmbeddings = embeddings(element("embeddings"));
 
 function draw() {
   drawStatus(connection === "live" && !answers ? "reconnecting" : connection, status, lost);
@@ -81,6 +83,7 @@ function draw() {
   const stepsOf = (/** @type {string} */ run, /** @type {string} */ score) => curves.curve(run, split, score, null).points.map((point) => point.step);
   for (const drawMap of drawMaps) drawMap(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, stepsOf);
   drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit.filter(scored), split);
+  drawEmbeddings(view, scores, withSplit.filter(scored), split);
 }
 
 /** Evaluation splits first: their passes have a frozen model. @param {import("./api.js").Run[]} of */

@@ -23,6 +23,10 @@ const SCORES = [
   ["concept_accuracy", "Concept accuracy", "accuracy", true, false, [0, 1], "Share of concept labels predicted."],
   ["task_accuracy", "Task accuracy", "accuracy", false, false, [0, 1], "Share of task labels predicted."],
   ["embedding_self", "Ĩ(self)", "embedding leakage", true, false, [0, 1], "What an embedding tells of its own concept."],
+  ["embedding_ct", "Ĩ(CT)", "embedding leakage", true, false, [0, 1], "What the mixed vectors tell of the task."],
+  ["embedding_ct_positive", "Ĩ(CT), positive", "embedding leakage", true, false, [0, 1], "What the positive vectors tell of the task."],
+  ["embedding_ct_negative", "Ĩ(CT), negative", "embedding leakage", true, false, [0, 1], "What the negative vectors tell of the task."],
+  ["alignment_leakage", "Ĩ(align)", "embedding leakage", true, false, [-2, 2], "Task information in choosing a vector."],
 ].map(([id, title, family, per_concept, matrix, range, help]) => ({
   id, title, family, per_concept, matrix, range, help, paper: "P0", equation: "eq. 6", unit: "",
 }));
@@ -36,7 +40,7 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {} } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [] } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -47,6 +51,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     concepts: names, started: 1_790_000_000 + r * 1000, finished: runs > 2 && r % 4 !== 3, points,
     // A concept whose activations never change, what the sidecar counted since it started, and the split.
     constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0 }, split: "val",
+    // Whether it has embeddings, as a CEM does.
+    cem: cem.includes(r),
   }));
   made.forEach(rename);
   return made;
@@ -75,7 +81,7 @@ function facts(run, at) {
 
 function pointOf(run, at, perConcept) {
   const scores = {};
-  for (const { id, per_concept: has } of SCORES.filter((score) => score.id !== "embedding_self")) {
+  for (const { id, per_concept: has } of SCORES.filter((score) => run.cem || score.family !== "embedding leakage")) {
     scores[id] = valueAt(run, id, at);
     if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
@@ -192,7 +198,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         }],
       })) };
       case "series": {
-        if (!run || query.get("score") === "embedding_self") return { points: [] };
+        if (!run || (!run.cem && query.get("score").startsWith("embedding_"))) return { points: [] };
         const concept = query.get("concept");
         const of = concept === null ? null : run.concepts.indexOf(concept);
         return { points: Array.from({ length: run.points + 1 }, (_, i) => {

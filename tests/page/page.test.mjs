@@ -161,6 +161,26 @@ test("the heat map shows every pair with the concepts' names", async (t) => {
   }));
 });
 
+test("a model with embeddings shows what its three kinds of vectors carry", async (t) => {
+  const { page, complaints } = await scene(t, { concepts: 4, cem: [1] });
+  const panel = page.locator("#embeddings");
+  await panel.waitFor({ state: "visible" });
+  assert.match(await panel.innerText(), /tabulartoy-lambda-0.01, val/);
+  assert.equal(await panel.locator(".bar-row").count(), 4);
+  assert.equal(await panel.locator(".bar").count(), 12);
+  assert.deepEqual(await panel.locator("dt").allInnerTexts(), ["mixed, ĉʷ", "positive, ĉ⁺", "negative, ĉ⁻", "embedding_ic", "Ĩ(self)", "Ĩ(align)"]);
+  const values = await panel.locator("dd").allInnerTexts();
+  assert.ok([0, 1, 2, 4, 5].every((i) => /^\d\.\d+ ± \d/.test(values[i])) && values[3] === "–", JSON.stringify(values));
+  assert.deepEqual(complaints, []);
+  await panel.screenshot({ path: process.env.CONCEPTWATCH_PICTURES ? `${process.env.CONCEPTWATCH_PICTURES}/embeddings.png` : undefined });
+});
+
+test("without embeddings there is no panel of them", async (t) => {
+  const { page } = await scene(t);
+  await page.locator("#concepts .bar").first().waitFor();
+  assert.ok(await page.locator("#embeddings").isHidden());
+});
+
 test("a mean without a value does not hide the concepts that have one", async (t) => {
   const { page, complaints } = await scene(t, { hash: "#order=given", runs: 1, constant: 1 });
   const values = page.locator("#concepts .bar-value");
