@@ -1,4 +1,4 @@
-"""A leaking run is told to a real Alertmanager, by Prometheus' rules and by the sidecar itself, and its end ends it."""
+"""A leaking run is told to a real Alertmanager, by Prometheus' rules and by the sidecar itself, until it ends."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monitoring import Alertmanager, Prometheus, come_about
 from test_end_to_end import RealSidecar, log_pass
 
 import conceptwatch
+from monitoring import Alertmanager, Prometheus, come_about
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "conceptwatch.rules.yml"
 RULE = "concepts-task leakage is high"
@@ -18,7 +18,7 @@ LEAK = 2.0
 
 
 def watch_a_leaking_run(sidecar: RealSidecar, alertmanager: Alertmanager) -> dict[str, Any]:
-    """The alert that a leaking run makes; it is over when the run has finished, and one that does not leak makes none."""
+    """The alert that a leaking run makes; it is over when the run has finished. A clean run makes none."""
     clean = conceptwatch.init("clean", concepts=3, address=sidecar.address, spawn=False, raise_errors=True)
     leaking = conceptwatch.init("leaking", concepts=3, address=sidecar.address, spawn=False, raise_errors=True)
     with clean:
