@@ -237,7 +237,7 @@ def test_addresses_are_those_of_services_and_their_ports() -> None:
     told = [DEPLOY / "compose" / "prometheus.yml", DEPLOY / "grafana/provisioning/datasources/conceptwatch.yaml"]
     named = {pair for path in told for pair in re.findall(r"\b([a-z]+):(\d{4,5})\b", path.read_text())}
     assert named <= open_ports
-    assert {"conceptwatch", "prometheus", "alertmanager"} == {name for name, _ in named}
+    assert {"conceptwatch", "prometheus", "archive", "alertmanager"} == {name for name, _ in named}
 
 
 def test_grafana_finds_its_data_sources_and_dashboards() -> None:
@@ -250,7 +250,7 @@ def test_grafana_finds_its_data_sources_and_dashboards() -> None:
     assert service["environment"]["GF_INSTALL_PLUGINS"].split()[0] in asked
     folders = {volume.split(":")[1] for volume in service["volumes"]}
     assert providers["providers"][0]["options"]["path"] in folders
-    assert secret_path() in sources["datasources"][1]["secureJsonData"]["bearerToken"]
+    assert secret_path() in sources["datasources"][-1]["secureJsonData"]["bearerToken"]
 
 
 def test_a_real_prometheus_scrapes_with_the_configuration_of_compose(contained: Contained, tmp_path: Path) -> None:
@@ -276,6 +276,14 @@ def test_a_real_prometheus_scrapes_with_the_configuration_of_compose(contained: 
         assert [group["name"] for group in groups] == ["conceptwatch"]
         found = come_about(lambda: ask(prometheus.address, "/api/v1/alertmanagers")["data"]["activeAlertmanagers"])
         assert [one["url"] for one in found] == [f"http://{alertmanager}/api/v2/alerts"]
+
+
+def test_promtool_takes_the_configurations() -> None:
+    promtool = program_path("promtool")
+    if promtool is None:
+        not_tested("prometheus")
+    for path in (DEPLOY / "prometheus.yml", DEPLOY / "compose" / "prometheus.yml", DEPLOY / "compose" / "archive.yml"):
+        succeeds(promtool, "check", "config", "--syntax-only", path)
 
 
 def test_alertmanager_takes_its_configuration() -> None:
