@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-peers bench-alerts screenshot protocol
+.PHONY: help demo test check bench bench-peers bench-alerts screenshot dashboard protocol
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -23,8 +23,8 @@ check: .venv/ready ## formatting, lints and types
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --lib --tests --no-default-features -- -D warnings
-	$(VENV)/ruff check --config python/pyproject.toml python tests
-	$(VENV)/ruff format --config python/pyproject.toml --check python tests
+	$(VENV)/ruff check --config python/pyproject.toml python tests deploy
+	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
@@ -50,6 +50,9 @@ screenshot: .venv/torch ## the page during a training run, as docs/page.png
 	PATH="$(CURDIR)/$(VENV):$$PATH" PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		sh tests/page/take_picture.sh docs/page.png
 
+dashboard: .venv/deploy ## the Grafana dashboard, from its program
+	$(VENV)/python deploy/grafana/dashboard.py
+
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
 
@@ -61,6 +64,11 @@ protocol: ## the Python message code, from proto/
 # The training frameworks of the callbacks and the libraries of the adapters; the same holds for their tests.
 .venv/integrations: .venv/torch python/requirements-integrations.txt
 	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements-integrations.txt
+	touch $@
+
+# The same for deploy/: the dashboard's program, schemas and linters.
+.venv/deploy: .venv/ready deploy/requirements.txt
+	$(VENV)/pip install --quiet --disable-pip-version-check -r deploy/requirements.txt
 	touch $@
 
 # What estimators and alerts are compared with: nothing else needs them.

@@ -8,13 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +22,7 @@ from test_sidecar import find_binary, free_ports, listens, validation_pass
 
 import conceptwatch
 from conftest import not_tested, wait_for
+from monitoring import Prometheus, ask, program_path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
@@ -39,8 +37,9 @@ RUNS = [f"lambda {weight}" for weight in LEAKS]
 class RealSidecar:
     """The binary, with a directory of curves that outlives it, on ports that stay its own."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self.port = free_ports()
+        self.options = options
         self.address, self.http = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.port + 1}"
         self.data = data
         self.start()
@@ -53,7 +52,7 @@ class RealSidecar:
         # Tests wait for the scores: these need not step back behind a training.
         speed = ["--cpu-share", "1", "--busy-cpu-share", "1", "--niceness", "0"]
         self.process = subprocess.Popen(
-            [binary, "serve", *addresses, *speed, "--data-dir", str(self.data), "--log", "warn"]
+            [binary, "serve", *addresses, *speed, *self.options, "--data-dir", str(self.data), "--log", "warn"]
         )
         wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None, seconds=30)
         assert self.process.poll() is None, "the sidecar ended at once"
@@ -71,15 +70,6 @@ class RealSidecar:
         return [point["step"] for point in answer["points"]]
 
 
-def ask(address: str, path: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
-        return json.load(answer)
-
-
-def program_path(*names: str) -> str | None:
-    return next((found for found in map(shutil.which, names) if found), None)
-
-
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
     sidecar = RealSidecar(tmp_path_factory.mktemp("curves"))
@@ -90,28 +80,11 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
 @pytest.fixture(scope="module")
 def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
     """The address of a Prometheus that scrapes the sidecar often; None where there is none."""
-    binary = program_path("prometheus")
-    if binary is None:
+    if Prometheus.binary() is None:
         yield None
         return
-    folder = tmp_path_factory.mktemp("prometheus")
-    config = folder / "prometheus.yml"
-    config.write_text(
-        "global: {scrape_interval: 250ms}\n"
-        "scrape_configs:\n"
-        f"  - {{job_name: conceptwatch, static_configs: [{{targets: ['{sidecar.http}']}}]}}\n"
-    )
-    port = free_ports()
-    options = {"config.file": config, "storage.tsdb.path": folder / "data", "web.listen-address": f"127.0.0.1:{port}"}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [binary, *(f"--{name}={value}" for name, value in options.items())], stdout=log, stderr=log
-        )
-    wait_for(lambda: listens(port) or process.poll() is not None, seconds=30)
-    assert process.poll() is None, (folder / "log").read_text()
-    yield f"127.0.0.1:{port}"
-    process.terminate()
-    process.wait(timeout=10)
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), scraped=sidecar.http) as prometheus:
+        yield prometheus.address
 
 
 @pytest.fixture(scope="module")
