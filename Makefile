@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-peers bench-alerts screenshot dashboard protocol
+.PHONY: help demo test check bench bench-peers bench-alerts screenshot dashboard protocol reproduce
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -53,6 +53,13 @@ screenshot: .venv/torch ## the page during a training run, as docs/page.png
 dashboard: .venv/deploy ## the Grafana dashboard, from its program
 	$(VENV)/python deploy/grafana/dashboard.py
 
+reproduce: .venv/reproduce ## a paper's experiments on TabularToy, through the sidecar; goes on where it was stopped
+	cargo build --release --locked
+	mkdir -p docs/reproduce
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
+		$(VENV)/python python/reproduce/train.py docs/reproduce/results.jsonl
+	$(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl docs/reproduce.md
+
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
 
@@ -64,6 +71,10 @@ protocol: ## the Python message code, from proto/
 # The training frameworks of the callbacks and the libraries of the adapters; the same holds for their tests.
 .venv/integrations: .venv/torch python/requirements-integrations.txt
 	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements-integrations.txt
+	touch $@
+
+.venv/reproduce: .venv/torch python/reproduce/requirements.txt
+	$(VENV)/pip install --quiet --disable-pip-version-check -r python/reproduce/requirements.txt
 	touch $@
 
 # The same for deploy/: the dashboard's program, schemas and linters.
