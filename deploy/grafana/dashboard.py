@@ -354,7 +354,7 @@ class Annotation(build.AnnotationQuery):
 
 def contents() -> build.Dashboard:
     board = (
-        build.Dashboard("conceptwatch").uid(UID).tags(["conceptwatch", "machine-learning"]).readonly().refresh("10s")
+        build.Dashboard("conceptwatch").uid(UID).tags(["conceptwatch", "machine-learning"]).editable().refresh("10s")
     )
     board = board.description(
         "Leakage of concept bottleneck models while they train, and the sidecar that measures it."
