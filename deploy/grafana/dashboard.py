@@ -164,15 +164,12 @@ def per_concept() -> bargauge.Panel:
 
 
 # Of the upper triangle of the matrix: the pair's two values are the same.
-PAIRS = """(
-  $names := concepts;
-  $rows := $map(matrix, function($row, $i) {
-    $map($row, function($value, $j) {
-      $j > $i and $value != null ? {"concept": $names[$i], "and": $names[$j], "ICL": $value}
-    })
-  });
-  $reduce($rows, $append, [])^(>ICL)[[0..14]]
-)"""
+PAIRS = """[
+  .concepts as $names
+  | .matrix | to_entries[] | .key as $i
+  | .value | to_entries[] | select(.key > $i and .value != null)
+  | {"concept": $names[$i], "and": $names[.key], "ICL": .value}
+] | sort_by(-.ICL) | .[:15]"""
 
 
 def leaking_pairs() -> table.Panel:
@@ -183,12 +180,10 @@ def leaking_pairs() -> table.Panel:
     return panel.with_target(Query(Dataquery(API, "/api/v1/matrix", params, PAIRS, columns)))
 
 
-EVALUATIONS = f"""points[value != null].{{
-  "step": step,
-  "value": value,
-  "upper": standard_error != null ? value + {BAND} * standard_error : value,
-  "lower": standard_error != null ? value - {BAND} * standard_error : value
-}}"""
+EVALUATIONS = f"""[
+  .points[] | select(.value != null) | ({BAND} * (.standard_error // 0)) as $half
+  | {{"step": .step, "value": .value, "upper": (.value + $half), "lower": (.value - $half)}}
+]"""
 
 
 def by_step() -> trend.Panel:

@@ -9,7 +9,7 @@ TYPE = "yesoreyeram-infinity-datasource"
 
 
 class Dataquery(variants.Dataquery):
-    """A GET of `path`; `root` is a JSONata expression whose rows have the columns, by name their type."""
+    """A GET of `path`; `root` is a jq program that makes an array of rows; of the columns, the names and types."""
 
     def __init__(self, source: DataSourceRef, path: str, params: dict[str, str], root: str, columns: dict[str, str]):
         self.source, self.path, self.params, self.root, self.columns = source, path, params, root, columns
@@ -21,7 +21,7 @@ class Dataquery(variants.Dataquery):
             "type": "json",
             "source": "url",
             "format": "table",
-            "parser": "backend",
+            "parser": "jq-backend",
             "url": self.path,
             "url_options": {
                 "method": "GET",

@@ -299,18 +299,18 @@ def api_panels() -> list[Any]:
 
 
 def rows_of(watched: Watched, target: dict[str, Any], run: str) -> list[dict[str, Any]]:
-    """As the Infinity data source gets them: asks the sidecar, then applies the JSONata expression."""
-    if find_spec("jsonata") is None:
+    """As the Infinity data source gets them: asks the sidecar, then applies the jq program."""
+    if find_spec("jq") is None:
         not_tested("deploy", "requirements are not installed; `make .venv/deploy` installs them")
-    from jsonata import Jsonata  # noqa: PLC0415
+    import jq  # noqa: PLC0415
 
     known = {**watched.filled.values, "run": run}
     params = {
         one["key"]: re.sub(r"\${(\w+)}", lambda m: str(known[m[1]]), one["value"])
         for one in target["url_options"]["params"]
     }
-    found = Jsonata(target["root_selector"]).evaluate(ask(watched.sidecar.http, target["url"], **params))
-    rows: list[dict[str, Any]] = found if isinstance(found, list) else [found]
+    found = ask(watched.sidecar.http, target["url"], **params)
+    rows: list[dict[str, Any]] = jq.compile(target["root_selector"]).input_value(found).first()
     return rows
 
 
@@ -323,6 +323,13 @@ def test_the_sidecars_api_answers(watched: Watched, target: dict[str, Any], run:
         for column in target["columns"]:
             kind = {"number": (int, float), "string": str}[column["type"]]
             assert isinstance(row[column["selector"]], kind), row
+
+
+def test_grafana_leaves_the_names_in_programs_alone() -> None:
+    """It fills in its variables there too, by the same sign."""
+    own = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    for target in (param.values[0] for param in api_panels()):
+        assert not own & set(re.findall(r"\$(\w+)", target["root_selector"]))
 
 
 def test_pairs_come_in_the_order_of_their_leakage(watched: Watched) -> None:

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
 use crate::server::{Listeners, run as run_server};
@@ -57,6 +60,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::running)?;
     let served = runtime.block_on(async {
+        let mut signals = StopSignals::catch();
         let listeners = Listeners { grpc: bind("grpc_address", grpc).await?, http: bind("http_address", http).await? };
         let addresses = Addresses::of(&listeners)?;
         let mut announced = Ok(());
@@ -64,7 +68,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
             // The server asks for its stop signal when all is up: nobody is told of ports that close at once.
             announced = addresses.announce(options.port_file.as_deref());
             if announced.is_ok() {
-                stop_signal(options.exit_with_stdin.unwrap_or(false)).await;
+                signals.stop(options.exit_with_stdin.unwrap_or(false)).await;
             }
         };
         run_server(listeners, server, stop).await.map_err(Failure::running)?;
@@ -112,29 +116,37 @@ impl Addresses {
     }
 }
 
-/// Completes on SIGTERM or SIGINT, and when standard input ends if that is asked for.
-async fn stop_signal(with_stdin: bool) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let received = async |kind| match signal(kind) {
-        Ok(mut signal) => {
-            signal.recv().await;
-        }
+/// SIGTERM and SIGINT, caught from the time this is made: also while the server is still starting.
+struct StopSignals(Vec<Signal>);
+
+impl StopSignals {
+    fn catch() -> Self {
         // Without a handler the signal ends the process at once, which is a stop too.
-        Err(_) => std::future::pending().await,
-    };
-    let (ended, stdin_ended) = tokio::sync::oneshot::channel::<()>();
-    if with_stdin {
-        // A thread of its own: a read of standard input cannot be cancelled.
-        std::thread::spawn(move || {
-            let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-            let _ = ended.send(());
-        });
-    } else {
-        std::mem::forget(ended);
+        Self(
+            [SignalKind::terminate(), SignalKind::interrupt()]
+                .into_iter()
+                .filter_map(|kind| signal(kind).ok())
+                .collect(),
+        )
     }
-    tokio::select! {
-        () = received(SignalKind::terminate()) => {}
-        () = received(SignalKind::interrupt()) => {}
-        _ = stdin_ended => {}
+
+    /// Completes on either signal, and when standard input ends if that is asked for.
+    async fn stop(&mut self, with_stdin: bool) {
+        let (ended, stdin_ended) = tokio::sync::oneshot::channel::<()>();
+        if with_stdin {
+            // A thread of its own: a read of standard input cannot be cancelled.
+            std::thread::spawn(move || {
+                let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+                let _ = ended.send(());
+            });
+        } else {
+            std::mem::forget(ended);
+        }
+        let signals = self.0.iter_mut();
+        let mut received: FuturesUnordered<_> = signals.map(|signal| signal.recv()).collect();
+        tokio::select! {
+            Some(_) = received.next() => {}
+            _ = stdin_ended => {}
+        }
     }
 }
