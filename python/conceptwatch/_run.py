@@ -91,7 +91,8 @@ def init(
     offline_dir: folder of those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
     token_file: file with the token that the sidecar asks for; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    spawn: start a sidecar when nothing listens at a local address. It ends with this process.
+    spawn: start a sidecar when nothing listens at a local address. It ends with this process. With port 0 it is one of
+        this process alone, at a free port.
     queue_bytes: memory for batches that are not acknowledged yet; batches beyond it are dropped and counted.
     raise_errors: raise instead of warning. By default nothing here ever raises into the training loop.
 
@@ -132,12 +133,12 @@ def init(
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
-    started = False
+    address, started = _sidecar.own(address), None
     try:
-        started = spawn and _sidecar.ensure(address, token_file)
+        started = _sidecar.ensure(address, token_file) if spawn else None
     except _sidecar.NotStarted as hindrance:
         log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-    run = Run(link, address, token, raise_errors)
+    run = Run(link, started or address, token, raise_errors)
     if started:
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
     return run

@@ -27,6 +27,8 @@ START_TIMEOUT = 10.0
 _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 _started: list[subprocess.Popen[bytes]] = []
+# Where this process's own sidecars listen that were asked for at port 0, by host.
+_own: dict[str, str] = {}
 
 
 def page_url(address: str) -> str | None:
@@ -42,22 +44,29 @@ class NotStarted(Exception):
     """What hindered the start of a sidecar."""
 
 
-def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> bool:
-    """Starts a sidecar if nothing listens at a local address, and says whether it did.
+def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> str | None:
+    """Starts a sidecar if nothing listens at a local address. Where it was started, else None.
 
-    It ends when this process does. Of several ranks that come at once, one starts it and the others find it.
+    It ends when this process does. Of several ranks that come at once, one starts it and the others find it. Port 0 is
+    a free one, for runs of this process alone.
     """
     parts = host_and_port(address)
-    if parts is None or not is_local(address) or _listens(*parts):
-        return False
+    if parts is None or not is_local(address) or (parts[1] != 0 and _listens(*parts)):
+        return None
     binary = find_binary()
     if binary is None:
         raise NotStarted("its binary was not found: set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
     with _one_at_a_time(parts[1]):
-        if _listens(*parts):
-            return False
-        _start(binary, *parts, token_file)
-        return True
+        if parts[1] != 0 and _listens(*parts):
+            return None
+        where = _start(binary, *parts, token_file)
+        return where if parts[1] == 0 else address
+
+
+def own(address: str) -> str:
+    """The address of this process's own sidecar for one with port 0; any other as it is."""
+    parts = host_and_port(address)
+    return _own.get(parts[0], address) if parts is not None and parts[1] == 0 else address
 
 
 def find_binary() -> str | None:
@@ -71,10 +80,14 @@ def find_binary() -> str | None:
     return shutil.which("conceptwatch", path=os.pathsep.join(folders)) or shutil.which("conceptwatch")
 
 
-def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str] | None) -> None:
-    address = f"[{host}]" if ":" in host else host
+def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str] | None) -> str:
+    """Where it listens."""
+    address = f"[{host}]" if ":" in host else host.replace("localhost", "127.0.0.1")
     descriptor, log = tempfile.mkstemp(prefix=f"conceptwatch-{port}-", suffix=".log")
-    command = [binary, "serve", "--grpc-address", f"{address}:{port}", "--http-address", f"{address}:{port + 1}"]
+    page = port + 1 if port else 0
+    command = [binary, "serve", "--grpc-address", f"{address}:{port}", "--http-address", f"{address}:{page}"]
+    ports = Path(log).with_suffix(".ports")
+    command += ["--port-file", str(ports)]
     if token_file is not None:
         command += ["--token-file", os.fspath(token_file)]
     try:
@@ -94,8 +107,13 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
     _started.append(process)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        if _listens(host, port):
-            return
+        # Written when both ports are open.
+        if ports.exists():
+            found = ports.read_text().split()[0]
+            ports.unlink()
+            if port == 0:
+                _own[host] = found
+            return found
         if process.poll() is not None:
             raise NotStarted(f"{binary} ended with status {process.returncode}, see {log}")
         time.sleep(0.02)
@@ -141,6 +159,7 @@ def _after_fork() -> None:
             process.stdin.close()
         process.returncode = 0  # it is the parent's to wait for
     _started.clear()
+    _own.clear()
 
 
 if hasattr(os, "register_at_fork"):

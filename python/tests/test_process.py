@@ -202,9 +202,13 @@ open({log!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
 from sidecar import Sidecar
 sidecar = Sidecar()
 try:
-    sidecar.serve(sys.argv[sys.argv.index("--grpc-address") + 1])
+    found = sidecar.serve(sys.argv[sys.argv.index("--grpc-address") + 1])
 except RuntimeError:
     sys.exit(1)  # another one has the port
+ports = sys.argv[sys.argv.index("--port-file") + 1]
+with open(ports + "~", "x") as file:
+    file.write(found + " 127.0.0.1:1\\n")
+os.rename(ports + "~", ports)
 sys.stdin.buffer.read()
 open({log!r}, "a").write("ended after %d batches\\n" % len(sidecar.received))
 sidecar.close()
@@ -245,10 +249,30 @@ def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in:
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"conceptwatch: started a sidecar, its page is http://127.0.0.1:{port + 1}\n"
     wait_for(lambda: "ended" in log.read_text())
-    assert log.read_text().splitlines() == [
-        f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --exit-with-stdin",
-        "ended after 1 batches",
-    ]
+    started, ended = log.read_text().splitlines()
+    assert started.startswith(
+        f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --port-file /"
+    )
+    assert started.endswith(".ports --exit-with-stdin")
+    assert ended == "ended after 1 batches"
+    assert not Path(started.split()[6]).exists()
+
+
+def test_at_port_0_the_runs_of_a_process_share_a_sidecar_of_their_own(stand_in: tuple[Path, Path]) -> None:
+    binary, log = stand_in
+    text = """
+    import numpy as np, conceptwatch
+    runs = [conceptwatch.init(name, concepts=3, address="127.0.0.1:0") for name in "ab"]
+    assert runs[0].address == runs[1].address != "127.0.0.1:0", runs[0].address
+    for run in runs:
+        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        assert run.finish()
+    """
+    done = program(text, CONCEPTWATCH_BINARY=str(binary))
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: "ended" in log.read_text())
+    assert log.read_text().count("serve --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0") == 1
+    assert "ended after 2 batches" in log.read_text()
 
 
 def test_ranks_that_race_to_start_a_sidecar_end_with_one(stand_in: tuple[Path, Path]) -> None:
