@@ -1,0 +1,168 @@
+"""The code blocks of README.md, docs/ and python/README.md, run as they stand but for names and addresses.
+
+Those about frameworks are in `test_integration_docs.py`. Commands that another place runs are listed with it: one that
+is neither listed nor run fails the test.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch._sidecar import find_binary
+from conftest import not_tested, wait_for
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+# What starts so is run elsewhere.
+ELSEWHERE = {"make demo": ".ci/run", "make test": ".ci/run", "pip install ./python": ".ci/run"}
+INTEGRATIONS = ("docs/integrations.md", "### In the loop you have")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if page == INTEGRATIONS[0]:
+        return []
+    before, heading, rest = text.partition(f"\n{INTEGRATIONS[1]}\n")
+    if heading:
+        text = before + re.split(r"\n#{1,2} ", rest, maxsplit=1)[1]
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def rows(random: np.random.Generator, n: int = 300, k: int = 112) -> dict[str, Any]:
+    return {
+        "ids": np.arange(n),
+        "x": random.random((n, k), np.float32),
+        "c": random.integers(0, 2, (n, k)),
+        "y": random.integers(0, 3, n),
+    }
+
+
+class Served:
+    """A sidecar with a directory of curves, in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        binary = find_binary()
+        self.binary = binary if binary is not None else not_tested("conceptwatch", "has no binary")
+        self.folder = folder
+        addresses = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--port-file", "ports"]
+        speed = ["--niceness", "0", "--cpu-share", "2", "--busy-cpu-share", "2"]
+        command = [self.binary, "serve", *addresses, *speed, "--data-dir", "curves", "--log", "warn"]
+        self.process = subprocess.Popen(command, cwd=folder)
+        wait_for(lambda: (folder / "ports").exists() or self.process.poll() is not None, seconds=30)
+        self.grpc, self.http = (folder / "ports").read_text().split()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(30) == 0
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.binary, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """With two runs of three concepts, and the files that the commands name."""
+    folder = tmp_path_factory.mktemp("documentation")
+    random = np.random.default_rng(0)
+    served = Served(folder)
+    for weight in ("0.01", "5"):
+        labels = {"lambda": weight, "encoding": "soft"}
+        address = served.grpc
+        with conceptwatch.init(f"RUN {weight}", concepts=3, labels=labels, address=address, spawn=False) as run:
+            for step in range(3):
+                for split in ("val", "test"):
+                    found = rows(random, 600, 3)
+                    with run.evaluation(split, step=step) as p:
+                        p.log(concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])
+                    assert p.scores(timeout=60) is not None
+    found = rows(random, 200, 3)
+    np.savez(folder / "outputs.npz", concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])
+    (folder / "scores.csv").write_text("concept_score,bleu\n0.1,0.3\n0.4,0.2\n0.7,0.9\n")
+    (folder / "ratings.csv").write_text("a,b\n1,2\n3,3\n5,4\n")
+    yield served
+    served.stop()
+
+
+def commands() -> list[str]:
+    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+    return [line.partition(" #")[0].strip() for line in lines if line.strip()]
+
+
+def test_every_command_runs(served: Served) -> None:
+    names = {"RUN_A": "RUN 0.01", "RUN_B": "RUN 5", "RUN": "RUN 5"}
+    later = []
+    for command in commands():
+        if any(command.startswith(start) for start in ELSEWHERE):
+            continue
+        program, *arguments = [names.get(word, word) for word in shlex.split(command)]
+        assert program == "conceptwatch", f"not run by any test: {command}"
+        if arguments[0] == "serve":
+            continue  # as the fixture does
+        if "--data-dir" in arguments:
+            later.append(arguments)
+            continue
+        where = ["--address", served.http] if arguments[0] in ("compare", "diagnose") else []
+        assert served.run(*arguments, *where).strip(), command
+    assert later, "a comparison of curves on disk is documented"
+    served.stop()
+    for arguments in later:
+        assert served.run(*arguments).strip()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_configuration_is_taken(page: str, tmp_path: Path) -> None:
+    binary = find_binary()
+    if binary is None:
+        not_tested("conceptwatch", "has no binary")
+    for number, block in enumerate(blocks(page, "toml")):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(block, encoding="utf-8")
+        done = subprocess.run([binary, "rules", "--config", file], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_python_block_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = blocks(page, "python")
+    if not code:
+        return
+    served = Served(tmp_path)
+    monkeypatch.setenv("CONCEPTWATCH_ADDRESS", served.grpc)
+    random = np.random.default_rng(1)
+    found = rows(random)
+    try:
+        for block in code:
+            ids_first = "for ids, x, c, y" in block
+            batch = [found[name] for name in (("ids", "x", "c", "y") if ids_first else ("x", "c", "y", "ids"))]
+            names: dict[str, Any] = {
+                "concept_names": [f"c{i}" for i in range(112)], "epochs": 1, "epoch": 1, "step": 7,
+                "train": lambda model: None, "model": lambda x: (x, random.random((len(x), 3), np.float32)),
+                "loader": [batch], "validation_loader": [batch],
+            }  # fmt: skip
+            exec(compile(block, page, "exec"), names)  # noqa: S102
+            run = names["run"]
+            assert run.stats.rows_acknowledged == len(found["y"]), run.stats
+            assert run.stats.passes_ended == 1
+    finally:
+        served.stop()
+
+
+def test_no_block_is_in_a_language_that_is_not_run() -> None:
+    for page in PAGES:
+        languages = set(re.findall(r"```(\w+)\n", (ROOT / page).read_text(encoding="utf-8")))
+        assert languages <= {"sh", "toml", "python"}, f"{page}: {languages}"
