@@ -10,7 +10,8 @@ use crate::compare::{
 };
 use crate::server::question::{Question, Report};
 
-use super::source::{Failure, Source};
+use super::failure::{Failure, conclude};
+use super::source::Source;
 
 /// Compare two runs, or groups of runs by a label
 ///
@@ -49,17 +50,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> ExitCode {
-    match compare(options) {
-        Ok(text) => {
-            // A reader that closed the pipe has seen what it wanted.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("conceptwatch compare: {}", failure.message);
-            ExitCode::from(failure.status)
-        }
-    }
+    conclude("compare", compare(options))
 }
 
 fn compare(options: &Options) -> Result<String, Failure> {

@@ -8,7 +8,8 @@ use clap::Args;
 use crate::diagnosis::{Diagnosis, Line, State};
 use crate::server::question::diagnosis_of;
 
-use super::source::{Failure, Source};
+use super::failure::{Failure, conclude};
+use super::source::Source;
 
 /// Say what a run's scores show to be wrong with it
 ///
@@ -29,17 +30,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> ExitCode {
-    match diagnose(options) {
-        Ok(text) => {
-            // A reader that closed the pipe has seen what it wanted.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("conceptwatch diagnose: {}", failure.message);
-            ExitCode::from(failure.status)
-        }
-    }
+    conclude("diagnose", diagnose(options))
 }
 
 fn diagnose(options: &Options) -> Result<String, Failure> {

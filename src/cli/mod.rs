@@ -4,6 +4,7 @@ mod agreement;
 mod compare;
 mod demo;
 mod diagnose;
+mod failure;
 mod in_process;
 mod logs;
 mod npz;

@@ -1,7 +1,6 @@
 //! `conceptwatch replay`: what jobs have recorded, scored here or given to a sidecar.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +16,10 @@ use crate::server::parts_of;
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
+use super::failure::{Failure, conclude, print};
 use super::in_process::InProcess;
+use super::logs;
 use super::options::{ServeOptions, token};
-use super::{BAD_INPUT, logs};
 
 /// Replay what jobs have recorded with mode="offline"
 ///
@@ -55,43 +55,25 @@ pub struct ReplayOptions {
 /// Longest wait for the scores of one pass.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Why nothing, or not all, was replayed.
-enum Failure {
-    BadInput(String),
-    Running(String),
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        Self::BadInput(fault.to_string())
-    }
-}
-
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::Running(error.to_string())
+        Self::running(error)
     }
 }
 
 pub fn run(options: &ReplayOptions) -> ExitCode {
-    let (status, message) = match replay(options) {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::BadInput(message)) => (BAD_INPUT, message),
-        Err(Failure::Running(message)) => (1, message),
-    };
-    eprintln!("conceptwatch replay: {message}");
-    ExitCode::from(status)
+    conclude("replay", replay(options).map(|()| String::new()))
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
-        return Err(Failure::BadInput(format!("--scores: '{unknown}' is no score of the catalogue")));
+        return Err(Failure::bad_input(format!("--scores: '{unknown}' is no score of the catalogue")));
     }
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
-    let recordings = recordings.map_err(|error| Failure::BadInput(error.to_string()))?;
+    let recordings = recordings.map_err(Failure::bad_input)?;
     let token = options.token_file.as_deref().map(token).transpose()?;
     logs::start("warn", false)?;
-    let runtime = Runtime::new().map_err(|error| Failure::Running(error.to_string()))?;
+    let runtime = Runtime::new().map_err(Failure::running)?;
     let mut replay = Replay { options, merged: Merged::new(recordings)?, tallies: BTreeMap::new() };
     if let Some(address) = options.address {
         let done = runtime.block_on(async { replay.to(address, token.as_deref(), false).await });
@@ -103,9 +85,9 @@ fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let token = serve.server()?.token;
-    let sidecar = InProcess::start(&runtime, serve, [anywhere; 2]).map_err(Failure::Running)?;
+    let sidecar = InProcess::start(&runtime, serve, [anywhere; 2]).map_err(Failure::running)?;
     let done = runtime.block_on(replay.to(sidecar.grpc, token.as_deref(), true));
-    sidecar.end(runtime).map_err(Failure::Running)?;
+    sidecar.end(runtime).map_err(Failure::running)?;
     done.and_then(|()| replay.summary())
 }
 
@@ -197,7 +179,7 @@ impl Replay<'_> {
         for (path, bytes) in self.merged.cut_off() {
             eprintln!("{}: the last {bytes} bytes are no whole message and were left out", path.display());
         }
-        if refused.is_empty() { Ok(()) } else { Err(Failure::Running(refused.join("\n"))) }
+        if refused.is_empty() { Ok(()) } else { Err(Failure::running(refused.join("\n"))) }
     }
 }
 
@@ -255,7 +237,7 @@ impl Merged {
 }
 
 fn read(recording: &mut Recording) -> Result<Option<Item>, Failure> {
-    recording.next_item().map_err(|error| Failure::BadInput(error.to_string()))
+    recording.next_item().map_err(Failure::bad_input)
 }
 
 /// One line for each pass.
@@ -292,11 +274,7 @@ impl<'o> Printer<'o> {
             }
             text.push('\n');
         }
-        // A reader that closed the pipe has seen what it wanted.
-        let _ = std::io::stdout().write_all(text.as_bytes());
-        if std::io::stdout().is_terminal() {
-            let _ = std::io::stdout().flush();
-        }
+        print(&text);
     }
 }
 

@@ -1,6 +1,6 @@
 //! `conceptwatch score`: all scores of one file, offline.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate};
 
+use super::failure::print;
 use super::{BAD_INPUT, npz};
 
 /// Score a file of a model's outputs
@@ -57,8 +58,7 @@ pub fn run(options: Options) -> ExitCode {
             return ExitCode::from(BAD_INPUT);
         }
     };
-    // A reader that closed the pipe has seen what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    print(&text);
     ExitCode::SUCCESS
 }
 

@@ -13,35 +13,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::fault::Fault;
 use crate::server::{Listeners, run as run_server};
 
+use super::failure::{Failure, conclude};
+use super::logs;
 use super::options::ServeOptions;
-use super::{BAD_INPUT, logs};
 
 pub fn run(options: ServeOptions) -> ExitCode {
-    match serve(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("conceptwatch serve: {}", failure.message);
-            ExitCode::from(failure.status)
-        }
-    }
-}
-
-/// Why the server did not start, or broke off.
-struct Failure {
-    status: u8,
-    message: String,
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        Self { status: BAD_INPUT, message: fault.to_string() }
-    }
-}
-
-impl Failure {
-    fn running(error: impl std::fmt::Display) -> Self {
-        Self { status: 1, message: error.to_string() }
-    }
+    conclude("serve", serve(options).map(|()| String::new()))
 }
 
 fn serve(options: ServeOptions) -> Result<(), Failure> {
@@ -87,7 +64,7 @@ fn outlive_file_limits() {
 
 async fn bind(field: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Failure { status: 1, message: format!("{field}: {address} cannot be opened: {error}") })
+    bound.map_err(|error| Failure::running(format!("{field}: {address} cannot be opened: {error}")))
 }
 
 /// Where both ports were opened.

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::history::{FILE_NAME, History, Limits};
 use crate::server::question::Refused;
 
-use super::BAD_INPUT;
+use super::failure::Failure;
 use super::options::token;
 
 /// Longer than any answer takes.
@@ -36,31 +36,6 @@ pub struct Source {
     /// Read the curves in this directory instead, of a sidecar that no longer runs.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-}
-
-/// Why there is no answer, and the exit status that says so.
-pub struct Failure {
-    pub status: u8,
-    pub message: String,
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
-        Self { status: BAD_INPUT, message: fault.to_string() }
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        let status = if matches!(refused, Refused::History(_)) { 1 } else { BAD_INPUT };
-        Self { status, message: refused.to_string() }
-    }
-}
-
-impl Failure {
-    fn failed(message: impl std::fmt::Display) -> Self {
-        Self { status: 1, message: message.to_string() }
-    }
 }
 
 impl Source {
@@ -82,15 +57,16 @@ impl Source {
     fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, Failure> {
         let token = self.token_file.as_deref().map(token).transpose()?;
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
         let target = format!("{path}?{query}");
         let asked = get(self.address, &target, token.as_deref());
         let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
         let (status, body) = answered
-            .map_err(|_| Failure::failed(format!("{} did not answer within {PATIENCE:?}", self.address)))?
-            .map_err(|why| Failure::failed(format!("{} cannot be asked: {why}", self.address)))?;
+            .map_err(|_| Failure::running(format!("{} did not answer within {PATIENCE:?}", self.address)))?
+            .map_err(|why| Failure::running(format!("{} cannot be asked: {why}", self.address)))?;
         if status.is_success() {
-            let unreadable = |error| Failure::failed(format!("the answer of {} cannot be read: {error}", self.address));
+            let unreadable =
+                |error| Failure::running(format!("the answer of {} cannot be read: {error}", self.address));
             return serde_json::from_slice(&body).map_err(unreadable);
         }
         let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -99,7 +75,7 @@ impl Source {
             _ => format!("{} answered {status}", self.address),
         };
         let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND);
-        Err(Failure { status: if wrong { BAD_INPUT } else { 1 }, message })
+        Err(if wrong { Failure::bad_input(message) } else { Failure::running(message) })
     }
 }
 

@@ -41,28 +41,24 @@ impl From<Status> for ClientError {
 
 /// One rank's connection for one run.
 pub struct Client {
-    calls: ConceptWatchClient<Channel>,
+    relay: Relay,
     run: String,
     name: String,
     sequence: u64,
-    requests: mpsc::Sender<IngestRequest>,
-    answers: Streaming<IngestResponse>,
 }
 
 impl Client {
     /// Connects, and starts or resumes `run`. `name` tells this process from others.
     pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
-        let mut calls = ConceptWatchClient::new(channel(address).await?);
-        calls
-            .start_run(StartRunRequest {
+        let mut relay = Relay::connect(address, None).await?;
+        relay
+            .start(StartRunRequest {
                 run: Some(convert::run_message(run)),
                 client: name.to_owned(),
                 client_version: env!("CARGO_PKG_VERSION").to_owned(),
             })
             .await?;
-        let (requests, receiver) = mpsc::channel(4);
-        let answers = calls.ingest(ReceiverStream::new(receiver)).await?.into_inner();
-        Ok(Self { calls, run: run.name.clone(), name: name.to_owned(), sequence: 0, requests, answers })
+        Ok(Self { relay, run: run.name.clone(), name: name.to_owned(), sequence: 0 })
     }
 
     /// Sends a whole pass of rank 0 in one batch, of at most one chunk, and ends it.
@@ -80,7 +76,7 @@ impl Client {
             tensors,
             ..BatchChunk::default()
         };
-        self.send(ingest_request::Message::Chunk(chunk)).await?;
+        taken(self.relay.batch(vec![chunk]).await?)?;
         self.sequence += 1;
         let end = EndPass {
             run: self.run.clone(),
@@ -92,17 +88,7 @@ impl Client {
             sequence: self.sequence,
             rows,
         };
-        self.send(ingest_request::Message::EndPass(end)).await
-    }
-
-    async fn send(&mut self, message: ingest_request::Message) -> Result<(), ClientError> {
-        let request = IngestRequest { message: Some(message) };
-        self.requests.send(request).await.map_err(|_| ClientError::Ended)?;
-        let answer = self.answers.message().await?.ok_or(ClientError::Ended)?;
-        if answer.outcome() == Outcome::Refused {
-            return Err(ClientError::Refused { field: answer.field, message: answer.message });
-        }
-        Ok(())
+        taken(self.relay.end_pass(end).await?)
     }
 
     /// The scores of a step, waited for; `None` when they did not come in time.
@@ -112,26 +98,26 @@ impl Client {
         step: u64,
         timeout: Duration,
     ) -> Result<Option<proto::Point>, ClientError> {
-        let request = GetScoresRequest {
-            run: self.run.clone(),
-            split: split.to_owned(),
-            step: Some(step),
-            timeout_seconds: timeout.as_secs_f64(),
-            matrices: false,
-        };
-        Ok(self.calls.get_scores(request).await?.into_inner().point)
+        self.relay.scores(&self.run, split, step, timeout).await
     }
 
     /// Why training should stop after `step`, whose evaluation is waited for; `None` when it should go on.
     pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
         let request = GetAdviceRequest { run: self.run.clone(), step, timeout_seconds: timeout.as_secs_f64() };
-        let advice = self.calls.get_advice(request).await?.into_inner();
+        let advice = self.relay.calls.get_advice(request).await?.into_inner();
         Ok(advice.stop.then_some(advice.reason))
     }
 
     pub async fn finish(&mut self) -> Result<(), ClientError> {
-        self.calls.finish_run(FinishRunRequest { run: self.run.clone(), rank: 0 }).await?;
-        Ok(())
+        self.relay.finish(FinishRunRequest { run: self.run.clone(), rank: 0 }).await
+    }
+}
+
+/// An error where something was refused.
+fn taken(answers: Vec<IngestResponse>) -> Result<(), ClientError> {
+    match answers.into_iter().find(|answer| answer.outcome() == Outcome::Refused) {
+        Some(IngestResponse { field, message, .. }) => Err(ClientError::Refused { field, message }),
+        None => Ok(()),
     }
 }
 
@@ -206,7 +192,7 @@ impl Relay {
         Ok(std::iter::once(answer).chain(of_end).collect())
     }
 
-    /// As [`Client::scores`].
+    /// The scores of a step, waited for; `None` when they did not come in time.
     pub async fn scores(
         &mut self,
         run: &str,

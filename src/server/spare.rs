@@ -20,6 +20,7 @@ pub struct Spare {
     cores: Option<f64>,
 }
 
+#[derive(Clone, Copy)]
 struct Look {
     at: Instant,
     /// CPU time of this process.
@@ -42,11 +43,12 @@ impl Spare {
         }
         self.system.refresh_cpu_usage();
         let look = Look { at: now, own: process_cpu_time() };
-        let before = self.before.replace(Look { ..look })?;
+        let before = self.before.replace(look)?;
         if self.system.cpus().is_empty() {
             return None;
         }
-        let idle = |cpu: &Cpu| if may_run_on(cpu) { 1.0 - f64::from(cpu.cpu_usage()) / 100.0 } else { 0.0 };
+        let allowed = allowed();
+        let idle = |cpu: &Cpu| if allowed(cpu) { 1.0 - f64::from(cpu.cpu_usage()) / 100.0 } else { 0.0 };
         let idle: f64 = self.system.cpus().iter().map(idle).sum();
         let own = look.own.saturating_sub(before.own).as_secs_f64() / now.duration_since(before.at).as_secs_f64();
         let newest = idle.max(0.0) + own;
@@ -68,24 +70,28 @@ fn process_cpu_time() -> Duration {
     Duration::from_secs_f64((seconds(usage.ru_utime) + seconds(usage.ru_stime)).max(0.0))
 }
 
-/// Whether this process was given the core: on a cluster a job has some of a machine's, and the others are not its own.
+/// Whether this process was given a core: on a cluster a job has some of a machine's, and the others are not its own.
 #[cfg(target_os = "linux")]
-fn may_run_on(cpu: &Cpu) -> bool {
-    let Some(core) = cpu.name().strip_prefix("cpu").and_then(|number| number.parse::<usize>().ok()) else {
-        return true;
-    };
+fn allowed() -> impl Fn(&Cpu) -> bool {
     let mut allowed = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is valid all zeros, is as long as is said, and holds every core below CPU_SETSIZE.
-    unsafe {
+    // SAFETY: the set is valid all zeros and is as long as is said.
+    let (failed, allowed) = unsafe {
         let failed = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), allowed.as_mut_ptr()) != 0;
-        failed || core >= libc::CPU_SETSIZE as usize || libc::CPU_ISSET(core, allowed.assume_init_ref())
+        (failed, allowed.assume_init())
+    };
+    move |cpu| {
+        let Some(core) = cpu.name().strip_prefix("cpu").and_then(|number| number.parse::<usize>().ok()) else {
+            return true;
+        };
+        // SAFETY: the set holds every core below CPU_SETSIZE.
+        failed || core >= libc::CPU_SETSIZE as usize || unsafe { libc::CPU_ISSET(core, &allowed) }
     }
 }
 
 /// Elsewhere a process may run on every core.
 #[cfg(not(target_os = "linux"))]
-fn may_run_on(_cpu: &Cpu) -> bool {
-    true
+fn allowed() -> impl Fn(&Cpu) -> bool {
+    |_| true
 }
 
 #[cfg(test)]
@@ -119,6 +125,7 @@ mod tests {
     fn the_cores_of_this_process_are_as_many_as_it_has() {
         let mut spare = Spare::default();
         spare.system.refresh_cpu_usage();
+        let may_run_on = allowed();
         let allowed = spare.system.cpus().iter().filter(|cpu| may_run_on(cpu)).count();
         assert!(allowed >= std::thread::available_parallelism().unwrap().get());
     }

@@ -1,0 +1,57 @@
+//! How a command ends: what it prints, or why it did not do what was asked and the exit status that says so.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::fault::Fault;
+use crate::server::question::Refused;
+
+use super::BAD_INPUT;
+
+/// Why a command failed.
+pub struct Failure {
+    pub status: u8,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn bad_input(message: impl std::fmt::Display) -> Self {
+        Self { status: BAD_INPUT, message: message.to_string() }
+    }
+
+    /// Something broke that the input is not to blame for.
+    pub fn running(message: impl std::fmt::Display) -> Self {
+        Self { status: 1, message: message.to_string() }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::bad_input(fault)
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        if matches!(refused, Refused::History(_)) { Self::running(refused) } else { Self::bad_input(refused) }
+    }
+}
+
+/// Prints what a command has to say, or its failure.
+pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("conceptwatch {command}: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// Writes to standard output. A reader that closed the pipe has seen what it wanted.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
