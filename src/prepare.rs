@@ -16,6 +16,7 @@ pub struct Prepared<'a> {
     sample: &'a Sample,
     run: &'a Run,
     settings: Settings,
+    pause: &'a (dyn Fn() + Sync),
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
@@ -31,12 +32,24 @@ impl<'a> Prepared<'a> {
             sample,
             run,
             settings,
+            pause: &|| (),
             ids: sample.ids().into(),
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
             task_labels: OnceLock::new(),
             shared: Mutex::default(),
         }
+    }
+
+    /// `pause` is called between the parts of long scores, by the thread that computes them: work that others wait for
+    /// may go first there.
+    pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
+        Self { pause, ..self }
+    }
+
+    /// To be called every few milliseconds of work.
+    pub fn pause(&self) {
+        (self.pause)();
     }
 
     pub fn run(&self) -> &Run {

@@ -284,6 +284,45 @@ fn a_busy_machine_shrinks_the_share_and_a_quiet_one_gives_it_back() {
 }
 
 #[test]
+fn on_a_busy_machine_less_is_saved_up() {
+    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: ms(2000) };
+    let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
+    schedule.spare(0.0, ms(0));
+    let later = ms(1_000_000);
+    schedule.pass_closed(key("run", "val"), 0, later);
+    assert!(schedule.start(later).is_some());
+    schedule.finished(ms(300), later);
+    schedule.pass_closed(key("run", "val"), 1, later);
+    // A tenth of the share, a tenth of the 2 s: 100 ms are owed at 0.05 of a core.
+    assert!((schedule.next_start().unwrap() - later).as_millis().abs_diff(2000) <= 1);
+}
+
+#[test]
+fn what_a_job_pays_for_on_its_way_it_does_not_pay_for_at_its_end() {
+    let mut schedule = Schedule::new(ticks(), budget(0.1, Duration::ZERO), Duration::ZERO);
+    schedule.pass_closed(key("run", "val"), 0, ms(0));
+    assert!(schedule.start(ms(0)).is_some());
+    // 10 ms every 100: what comes in pays for it, and only the rest is owed at the end.
+    for slice in 1..=20 {
+        schedule.charge(ms(10), ms(100 * slice));
+    }
+    schedule.finished(ms(5), ms(2000));
+    schedule.pass_closed(key("run", "val"), 1, ms(2000));
+    assert!(schedule.next_start().unwrap().abs_diff(ms(2000 + 100 + 50)) <= ms(1));
+}
+
+#[test]
+fn a_job_in_flight_keeps_to_idle_cores() {
+    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
+    let mut schedule: Schedule<()> = Schedule::new(ticks(), budget, Duration::ZERO);
+    assert!(schedule.pace() >= 256.0, "nothing is known");
+    for (idle, pace) in [(0.0, 0.05), (0.3, 0.3), (7.5, 7.5)] {
+        schedule.spare(idle, ms(1));
+        assert_eq!(schedule.pace(), pace);
+    }
+}
+
+#[test]
 fn a_removed_run_leaves_nothing_behind() {
     let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
     schedule.pass_closed(key("a", "val"), 1, ms(0));

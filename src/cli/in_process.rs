@@ -20,11 +20,11 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts it at these addresses, on a core of its own: the command waits for its scores, so nothing is taken from
+    /// Starts it at these addresses, and lets it take what it needs: the command waits for its scores, so nothing is taken from
     /// anyone.
     pub fn start(runtime: &Runtime, mut options: ServeOptions, [grpc, http]: [SocketAddr; 2]) -> Result<Self, String> {
-        options.cpu_share = Some(1.0);
-        options.busy_cpu_share = Some(1.0);
+        options.cpu_share = Some(16.0);
+        options.busy_cpu_share = Some(16.0);
         options.niceness = Some(0);
         let server = options.server().map_err(|fault| fault.to_string())?;
         server.check().map_err(|fault| fault.to_string())?;

@@ -90,7 +90,7 @@ pub struct ServeOptions {
     /// CPU-seconds per second that scoring may take on average [default: 0.5]
     #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
     pub cpu_share: Option<f64>,
-    /// What is left of the CPU share while other work keeps every core busy [default: 0.04]
+    /// What is left of the CPU share while other work keeps every core busy [default: 0.02]
     #[arg(long, env = "CONCEPTWATCH_BUSY_CPU_SHARE", value_name = "SHARE")]
     pub busy_cpu_share: Option<f64>,
     /// Niceness of the scoring threads, 0 to 19: training goes first. 19 on Linux: only cores that nobody wants
@@ -280,7 +280,7 @@ impl ServeOptions {
             },
             cpu: Budget {
                 cpu_share: within("cpu_share", self.cpu_share.unwrap_or(0.5), 0.001, 256.0)?,
-                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.04), 0.001, 256.0)?,
+                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.02), 0.001, 256.0)?,
                 ..Budget::default()
             },
             ingest: IngestLimits {

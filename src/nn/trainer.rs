@@ -70,6 +70,7 @@ pub fn fit(
     targets: &Targets,
     recipe: &Recipe,
     rng: &mut impl Rng,
+    after_each_epoch: &dyn Fn(),
 ) -> usize {
     let n = inputs.nrows();
     assert!(n > 0 && recipe.batch > 0, "a batch has at least one row");
@@ -93,6 +94,7 @@ pub fn fit(
             total += (loss + 0.5 * f64::from(decay) * squares) * rows.len() as f64;
             optimiser.step(network, &by_layer);
         }
+        after_each_epoch();
         let Some(stop) = recipe.stop else { continue };
         let loss = total / n as f64;
         without_progress = if loss > best - stop.tolerance { without_progress + 1 } else { 0 };
@@ -168,12 +170,12 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let (inputs, classes) = exclusive_or(&mut rng);
         let mut two = network(2, &mut rng);
-        fit(&mut two, inputs.view(), &Targets::Classes(classes.clone()), &RECIPE, &mut rng);
+        fit(&mut two, inputs.view(), &Targets::Classes(classes.clone()), &RECIPE, &mut rng, &|| ());
         let outputs = two.outputs(inputs.view());
         assert!(outputs.rows().into_iter().zip(&classes).all(|(z, &class)| (z[1] > z[0]) == (class == 1)));
         let flags = Array2::from_shape_fn((256, 2), |(row, at)| (classes[row] ^ at) as f32);
         let mut both = network(2, &mut rng);
-        fit(&mut both, inputs.view(), &Targets::Flags(flags.clone()), &RECIPE, &mut rng);
+        fit(&mut both, inputs.view(), &Targets::Flags(flags.clone()), &RECIPE, &mut rng, &|| ());
         assert!(both.outputs(inputs.view()).iter().zip(&flags).all(|(&z, &flag)| (z > 0.0) == (flag > 0.5)));
     }
 
@@ -184,12 +186,13 @@ mod tests {
         let stop = Some(Stop { tolerance: 1e-4, patience: 10 });
         let mut learnt = network(2, &mut rng);
         let targets = Targets::Classes(classes);
-        let epochs = fit(&mut learnt, inputs.view(), &targets, &Recipe { epochs: 5_000, stop, ..RECIPE }, &mut rng);
+        let epochs =
+            fit(&mut learnt, inputs.view(), &targets, &Recipe { epochs: 5_000, stop, ..RECIPE }, &mut rng, &|| ());
         assert!((50..5_000).contains(&epochs), "{epochs}");
         // A tolerance that no loss can meet: one best epoch, and the patience after it.
         let never = Some(Stop { tolerance: 100.0, patience: 10 });
         let mut idle = network(2, &mut rng);
-        assert_eq!(fit(&mut idle, inputs.view(), &targets, &Recipe { stop: never, ..RECIPE }, &mut rng), 12);
+        assert_eq!(fit(&mut idle, inputs.view(), &targets, &Recipe { stop: never, ..RECIPE }, &mut rng, &|| ()), 12);
     }
 
     #[test]
@@ -204,6 +207,7 @@ mod tests {
                 &Targets::Classes(classes.clone()),
                 &Recipe { weight_decay, ..RECIPE },
                 rng,
+                &|| (),
             );
             learnt.parameters().map(|layer| layer.weights.iter().map(|w| w * w).sum::<f32>()).sum::<f32>()
         };

@@ -13,13 +13,14 @@ pub struct Budget {
     pub cpu_share: f64,
     /// What is left of it while other work keeps every core busy, above 0; no more than `cpu_share` in any case.
     pub busy_cpu_share: f64,
-    /// CPU time saved up at most in quiet times, so that short jobs after them run at once.
+    /// CPU time saved up at most in quiet times, so that short jobs after them run at once. While the share is smaller
+    /// than `cpu_share`, so is what may be saved up, by the same factor.
     pub burst: Duration,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { cpu_share: 0.25, busy_cpu_share: 0.04, burst: Duration::from_secs(2) }
+        Self { cpu_share: 0.25, busy_cpu_share: 0.02, burst: Duration::from_secs(2) }
     }
 }
 
@@ -51,7 +52,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The share when so many cores are free, or would be if nothing were scored.
+    /// The share when so many cores are idle.
     fn with_spare(&self, cores: f64) -> f64 {
         cores.max(self.busy_cpu_share).min(self.cpu_share)
     }
@@ -64,6 +65,8 @@ pub(super) struct Account {
     budget: Budget,
     /// The share in force: that of the budget until something else is known.
     share: f64,
+    /// Idle cores, infinite until something else is known.
+    spare: f64,
     /// CPU-seconds; below 0 while a debt is being paid.
     balance: f64,
     at: Duration,
@@ -71,7 +74,7 @@ pub(super) struct Account {
 
 impl Account {
     pub fn new(budget: Budget, now: Duration) -> Self {
-        Self { budget, share: budget.cpu_share, balance: budget.burst.as_secs_f64(), at: now }
+        Self { budget, share: budget.cpu_share, spare: f64::INFINITY, balance: budget.burst.as_secs_f64(), at: now }
     }
 
     /// From when on a job may start.
@@ -87,13 +90,19 @@ impl Account {
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.charge(Duration::ZERO, now);
         self.share = self.budget.with_spare(cores);
+        self.spare = cores;
+    }
+
+    pub fn pace(&self) -> f64 {
+        self.spare.max(self.budget.busy_cpu_share)
     }
 
     /// Takes the CPU time of a job that ended `now`.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         let refilled = self.balance + passed * self.share;
-        self.balance = refilled.min(self.budget.burst.as_secs_f64()) - cpu.as_secs_f64();
+        let saved_up = self.budget.burst.as_secs_f64() * (self.share / self.budget.cpu_share);
+        self.balance = refilled.min(saved_up) - cpu.as_secs_f64();
         self.at = self.at.max(now);
     }
 }

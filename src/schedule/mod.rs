@@ -171,10 +171,22 @@ impl<P> Schedule<P> {
         Some(Job::Tick(key))
     }
 
-    /// The job in flight ended, well or not, and took `cpu` of CPU time, all threads together.
+    /// The job in flight ended, well or not, and took `cpu` of CPU time, all threads together, that is not
+    /// [charged](Self::charge) yet.
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
         self.in_flight = false;
         self.account.charge(cpu, now);
+    }
+
+    /// The job in flight took `cpu` of CPU time by `now`, which [`finished`](Self::finished) is not told again.
+    pub fn charge(&mut self, cpu: Duration, now: Duration) {
+        self.account.charge(cpu, now);
+    }
+
+    /// Cores that the job in flight may use on average: what is idle, or the share that is left when nothing is. It may
+    /// take more than its share of a quiet machine, which is paid for before the next job.
+    pub fn pace(&self) -> f64 {
+        self.account.pace()
     }
 
     /// When [`start`](Self::start) will have a job if nothing changes; `None` while nothing waits or a job is in
@@ -186,7 +198,7 @@ impl<P> Schedule<P> {
         Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
     }
 
-    /// So many cores are free `now`, or would be if nothing were scored: scoring takes what nobody else wants.
+    /// So many cores are idle from `now` on: scoring takes what nobody else wants.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.account.spare(cores, now);
     }

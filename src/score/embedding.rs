@@ -85,6 +85,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy))
         };
         let part = |i: usize| -> Result<Part, String> {
+            p.pause();
             let embedding = p.embedding(TensorName::ConceptEmbeddings, i).ok_or("there are no concept embeddings")?;
             let mut informations = mutual_information_with_each(&embedding, &every_label, p.settings());
             let task = task.as_ref().and_then(|(_, entropy)| Some(term(informations.pop()?, entropy)));
@@ -131,6 +132,7 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         Err(why) => return Outcome::undefined(format!("task_labels: {why}")),
     };
     let term = |i: usize| {
+        p.pause();
         let embedding = p.embedding(name, i).ok_or_else(|| format!("there are no {name}"))?;
         let information = mutual_information(&embedding, task, p.settings()).map_err(|e| e.to_string())?;
         Ok(Term::normalised(&information, &entropy))
@@ -161,6 +163,7 @@ fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {
     ];
     let mut total = Term { value: 0.0, excess: 0.0, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
     for (name, rows, sign) in groups {
+        p.pause();
         let embedding = p.embedding_rows(name, i, rows).ok_or_else(|| format!("there are no {name}"))?;
         let task = p.task_label_rows(rows).ok_or("there are no task labels")?;
         let entropy = normaliser(&task, p).map_err(|why| format!("task labels of a group of {size} rows: {why}"))?;

@@ -258,6 +258,7 @@ impl Row {
             between: Sum::new(p.rows()),
         };
         for j in 0..p.concepts() {
+            p.pause();
             let named = |why: String| format!("labels of concept '{}': {why}", p.run().concepts[j].name);
             let learnt = sides[0].score(&learners[0], j).map_err(named);
             // A concept tells itself: the oracle's diagonal is 1, untrained.
@@ -325,7 +326,7 @@ impl<'i> Learner<'i> {
         };
         let recipe =
             Recipe { epochs: EPOCHS, batch: BATCH, learning_rate: LEARNING_RATE, weight_decay: 0.0, stop: None };
-        fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng);
+        fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng, &|| ());
         let mut logits = network.outputs(row_major(&self.inputs.test).view());
         if outputs > 1 {
             // Shares of the classes: one class's logit says nothing without the others'.

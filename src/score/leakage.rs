@@ -65,6 +65,7 @@ fn concepts_task_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String
     let task = task.ok_or("there are no task labels")?;
     let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
     let term = |(activation, label): (&Variable, &Variable)| {
+        p.pause();
         let learnt = varied_information("activations", activation, task, p)?;
         let truth = varied_information("labels", label, task, p)?;
         Ok(Term::leakage((&learnt, &entropy), (&truth, &entropy)))
@@ -86,6 +87,7 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let learnt_entropies: Vec<_> = activations.par_iter().map(|x| normaliser(x, p)).collect();
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let cell = |i: usize, j: usize| -> Result<Term, String> {
+            p.pause();
             let entropy = |entropies: &[Result<Normaliser, String>], what: &str, at: usize| {
                 entropies[at].clone().map_err(|why| format!("{what} of concept '{}': {why}", p.run().concepts[at].name))
             };
@@ -117,6 +119,7 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let row = |i: usize| {
             let learnt = mutual_information_with_each(&activations[i], &every_label, p.settings());
             let cell = |j: usize, learnt: Result<Estimate, _>| -> Result<Term, String> {
+                p.pause();
                 let entropy = entropies[j]
                     .as_ref()
                     .map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;

@@ -103,10 +103,13 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
         // The authors start from one set of weights, and which one matters: over sets the score of the same data scattered
         // by 6 % where it scatters by 1 % over data.
         start_as_scikit_learn(&mut network, RANDOM_STATE.wrapping_add(p.settings().seed as u32));
-        fit(&mut network, train.view(), &Targets::Flags(flags), &RECIPE, &mut rng);
+        fit(&mut network, train.view(), &Targets::Flags(flags), &RECIPE, &mut rng, &|| p.pause());
         let probabilities: Vec<Vec<Array1<f32>>> = (0..outputs.len())
             .into_par_iter()
-            .map(|at| outside(&network, test.view(), &blocks, &correlations[at], at))
+            .map(|at| {
+                p.pause();
+                outside(&network, test.view(), &blocks, &correlations[at], at)
+            })
             .collect();
         Ok(integrate(p, &holdout, &outputs, &probabilities))
     })

@@ -73,7 +73,7 @@ fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
             let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
             let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
             start_as_keras(&mut head, &mut rng);
-            fit(&mut head, train.view(), &targets, &RECIPE, &mut rng);
+            fit(&mut head, train.view(), &targets, &RECIPE, &mut rng, &|| p.pause());
             let outputs = head.outputs(test.view());
             let told =
                 |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());

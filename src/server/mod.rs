@@ -15,6 +15,7 @@ mod listen;
 pub mod live;
 pub mod metrics;
 mod notify;
+mod pace;
 mod priority;
 pub mod proto;
 pub mod question;

@@ -19,7 +19,7 @@ use super::advice::Advice;
 use super::live::Event;
 use super::metrics::Metrics;
 use super::runs::{Ready, Runs};
-use super::worker::{Queue, WorkerOptions, cpu_time, pool};
+use super::worker::{Queue, WorkerOptions, pool};
 
 /// A sample whose fast scores are out.
 pub struct Scored {
@@ -47,16 +47,12 @@ impl SlowWorker {
     }
 
     fn work(&self, pool: &rayon::ThreadPool) {
-        while let Some(job) = self.queue.next() {
-            let before = cpu_time(pool);
+        self.queue.work(pool, |job| {
             // Only samples that were scored wait here, no ticks.
             if let Job::Pass(_, scored) = job {
                 self.score(pool, &scored);
             }
-            let spent = cpu_time(pool).saturating_sub(before);
-            self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
-            self.queue.finished(spent);
-        }
+        });
     }
 
     fn score(&self, pool: &rayon::ThreadPool, Scored { ready, point }: &Scored) {
@@ -89,7 +85,8 @@ impl SlowWorker {
 
     /// All slow scores of a sample; `None` when stopping.
     fn outcomes(&self, ready: &Ready) -> Option<Vec<(String, Outcome)>> {
-        let prepared = Prepared::new(&ready.sample, &ready.running.run, self.options.settings);
+        let pause = || self.queue.pause(1);
+        let prepared = Prepared::new(&ready.sample, &ready.running.run, self.options.settings).with_pause(&pause);
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -20,9 +20,16 @@ use crate::score::{Influences, Wanted, evaluate};
 use super::advice::Advice;
 use super::live::Event;
 use super::metrics::Metrics;
-use super::priority;
 use super::runs::{Ready, Running, Runs, Scorer, lock};
 use super::slow::Scored;
+use super::{pace, priority};
+
+/// CPU time after which a thread at work looks whether it may go on: a training thread that waits for its core waits
+/// no longer.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// Seconds after which a resting thread looks again.
+const LONGEST_REST: f64 = 0.5;
 
 /// Samples waiting to be scored.
 pub struct Queue<W> {
@@ -69,7 +76,7 @@ impl<W> Queue<W> {
     /// Lets the job in flight end at its next score, and no other start.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -85,7 +92,7 @@ impl<W> Queue<W> {
     }
 
     /// Waits for the next job; `None` when stopping.
-    pub fn next(&self) -> Option<Job<W>> {
+    fn next(&self) -> Option<Job<W>> {
         let mut schedule = lock(&self.schedule);
         while !self.is_stopping() {
             let now = self.started.elapsed();
@@ -99,8 +106,41 @@ impl<W> Queue<W> {
         None
     }
 
-    pub fn finished(&self, cpu: Duration) {
-        lock(&self.schedule).finished(cpu, self.started.elapsed());
+    /// To be called by the `threads` threads at work on the job in flight, every few milliseconds: after some work each
+    /// rests so long that together they keep to the cores that are idle. A long job so slows training no more than a
+    /// short one, and takes longer.
+    pub fn pause(&self, threads: usize) {
+        if pace::unpaid() < SLICE {
+            return;
+        }
+        let spent = pace::pay();
+        self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
+        let mut schedule = lock(&self.schedule);
+        schedule.charge(spent, self.started.elapsed());
+        let mut pace = schedule.pace() / threads as f64;
+        let mut owed = spent.as_secs_f64() * (1.0 - pace);
+        while owed > 0.0 && !self.is_stopping() {
+            let rest = Duration::from_secs_f64((owed / pace).min(LONGEST_REST));
+            let slept = Instant::now();
+            schedule = self.changed.wait_timeout(schedule, rest).unwrap_or_else(PoisonError::into_inner).0;
+            pace = schedule.pace() / threads as f64;
+            owed -= slept.elapsed().as_secs_f64() * pace;
+        }
+    }
+
+    /// The job in flight ended, whose threads are those of `pool`.
+    fn finished(&self, pool: &rayon::ThreadPool) {
+        let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
+        self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
+        lock(&self.schedule).finished(rest, self.started.elapsed());
+    }
+
+    /// Does jobs as they come, until stopping.
+    pub fn work(&self, pool: &rayon::ThreadPool, mut job: impl FnMut(Job<W>)) {
+        while let Some(next) = self.next() {
+            job(next);
+            self.finished(pool);
+        }
     }
 }
 
@@ -148,8 +188,7 @@ impl Worker {
 
     fn work(&self, pool: &rayon::ThreadPool) {
         let mut earlier = Earlier::default();
-        while let Some(job) = self.queue.next() {
-            let before = cpu_time(pool);
+        self.queue.work(pool, |job| {
             let ready = match job {
                 Job::Pass(_, ready) => Some(ready),
                 Job::Tick(key) => self.runs.snapshot(&key.run, &key.split),
@@ -157,10 +196,7 @@ impl Worker {
             if let Some(ready) = ready {
                 self.score(pool, ready, &mut earlier);
             }
-            let spent = cpu_time(pool).saturating_sub(before);
-            self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
-            self.queue.finished(spent);
-        }
+        });
     }
 
     fn score(&self, pool: &rayon::ThreadPool, ready: Ready, earlier: &mut Earlier) {
@@ -200,7 +236,8 @@ impl Worker {
     fn point(&self, ready: &Ready, earlier: &mut Earlier) -> Option<Point> {
         let started = Instant::now();
         let settings = self.options.settings;
-        let prepared = Prepared::new(&ready.sample, &ready.running.run, settings);
+        let pause = || self.queue.pause(self.options.threads);
+        let prepared = Prepared::new(&ready.sample, &ready.running.run, settings).with_pause(&pause);
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -268,14 +305,36 @@ pub fn pool(name: &'static str, threads: usize, niceness: i32) -> std::io::Resul
     pool.build().map_err(std::io::Error::other)
 }
 
-/// CPU time of all threads of a pool so far.
-pub fn cpu_time(pool: &rayon::ThreadPool) -> Duration {
-    pool.broadcast(|_| priority::thread_cpu_time()).into_iter().sum()
-}
-
 pub fn estimator_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Published => "published",
         Kind::TieAware => "tie_aware",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_at_work_rests_when_no_core_is_idle_and_not_when_one_is() {
+        let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
+        let queue: Queue<()> =
+            Queue::new(Ticks::default(), budget, Metrics::register(&prometheus::Registry::new(), "", 0).unwrap());
+        let work = || {
+            let (started, before) = (Instant::now(), priority::thread_cpu_time());
+            while priority::thread_cpu_time() - before < Duration::from_millis(20) {
+                std::hint::black_box((0..1000).sum::<u64>());
+                queue.pause(1);
+            }
+            started.elapsed()
+        };
+        queue.spare(8.0);
+        pace::pay();
+        work();
+        assert!(queue.metrics.worker_cpu.get() >= 0.015, "three slices of 5 ms are paid for on the way");
+        queue.spare(0.0);
+        // Three slices of 5 ms at a twentieth of a core, but for what ran meanwhile.
+        assert!(work() >= Duration::from_millis(3 * 5 * 19));
     }
 }

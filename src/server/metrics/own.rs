@@ -120,7 +120,7 @@ impl Metrics {
             worker_cpu,
             spare_cores: gauge(
                 names::SPARE_CORES,
-                "Cores that are idle or used by conceptwatch itself: scoring keeps to them, see --busy-cpu-share.",
+                "Idle cores, a mean of the last seconds: scoring keeps to them, see --busy-cpu-share.",
             )?,
             watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
             notifications: counters(
