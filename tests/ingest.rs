@@ -320,7 +320,7 @@ async fn an_end_of_pass_may_come_with_its_last_batch() {
         assert!(client.start_run(run(run_name)).await.unwrap().into_inner().takes_joined_ends);
     }
     let mut stream = Stream::open(&mut client).await;
-    let end = |rows| Some(JoinedEnd { sequence: 3, rows });
+    let end = |rows| Some(JoinedEnd { sequence: 3, rows, left_out: 0 });
     assert_eq!(stream.ask(chunk("joined", 1, 0..32)).await.end_pass, None);
     let last = BatchChunk { end_pass: end(64), ..chunk("joined", 2, 32..64) };
     let answer = stream.ask(last.clone()).await;
@@ -338,8 +338,11 @@ async fn an_end_of_pass_may_come_with_its_last_batch() {
     // A batch that is refused does not keep its pass open.
     let step = 2;
     stream.ask(BatchChunk { step, ..chunk("joined", 4, 0..32) }).await;
-    let mut bad =
-        BatchChunk { step, end_pass: Some(JoinedEnd { sequence: 6, rows: 64 }), ..chunk("joined", 5, 32..64) };
+    let mut bad = BatchChunk {
+        step,
+        end_pass: Some(JoinedEnd { sequence: 6, rows: 64, ..JoinedEnd::default() }),
+        ..chunk("joined", 5, 32..64)
+    };
     bad.tensors.truncate(1);
     let refused = stream.ask(bad).await;
     assert_eq!(refused.outcome(), Outcome::Refused);
@@ -429,4 +432,33 @@ async fn rows_dropped_by_policy_are_counted() {
     assert_eq!(split(&mut client, "r", "val").await.unwrap().rows_dropped, 2);
     stream.ask(end_pass("r", 2)).await;
     assert_eq!(point(&mut client, "r", "val", 1).await.rows, 14);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_told_how_long_a_pass_will_wait_and_tells_what_it_left_out() {
+    let sidecar = Sidecar::start(&["--cpu-share", "0.001", "--busy-cpu-share", "0.001"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let mut left_out = 0;
+    for step in 1.. {
+        assert!(step < 1000, "a thousandth of a core is never overdrawn");
+        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..512) }).await;
+        let end = EndPass { step, left_out: step % 3, ..end_pass("r", 2 * step + 1) };
+        let answer = stream.ask(end.clone()).await;
+        assert_eq!(stream.ask(end).await.outcome(), Outcome::Duplicate);
+        left_out += step % 3;
+        if answer.keep_ms >= 100 {
+            break;
+        }
+    }
+    let skipped = sidecar.metric("conceptwatch_points_skipped_total", "");
+    let recorded = sidecar.metric("conceptwatch_points_recorded_total", "");
+    assert!(recorded >= 1.0 && skipped >= left_out as f64, "{skipped} skipped, {left_out} of them left out");
+    // Another split waits for the same account.
+    let step = 1;
+    stream.ask(BatchChunk { split: "test".into(), step, ..chunk("r", 9998, 0..512) }).await;
+    let end = EndPass { split: "test".into(), step, left_out: 50, ..end_pass("r", 9999) };
+    assert!((1..=1000).contains(&stream.ask(end).await.keep_ms));
+    assert_eq!(sidecar.metric("conceptwatch_points_skipped_total", ""), skipped + 50.0, "not those sent again");
 }

@@ -106,7 +106,7 @@ proptest! {
             for (job, next) in ran[first..].iter().zip(&ran[first + 1..]) {
                 used += job.cpu.as_secs_f64();
                 let stretch = (next.start - from.start).as_secs_f64();
-                prop_assert!(used <= share * stretch + budget.burst.as_secs_f64() + 1e-6, "{} CPU s in {} s", used, stretch);
+                prop_assert!(used <= share * (stretch + budget.burst.as_secs_f64()) + 1e-6, "{} CPU s in {} s", used, stretch);
             }
         }
     }
@@ -237,7 +237,7 @@ fn without_rows_nothing_is_due_even_when_no_change_is_asked_for() {
 
 #[test]
 fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
-    let budget = budget(0.1, ms(100));
+    let budget = budget(0.1, ms(1000));
     let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
     let mut now = ms(1_000_000);
     let mut waits = Vec::new();
@@ -285,7 +285,7 @@ fn a_busy_machine_shrinks_the_share_and_a_quiet_one_gives_it_back() {
 
 #[test]
 fn on_a_busy_machine_less_is_saved_up() {
-    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: ms(2000) };
+    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: ms(4000) };
     let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
     schedule.spare(0.0, ms(0));
     let later = ms(1_000_000);
@@ -293,7 +293,7 @@ fn on_a_busy_machine_less_is_saved_up() {
     assert!(schedule.start(later).is_some());
     schedule.finished(ms(300), later);
     schedule.pass_closed(key("run", "val"), 1, later);
-    // A tenth of the share, a tenth of the 2 s: 100 ms are owed at 0.05 of a core.
+    // 4 s of 0.05 of a core are saved up, not of 0.5: 100 ms are owed.
     assert!((schedule.next_start().unwrap() - later).as_millis().abs_diff(2000) <= 1);
 }
 
@@ -320,6 +320,23 @@ fn a_job_in_flight_keeps_to_idle_cores() {
         schedule.spare(idle, ms(1));
         assert_eq!(schedule.pace(), pace);
     }
+}
+
+#[test]
+fn it_is_known_how_long_a_pass_waits_at_least() {
+    let mut schedule = Schedule::new(ticks(), budget(0.1, Duration::ZERO), Duration::ZERO);
+    let (val, test) = (key("run", "val"), key("run", "test"));
+    schedule.pass_closed(val.clone(), 0, ms(0));
+    assert_eq!(schedule.wait(&val, ms(0)), ms(0), "it may start at once");
+    assert!(schedule.start(ms(0)).is_some());
+    assert_eq!(schedule.wait(&val, ms(30)), ms(0), "it has started");
+    schedule.pass_closed(val.clone(), 1, ms(30));
+    assert_eq!(schedule.wait(&val, ms(40)), ms(40), "the job in flight has taken as long");
+    assert_eq!(schedule.wait(&test, ms(40)), ms(0), "nothing of it waits");
+    schedule.finished(ms(50), ms(50));
+    // 50 ms at a tenth of a core, of which 5 came in meanwhile.
+    assert!(schedule.wait(&val, ms(50)).abs_diff(ms(500)) <= ms(51));
+    assert!(schedule.wait(&val, ms(250)).abs_diff(ms(300)) <= ms(51));
 }
 
 #[test]

@@ -48,6 +48,10 @@ class Link:
     fault: str | None = None  # the first thing that went wrong since the caller last looked
     warned: set[str] = field(default_factory=set)
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
+    # Until when the sidecar will not score a split (`time.monotonic`), and its newest whole pass, kept back until then:
+    # a newer one takes its place here rather than there.
+    keep_until: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, list[Item]] = field(default_factory=dict)
 
     def warn(self, message: str) -> None:
         """Says each distinct message once; numbers in it do not make it another."""
@@ -65,6 +69,8 @@ class EndOfPass:
     epoch: float | None
     # Of the whole pass, as logged: the sidecar sees by it whether some did not come.
     logged_rows: int
+    # Passes of the split before this one that were kept back and not sent.
+    left_out: int = 0
     rows = 0
     bytes = 0
 

@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import threading
+import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Iterator
@@ -95,6 +96,7 @@ class Sender:
         self._inherited += [self._channel, self._calls, self._call, self._waiting, self._in_flight]
         for link in self._links:
             link.declared, link.outstanding, link.stats = False, 0, Stats()
+            link.kept.clear()
         self._begin()
 
     # ------------------------------------------------------------ called by the job's threads
@@ -138,6 +140,8 @@ class Sender:
             if link not in self._links:
                 self._links.append(link)  # in a child forked before the first connection
             self._run_thread()
+            if isinstance(content, EndOfPass) and self._keep(link, content):
+                return
             of_pass = isinstance(content, _encode.Batch) and content.panel is not None
             joins = of_pass and self._call is not None and self._waiting_bytes <= JOINED_BYTES
             if self._due or not joins:
@@ -150,6 +154,7 @@ class Sender:
         """
         with self._wake:
             self._hurry = self._hurry or while_down
+            self._send_kept(link)
             self._send_now()
             self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
@@ -189,6 +194,52 @@ class Sender:
     def count_drop(self, link: Link, reason: str, rows: int) -> None:
         with self._wake:
             link.stats.drop(reason, 1, rows)
+
+    # ------------------------------------------------------------ passes that would only be passed over
+
+    def _keep(self, link: Link, end: EndOfPass) -> bool:
+        """Keeps a pass that has just ended back, in place of one kept before, while the sidecar cannot score its split.
+
+        Of several ranks each would keep another pass. One that is partly sent already goes on.
+        """
+        before = link.kept.pop(end.split, None)
+        if before is not None:
+            end.left_out = self._leave_out(link, before)
+        if link.run.world_size > 1 or time.monotonic() >= link.keep_until.get(end.split, 0.0):
+            return False
+        of_pass = [item for item in self._waiting if item.link is link and _is_of(item, end)]
+        if sum(item.content.rows for item in of_pass) != end.logged_rows:
+            return False
+        self._waiting = deque(item for item in self._waiting if item not in of_pass)
+        self._waiting_bytes -= sum(item.content.bytes for item in of_pass)
+        link.kept[end.split] = of_pass
+        return True
+
+    def _leave_out(self, link: Link, kept: list[Item]) -> int:
+        """Settles a kept pass that will not be sent. How many are left out with it, itself among them."""
+        left_out = 1
+        link.stats.passes_left_out += 1
+        for item in kept:
+            self._settle(item)
+            if isinstance(item.content, EndOfPass):
+                left_out += item.content.left_out
+            else:
+                link.stats.batches_left_out += 1
+                link.stats.rows_left_out += item.content.rows
+        return left_out
+
+    def _send_kept(self, link: Link, split: str | None = None) -> None:
+        """Puts kept passes in front of what waits, so that they come before newer ones of their split."""
+        for kept in [split] if split is not None else list(link.kept):
+            items = link.kept.pop(kept, [])
+            self._waiting.extendleft(reversed(items))
+            self._waiting_bytes += sum(item.content.bytes for item in items)
+
+    def _send_what_was_kept_long_enough(self) -> None:
+        now = time.monotonic()
+        for link in self._links:
+            for split in [split for split in link.kept if now >= link.keep_until.get(split, 0.0)]:
+                self._send_kept(link, split)
 
     # ------------------------------------------------------------ the sending thread
 
@@ -337,6 +388,8 @@ class Sender:
             with self._wake:
                 ended.set()
                 self._call = None
+                for link in self._links:
+                    self._send_kept(link)
                 self._waiting.extendleft(reversed(self._in_flight.values()))
                 self._in_flight.clear()
                 self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
@@ -350,6 +403,7 @@ class Sender:
             with self._wake:
                 while not (ended.is_set() or self._stopping or self._undeclared() or (self._waiting and self._due)):
                     if not self._wake.wait(LONGEST_WAIT):
+                        self._send_what_was_kept_long_enough()
                         self._due = bool(self._waiting)
                 if ended.is_set() or self._stopping or self._undeclared():
                     ended.set()
@@ -374,6 +428,9 @@ class Sender:
 
     def _next(self) -> tuple[Item, Item | None]:
         """Takes what waits first, with the end of its pass if that can go with it."""
+        first = self._waiting[0]
+        if first.content.split in first.link.kept:
+            self._send_kept(first.link, first.content.split)
         item, end = self._waiting.popleft(), None
         content = item.content
         if self._waiting and isinstance(content, _encode.Batch) and item.link.limits.takes_joined_ends:
@@ -392,7 +449,8 @@ class Sender:
             link.stats.batches_sent += 1
             joined = None
             if end is not None and isinstance(end.content, EndOfPass):
-                joined = messages.JoinedEnd(sequence=end.sequence, rows=end.content.logged_rows)
+                ended = end.content
+                joined = messages.JoinedEnd(sequence=end.sequence, rows=ended.logged_rows, left_out=ended.left_out)
             return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits, joined)
         end_pass = messages.EndPass(
             run=link.run.name,
@@ -403,6 +461,7 @@ class Sender:
             client=self.client,
             sequence=item.sequence,
             rows=content.logged_rows,
+            left_out=content.left_out,
         )
         return iter([messages.IngestRequest(end_pass=end_pass).SerializeToString()])
 
@@ -418,6 +477,7 @@ class Sender:
             if isinstance(content, EndOfPass):
                 stats.passes_ended += not refused
                 stats.passes_refused += refused
+                item.link.keep_until[content.split] = time.monotonic() + answer.keep_ms / 1000
             elif refused:
                 stats.drop("refused", 1, content.rows)
             else:
@@ -439,6 +499,7 @@ class Sender:
         self._settled.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
+        self._send_kept(link)
         for items in (self._waiting, list(self._in_flight.values())):
             for item in [item for item in items if item.link is link]:
                 self._settle(item)
@@ -447,6 +508,11 @@ class Sender:
         self._waiting = deque(item for item in self._waiting if item.link is not link)
         self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
+
+
+def _is_of(item: Item, end: EndOfPass) -> bool:
+    """Whether a message is this end of a pass or a batch of it."""
+    return item.content is end or (isinstance(item.content, _encode.Batch) and end.is_of(item.content))
 
 
 def _same_release(version: str) -> bool:

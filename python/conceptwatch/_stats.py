@@ -22,7 +22,10 @@ class Stats:
     batches_acknowledged: int = 0
     rows_acknowledged: int = 0  # accepted by the sidecar
     rows_duplicate: int = 0  # of these, known to it already
-    rows_left_out: int = 0  # not sent, since the sample could not use them
+    rows_left_out: int = 0  # not sent, since the sample could not use them or their pass was left out
+    # Whole passes that were not sent because a newer one came before the sidecar could have scored them.
+    passes_left_out: int = 0
+    batches_left_out: int = 0
     passes_ended: int = 0  # acknowledged ends of passes
     passes_refused: int = 0  # ends of passes that the sidecar refused
     batches_dropped: Counter[str] = field(default_factory=Counter)

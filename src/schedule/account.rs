@@ -13,14 +13,13 @@ pub struct Budget {
     pub cpu_share: f64,
     /// What is left of it while other work keeps every core busy, above 0; no more than `cpu_share` in any case.
     pub busy_cpu_share: f64,
-    /// CPU time saved up at most in quiet times, so that short jobs after them run at once. While the share is smaller
-    /// than `cpu_share`, so is what may be saved up, by the same factor.
+    /// In quiet times the share of at most so long is saved up, so that short jobs after them run at once.
     pub burst: Duration,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { cpu_share: 0.25, busy_cpu_share: 0.02, burst: Duration::from_secs(2) }
+        Self { cpu_share: 0.25, busy_cpu_share: 0.02, burst: Duration::from_secs(4) }
     }
 }
 
@@ -35,11 +34,7 @@ impl Budget {
     }
 
     fn part(self, part: f64) -> Self {
-        Budget {
-            cpu_share: part * self.cpu_share,
-            busy_cpu_share: part * self.busy_cpu_share,
-            burst: self.burst.mul_f64(part),
-        }
+        Budget { cpu_share: part * self.cpu_share, busy_cpu_share: part * self.busy_cpu_share, burst: self.burst }
     }
 
     /// Errors naming what is out of range.
@@ -52,6 +47,11 @@ impl Budget {
         Ok(())
     }
 
+    /// CPU-seconds that may be saved up at a share.
+    fn saved_up(&self, share: f64) -> f64 {
+        share * self.burst.as_secs_f64()
+    }
+
     /// The share when so many cores are idle.
     fn with_spare(&self, cores: f64) -> f64 {
         cores.max(self.busy_cpu_share).min(self.cpu_share)
@@ -59,7 +59,7 @@ impl Budget {
 }
 
 /// Refills at the share, up to the burst; a job may overdraw it, and the next one starts when that is paid back.
-/// Over any stretch of time T jobs so take at most share · T + burst + the CPU time of one job.
+/// Over any stretch of time T jobs so take at most share · (T + burst) + the CPU time of one job.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,
@@ -74,7 +74,13 @@ pub(super) struct Account {
 
 impl Account {
     pub fn new(budget: Budget, now: Duration) -> Self {
-        Self { budget, share: budget.cpu_share, spare: f64::INFINITY, balance: budget.burst.as_secs_f64(), at: now }
+        Self {
+            budget,
+            share: budget.cpu_share,
+            spare: f64::INFINITY,
+            balance: budget.saved_up(budget.cpu_share),
+            at: now,
+        }
     }
 
     /// From when on a job may start.
@@ -101,8 +107,7 @@ impl Account {
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         let refilled = self.balance + passed * self.share;
-        let saved_up = self.budget.burst.as_secs_f64() * (self.share / self.budget.cpu_share);
-        self.balance = refilled.min(saved_up) - cpu.as_secs_f64();
+        self.balance = refilled.min(self.budget.saved_up(self.share)) - cpu.as_secs_f64();
         self.at = self.at.max(now);
     }
 }

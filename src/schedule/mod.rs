@@ -83,7 +83,8 @@ pub struct Replaced {
 pub struct Schedule<P> {
     ticks: Ticks,
     account: Account,
-    in_flight: bool,
+    /// When the job in flight started.
+    in_flight: Option<Duration>,
     passes: BTreeMap<SplitKey, WaitingPass<P>>,
     rolling: BTreeMap<SplitKey, Rolling>,
     /// When each run's last job started.
@@ -121,7 +122,7 @@ impl<P> Schedule<P> {
         Self {
             ticks,
             account: Account::new(budget, now),
-            in_flight: false,
+            in_flight: None,
             passes: BTreeMap::new(),
             rolling: BTreeMap::new(),
             started: BTreeMap::new(),
@@ -151,11 +152,11 @@ impl<P> Schedule<P> {
     /// The job to start now, if one is due, none is in flight and the CPU account is paid. It is in flight until
     /// [`finished`](Self::finished).
     pub fn start(&mut self, now: Duration) -> Option<Job<P>> {
-        if self.in_flight || self.account.free_at() > now {
+        if self.in_flight.is_some() || self.account.free_at() > now {
             return None;
         }
         let key = self.longest_waiting(now)?;
-        self.in_flight = true;
+        self.in_flight = Some(now);
         self.started.insert(key.run.clone(), now);
         if let Some(waiting) = self.passes.remove(&key) {
             return Some(Job::Pass(key, waiting.pass));
@@ -174,7 +175,7 @@ impl<P> Schedule<P> {
     /// The job in flight ended, well or not, and took `cpu` of CPU time, all threads together, that is not
     /// [charged](Self::charge) yet.
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
-        self.in_flight = false;
+        self.in_flight = None;
         self.account.charge(cpu, now);
     }
 
@@ -192,7 +193,7 @@ impl<P> Schedule<P> {
     /// When [`start`](Self::start) will have a job if nothing changes; `None` while nothing waits or a job is in
     /// flight. May lie in the past.
     pub fn next_start(&self) -> Option<Duration> {
-        if self.in_flight {
+        if self.in_flight.is_some() {
             return None;
         }
         Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
@@ -201,6 +202,16 @@ impl<P> Schedule<P> {
     /// So many cores are idle from `now` on: scoring takes what nobody else wants.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.account.spare(cores, now);
+    }
+
+    /// For how long the pass of a split that waits will not start, as far as is known; zero where none waits.
+    pub fn wait(&self, key: &SplitKey, now: Duration) -> Duration {
+        if !self.passes.contains_key(key) {
+            return Duration::ZERO;
+        }
+        // Nothing is known of the job in flight but that it may well go on for as long as it has taken.
+        let in_flight = self.in_flight.map_or(Duration::ZERO, |started| now.saturating_sub(started));
+        self.account.free_at().saturating_sub(now).max(in_flight)
     }
 
     /// How long the oldest waiting job has been due.

@@ -87,6 +87,7 @@ impl Client {
             client: self.name.clone(),
             sequence: self.sequence,
             rows,
+            left_out: 0,
         };
         taken(self.relay.end_pass(end).await?)
     }

@@ -35,6 +35,12 @@ pub struct Limits {
 /// Time between two chunks of a batch after which the batch is given up and its room given back.
 const BETWEEN_CHUNKS: Duration = Duration::from_secs(60);
 
+/// Longest time a client is asked to keep a pass back.
+const LONGEST_KEPT: Duration = Duration::from_secs(1);
+
+/// Most passes that can have been kept back between two that were sent.
+const MOST_LEFT_OUT: u64 = 1 << 32;
+
 /// What every ingest stream works with.
 #[derive(Clone)]
 pub struct Ingest {
@@ -285,16 +291,25 @@ impl Ingest {
     }
 
     fn end_pass(&self, end: EndPass) -> Result<IngestResponse, Refusal> {
-        let ended = || -> Result<bool, Refusal> {
+        let ended = || -> Result<(bool, Duration), Refusal> {
             check_names(&end.run, &end.split, &end.client)?;
             check_numbers(end.sequence, end.step, end.epoch)?;
+            if end.left_out > MOST_LEFT_OUT {
+                let message = format!("{} came, expected at most {MOST_LEFT_OUT}", end.left_out);
+                return Err(Fault::new("left_out", message).into());
+            }
             let running = self.runs.find(&end.run)?;
-            self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank, end.rows)
+            let duplicate = self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank, end.rows)?;
+            if !duplicate {
+                self.metrics.points_skipped.inc_by(end.left_out);
+            }
+            Ok((duplicate, self.runs.wait(&running, &end.split)))
         };
         match ended() {
-            Ok(duplicate) => Ok(IngestResponse {
+            Ok((duplicate, wait)) => Ok(IngestResponse {
                 sequence: end.sequence,
                 outcome: if duplicate { Outcome::Duplicate } else { Outcome::Accepted }.into(),
+                keep_ms: wait.min(LONGEST_KEPT).as_millis() as u32,
                 ..IngestResponse::default()
             }),
             Err(refusal) if refusal.is_passing() => Err(refusal),
@@ -368,6 +383,7 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
         client: chunk.client.clone(),
         sequence: end.sequence,
         rows: end.rows,
+        left_out: end.left_out,
     })
 }
 

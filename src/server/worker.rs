@@ -155,6 +155,11 @@ impl Scorer for Queue<Ready> {
             );
         }
     }
+
+    fn wait(&self, running: &Running, split: &str) -> Duration {
+        let key = SplitKey::new(Arc::clone(&running.name), split);
+        lock(&self.schedule).wait(&key, self.started.elapsed())
+    }
 }
 
 /// How scores are computed.

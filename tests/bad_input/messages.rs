@@ -157,6 +157,7 @@ pub fn cases() -> Vec<Case> {
         end("a NaN epoch", "epoch", "expected a finite number", |e| e.epoch = Some(f64::NAN)),
         end("a negative epoch", "epoch", "-2 came", |e| e.epoch = Some(-2.0)),
         end("a step of 2^63", "step", "expected at most", |e| e.step = 1 << 63),
+        end("too many left out", "left_out", "expected at most", |e| e.left_out = u64::MAX),
         end("rank 1 of 1", "rank", "1 came, expected 0 to 0", |e| e.rank = 1),
         unknown(end("an unknown run", "run", "'another' is unknown", |e| e.run = "another".into())),
         unknown(Case::new("a batch of an unknown run", "run", "'another' is unknown", |_| {

@@ -40,7 +40,7 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Starts on free ports and waits until both are open. Scoring gets all the CPU time it wants.
+    /// Starts on free ports and waits until both are open. Scoring gets all the CPU time it wants, unless told otherwise.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_as(program(), arguments)
     }
@@ -51,11 +51,10 @@ impl Sidecar {
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
         // Other tests keep every core busy meanwhile.
-        command
-            .args(["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--port-file"])
-            .arg(&ports)
-            .args(arguments)
-            .stderr(log);
+        if !arguments.contains(&"--cpu-share") {
+            command.args(["--cpu-share", "16", "--busy-cpu-share", "16"]);
+        }
+        command.args(["--niceness", "0", "--port-file"]).arg(&ports).args(arguments).stderr(log);
         let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
         let text = loop {

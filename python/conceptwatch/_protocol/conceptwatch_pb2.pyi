@@ -303,15 +303,17 @@ class BatchChunk(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ..., end_pass: _Optional[_Union[JoinedEnd, _Mapping]] = ...) -> None: ...
 
 class JoinedEnd(_message.Message):
-    __slots__ = ("sequence", "rows")
+    __slots__ = ("sequence", "rows", "left_out")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     rows: int
-    def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+    left_out: int
+    def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class EndPass(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows")
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows", "left_out")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -320,6 +322,7 @@ class EndPass(_message.Message):
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -328,7 +331,8 @@ class EndPass(_message.Message):
     client: str
     sequence: int
     rows: int
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+    left_out: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
     __slots__ = ("chunk", "end_pass")
@@ -339,7 +343,7 @@ class IngestRequest(_message.Message):
     def __init__(self, chunk: _Optional[_Union[BatchChunk, _Mapping]] = ..., end_pass: _Optional[_Union[EndPass, _Mapping]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass")
+    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass", "keep_ms")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[IngestResponse.Outcome]
@@ -359,6 +363,7 @@ class IngestResponse(_message.Message):
     ROWS_DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
     END_PASS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_MS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     outcome: IngestResponse.Outcome
     code: int
@@ -368,7 +373,8 @@ class IngestResponse(_message.Message):
     rows_duplicate: int
     rows_dropped: int
     end_pass: IngestResponse
-    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ...) -> None: ...
+    keep_ms: int
+    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix")

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::fault::Fault;
 use crate::sample::{ClosedPass, Committed, Counts, Source, Split, Staged};
@@ -76,6 +77,11 @@ impl Runs {
         let ended = split.sampler()?.end_pass(step, epoch, rank, rows, now)?;
         self.closed(running, split, ended.closed);
         Ok(ended.duplicate)
+    }
+
+    /// For how long the evaluation of a split that waits will not be scored, as far as is known.
+    pub fn wait(&self, running: &Running, split: &str) -> Duration {
+        self.scorer.wait(running, split)
     }
 
     fn check_split(&self, running: &Running, state: &State, name: &str) -> Result<(), Refusal> {

@@ -40,6 +40,9 @@ pub struct Ready {
 /// Takes samples that are ready, such as the queue of the scorer.
 pub trait Scorer: Send + Sync {
     fn offer(&self, ready: Ready);
+
+    /// For how long a sample of the split that waits will not be scored, as far as is known.
+    fn wait(&self, running: &Running, split: &str) -> Duration;
 }
 
 /// All runs of this process.
