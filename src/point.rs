@@ -101,7 +101,7 @@ pub struct Point {
     pub seed: u64,
     /// Points of different versions may not be comparable.
     pub catalogue_version: u32,
-    /// Wall time the scores took, in seconds.
+    /// Wall time the scores took, in seconds: on a busy machine mostly rests between their parts.
     pub seconds: f64,
     /// By catalogue id, in catalogue order.
     pub scores: Vec<(String, Outcome)>,

@@ -256,7 +256,7 @@ def health() -> list[Any]:
         version.text_mode(choice.BigValueTextMode.NAME),
         number("Lag", "How far scoring is behind what was received.", units.Seconds, query(lag, instant=True)),
         number("Staleness", "Age of the newest point that waits longest.", units.Seconds, query(stale, instant=True)),
-        number("Spare cores", "Idle, a mean of the last seconds.", units.NoUnit, query(spare, instant=True)),
+        number("Spare cores", "Idle, less half a core of gaps.", units.NoUnit, query(spare, instant=True)),
         number("Rows dropped", "In the chosen time.", units.Short, query(lost, instant=True)),
         number("Passes skipped", "In the chosen time, for newer ones.", units.Short, query(skipped, instant=True)),
         curves(

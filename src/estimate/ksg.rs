@@ -195,7 +195,8 @@ fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Di
     }
     let turned = Plane::new(y, x);
     // Identical points have identical terms.
-    let mut of_points: FxHashMap<[u64; 2], f64> = FxHashMap::default();
+    let mut of_points: FxHashMap<[u64; 2], f64> =
+        FxHashMap::with_capacity_and_hasher(open.len(), rustc_hash::FxBuildHasher);
     let mut scratch = Vec::new();
     for at in open {
         let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());

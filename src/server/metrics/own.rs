@@ -63,8 +63,11 @@ impl Metrics {
         build.with_label_values(&[version, &catalogue_version.to_string()]).set(1);
 
         let score_duration = Histogram::with_opts(
-            HistogramOpts::new(names::SCORE_DURATION, "Wall time that all scores of one sample took, in seconds.")
-                .buckets(DURATION_BOUNDS.to_vec()),
+            HistogramOpts::new(
+                names::SCORE_DURATION,
+                "Wall time that all scores of one sample took, rests included, in seconds.",
+            )
+            .buckets(DURATION_BOUNDS.to_vec()),
         )?;
         registry.register(Box::new(score_duration.clone()))?;
         let worker_cpu =
@@ -120,7 +123,7 @@ impl Metrics {
             worker_cpu,
             spare_cores: gauge(
                 names::SPARE_CORES,
-                "Idle cores, a mean of the last seconds: scoring keeps to them, see --busy-cpu-share.",
+                "Idle cores less half a core of gaps, a mean of the last seconds: scoring keeps to them, see --busy-cpu-share.",
             )?,
             watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
             notifications: counters(
