@@ -30,6 +30,8 @@
  * @typedef {{run: string, evaluations: [string, number][], rows: [number, number]}} Side
  * @typedef {{a: Side, b: Side, confidence: number, criterion: Criterion, criterion_unclipped: Criterion,
  *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} PairReport
+ * @typedef {{run: string, a: Side, b: Side, confidence: number,
+ *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} SplitReport
  * @typedef {{label: string, confidence: number, undefined?: string, notes: string[],
  *   least: {reference: string, values: string[], below?: string, above?: string}|null,
  *   groups: {value: string, runs: string[], training?: {trained: number, runs: number, accuracy: number}, criterion?: Criterion,

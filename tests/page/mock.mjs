@@ -49,7 +49,7 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [] } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], twins = [] } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -64,6 +64,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     cem: cem.includes(r),
     // Whether it has scores with a curve behind them.
     swept: swept.includes(r),
+    // Whether its evaluations are also of the split with regions dropped.
+    twin: twins.includes(r) ? "val_dropped" : null,
   }));
   made.forEach(rename);
   return made;
@@ -113,6 +115,19 @@ function pointOf(run, at, perConcept) {
     run: run.name, split: "val", ...facts(run, at), rows_seen: 2000, warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
     estimator: "tie_aware", neighbours: 3, seed: 0, catalogue_version: 1, seconds: 0.08, scores,
   };
+}
+
+/** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
+function splitsOf(run, split, twin) {
+  const compared = (a, b) => {
+    const [low, high] = [a - b - 0.02, a - b + 0.02];
+    return { a: interval(a, 0.007, 5), b: interval(b, 0.007, 5), difference: { mean: a - b, standard_error: 0.01, low, high, count: 5 },
+      p_value: low > 0 ? 1e-6 : 0.8, verdict: low > 0 ? "higher_in_a" : "compatible" };
+  };
+  const side = (name) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [name, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
+  const per_concept = run.concepts.map((concept, i) => ({ concept, ...compared(0.95, i === 0 ? 0.5 : 0.945) }));
+  return { run: run.name, a: side(split), b: side(twin), confidence: 0.95, notes: [],
+    scores: [{ score: "concept_accuracy", ...compared(0.95, 0.8), per_concept }, { score: "task_accuracy", ...compared(0.9, 0.7) }] };
 }
 
 const interval = (mean, error, count) => ({ mean, standard_error: error, low: mean - 1.96 * error, high: mean + 1.96 * error, count });
@@ -205,6 +220,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
   function api(path, query) {
     const run = runs.find((one) => one.name === query.get("run"));
     const at = query.get("step") === null ? run?.points : Number(query.get("step")) / PASS;
+    const run_a = () => runs.find((one) => one.name === query.get("run_a"));
     switch (path) {
       case "status": return {
         version: "0.1.0", catalogue_version: 1, uptime_seconds: (Date.now() - started) / 1000, lag_seconds: 0.2, rows_dropped: 0,
@@ -214,10 +230,10 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       case "catalogue": return { scores: SCORES };
       case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
-        world_size: 1, splits: [{
-          split: one.split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
+        world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
+          split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
           ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null }),
-        }],
+        })),
       })) };
       case "series": {
         const asked = SCORES.find(({ id }) => id === query.get("score"));
@@ -233,6 +249,8 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       case "diagnosis": return run?.split === query.get("split") && diagnosisOf(run);
       case "compare": {
         if (query.get("by") !== null) return groupsOf(runs, query.get("by"));
+        const twin = query.get("with_split");
+        if (twin !== null) return run_a()?.twin === twin && splitsOf(run_a(), query.get("split"), twin);
         const [a, b] = ["run_a", "run_b"].map((key) => runs.find((one) => one.name === query.get(key)));
         return a && b && comparisonOf(a, b);
       }

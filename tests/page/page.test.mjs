@@ -465,6 +465,42 @@ test("two runs are compared when the comparison is opened, and not before", asyn
   assert.deepEqual(complaints, []);
 });
 
+test("two splits of a run are compared, concept by concept", async (t) => {
+  const { page, asked, complaints } = await scene(t, { twins: [0] });
+  await page.locator("#compare summary").click();
+  await eventually("two runs first", async () => /Leakage Criterion/.test(await page.locator("#compare .verdict").innerText()));
+  await page.getByLabel("compare", { exact: true }).selectOption("two splits of a run");
+  const row = page.locator('#compare tr[data-score="concept_accuracy"]');
+  await eventually("the row", async () => (await row.count()) === 1 && (await page.locator("#compare .verdict").innerText()).trim().startsWith("tabulartoy-lambda-5, "));
+  const query = new URL(asked.findLast((url) => url.includes("/api/v1/compare"))).searchParams;
+  assert.deepEqual([...query], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
+  assert.match(await page.locator("#compare .verdict").innerText(), /the 5 newest common evaluations, steps 520 to 600/);
+  assert.match(await page.locator("#compare thead").innerText(), /a: val, 2000 rows\tb: val_dropped, 2000 rows\ta − b/);
+  assert.match(await row.innerText(), /Concept accuracy\t0\.9500? ± 0\.007\d*\t0\.8000? ± 0\.007\d*\t0\.150? \(0\.130? to 0\.170?\)\thigher in a\t1 of 3: c1 \(a\)/);
+  assert.ok(await page.getByLabel("b", { exact: true }).isHidden() && await page.locator("#compare .plot").isHidden());
+  // Only runs that have both splits are to choose from.
+  assert.deepEqual(await page.getByLabel("a", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.locator("#compare .saves").getByRole("button", { name: "Save the values as CSV" }).click()]);
+  assert.equal(download.suggestedFilename(), "compare-tabulartoy-lambda-5-val-val_dropped.csv");
+  const lines = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(lines.length, 1 + 1 + 3 + 1);
+  assert.match(lines[2], /^concept_accuracy,c1,0\.95,0\.5,/);
+  await page.locator("#compare").screenshot({ path: process.env.CONCEPTWATCH_PICTURES ? `${process.env.CONCEPTWATCH_PICTURES}/splits.png` : undefined });
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await row.count()) === 1);
+  await page.getByLabel("compare", { exact: true }).selectOption("two runs");
+  await eventually("two runs again", async () => /Leakage Criterion/.test(await page.locator("#compare .verdict").innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("a single run can be compared by its splits alone", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 1, twins: [0], hash: "#compare=true" });
+  await eventually("its splits", async () => (await page.locator("#compare thead").innerText()).includes("b: val_dropped"));
+  assert.deepEqual(await page.getByLabel("compare", { exact: true }).locator("option").allInnerTexts(), ["two splits of a run"]);
+  assert.deepEqual(complaints, []);
+});
+
 test("a new evaluation asks for the comparison again, and does not empty it meanwhile", async (t) => {
   const { page, mock, asked } = await scene(t, { hash: "#compare=true" });
   const questions = () => asked.filter((url) => url.includes("/api/v1/compare")).length;
