@@ -136,5 +136,18 @@ pub struct ScoreDescription {
     pub range: (f64, f64),
     pub per_concept: bool,
     pub matrix: bool,
+    /// What its curve is drawn over; absent where values have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curve: Option<CurveDescription>,
     pub help: &'static str,
+}
+
+/// The axes of a score's [`curve`](ScoreValue::curve).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CurveDescription {
+    pub x: &'static str,
+    pub y: &'static str,
+    /// The score that says at which x the curve is best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<&'static str>,
 }

@@ -2,7 +2,8 @@
 
 /**
  * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
- *   unit: string, per_concept: boolean, matrix: boolean, help: string}} Score
+ *   unit: string, per_concept: boolean, matrix: boolean, help: string, curve?: {x: string, y: string, best?: string}}} Score
+ *   curve: the axes of its values' curves, and the score that says at which x they are best
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
  *   rows_dropped: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
  *   has received nothing for the split since it started
@@ -10,7 +11,8 @@
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
  * @typedef {{step: number, epoch: number|null, time: number, value: number|null, standard_error: number|null,
  *   undefined: string|null, rows: number, tie_fraction: number, provisional: boolean, incomplete: boolean}} CurvePoint
- * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], undefined?: string}} Outcome
+ * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[],
+ *   curve?: [number, number|null][], undefined?: string}} Outcome
  * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
  *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
@@ -28,6 +30,8 @@
  * @typedef {{run: string, evaluations: [string, number][], rows: [number, number]}} Side
  * @typedef {{a: Side, b: Side, confidence: number, criterion: Criterion, criterion_unclipped: Criterion,
  *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} PairReport
+ * @typedef {{run: string, a: Side, b: Side, confidence: number,
+ *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} SplitReport
  * @typedef {{label: string, confidence: number, undefined?: string, notes: string[],
  *   least: {reference: string, values: string[], below?: string, above?: string}|null,
  *   groups: {value: string, runs: string[], training?: {trained: number, runs: number, accuracy: number}, criterion?: Criterion,

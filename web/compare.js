@@ -1,4 +1,5 @@
-// Two runs by the Leakage Criterion, or groups of runs by a label: tables with intervals, and a chart over the label.
+// Two runs by the Leakage Criterion, two splits of a run, or groups of runs by a label: tables with intervals, and a chart
+// over the label.
 import { answers } from "./answers.js";
 import { choice } from "./controls.js";
 import { pageColor, runColor, seriesColor, translucent } from "./palette.js";
@@ -11,8 +12,12 @@ import { el, number, plotText } from "./text.js";
  * @typedef {import("./api.js").Score} Score
  * @typedef {import("./api.js").Interval} Interval
  * @typedef {import("./api.js").PairReport} PairReport
+ * @typedef {import("./api.js").SplitReport} SplitReport
  * @typedef {import("./api.js").GroupReport} GroupReport
  */
+
+/** In the list of what is compared, beside labels: none has a control character. */
+const SPLITS = "\u0001splits";
 
 const VERDICTS = {
   a_leaks_more: "a leaks more", b_leaks_more: "b leaks more", compatible: "compatible: neither can be told to leak more",
@@ -26,9 +31,12 @@ const CHARTED = ["ctl", "icl", "icl_label"];
 
 /** @param {any} host a details element: nothing is asked while it is closed @param {() => void} changed */
 export function comparison(host, changed) {
-  const by = choice("compare", (value) => change({ by: value || null }));
+  const by = choice("compare", (value) => change(value === SPLITS ? { by: null, twin: twins[0] } : { by: value || null, twin: null }));
   const a = choice("a", (value) => change({ a: value }));
   const b = choice("b", (value) => change({ b: value }));
+  const twin = choice("with split", (value) => change({ twin: value }));
+  /** @type {string[]} splits that the split on the page can be compared with */
+  let twins = [];
   const note = el("span", { class: "dim" });
   const head = el("div", { class: "verdict" });
   const plot = el("div", { class: "plot", role: "img", "aria-label": "Leakage by the label's value" });
@@ -38,8 +46,8 @@ export function comparison(host, changed) {
   let table = null;
   // Two runs have no picture: that of the groups before them must not be saved in their name.
   const saves = saveButtons(() => table, () => (plot.hidden ? {} : plot));
-  host.replaceChildren(el("summary", {}, el("h2", {}, "Compare runs")),
-    el("div", { class: "controls inner" }, by.root, a.root, b.root, note, saves), head, plot, body, notes);
+  host.replaceChildren(el("summary", {}, el("h2", {}, "Compare runs or splits")),
+    el("div", { class: "controls inner" }, by.root, a.root, b.root, twin.root, note, saves), head, plot, body, notes);
   host.addEventListener("toggle", () => {
     if (host.open !== current().compare) change({ compare: host.open });
   });
@@ -54,60 +62,92 @@ export function comparison(host, changed) {
    * @param {Score[]} scores
    */
   return function draw(view, all, labels, split, scores) {
-    host.hidden = all.length < 2;
+    const others = (/** @type {Run} */ run) => run.splits.filter((one) => one.split !== split && one.last_step !== null).map((one) => one.split);
+    const twinned = all.filter((run) => others(run).length > 0);
+    host.hidden = all.length < 2 && !twinned.length;
     if (host.open !== view.compare) host.open = view.compare;
     if (host.hidden || !view.compare) return;
-    const label = view.by !== null && labels.includes(view.by) ? view.by : null;
-    const names = all.map((run) => /** @type {[string, string]} */ ([run.name, run.name]));
-    const first = all.find((run) => run.name === view.a) ?? all[0];
-    const second = all.find((run) => run.name === view.b && run !== first) ?? all.find((run) => run !== first) ?? all[1];
-    by.set([["", "two runs"], ...labels.map((name) => /** @type {[string, string]} */ ([name, `groups by ${name}`]))], label ?? "");
-    a.set(names, first.name);
-    b.set(names.filter(([name]) => name !== first.name), second.name);
-    a.root.hidden = b.root.hidden = label !== null;
-    const rests = label === null ? [first, second] : all.filter((run) => label in run.labels);
-    const version = JSON.stringify(rests.map((run) => [run.name, run.finished, run.splits.find((one) => one.split === split)?.last_step]));
-    const asked = label === null ? { run_a: first.name, run_b: second.name, split } : { by: label, split };
+    const ofSplits = twinned.length > 0 && (view.twin !== null || all.length < 2);
+    const label = !ofSplits && view.by !== null && labels.includes(view.by) ? view.by : null;
+    const choices = ofSplits ? twinned : all;
+    const named = (/** @type {string} */ name) => /** @type {[string, string]} */ ([name, name]);
+    const first = choices.find((run) => run.name === view.a) ?? choices[0];
+    const second = ofSplits ? first : all.find((run) => run.name === view.b && run !== first) ?? all.find((run) => run !== first) ?? all[1];
+    twins = others(ofSplits ? first : twinned[0] ?? first);
+    const other = twins.find((name) => name === view.twin) ?? twins[0];
+    by.set([...(all.length > 1 ? [/** @type {[string, string]} */ (["", "two runs"])] : []),
+      ...(twinned.length ? [/** @type {[string, string]} */ ([SPLITS, "two splits of a run"])] : []),
+      ...(all.length > 1 ? labels : []).map((name) => /** @type {[string, string]} */ ([name, `groups by ${name}`]))], ofSplits ? SPLITS : label ?? "");
+    a.set(choices.map((run) => named(run.name)), first.name);
+    b.set(all.filter((run) => run !== first).map((run) => named(run.name)), second.name);
+    twin.set(twins.map(named), other);
+    a.root.hidden = label !== null;
+    b.root.hidden = label !== null || ofSplits;
+    twin.root.hidden = !ofSplits;
+    const rests = ofSplits ? [first] : label === null ? [first, second] : all.filter((run) => label in run.labels);
+    const read = ofSplits ? [split, other] : [split];
+    const version = JSON.stringify(rests.map((run) => [run.name, run.finished, ...read.map((name) => run.splits.find((one) => one.split === name)?.last_step)]));
+    const asked = ofSplits ? { run_a: first.name, split, with_split: other }
+      : label === null ? { run_a: first.name, run_b: second.name, split } : { by: label, split };
     const { body: report, why } = answer(asked, version);
     const titles = new Map(scores.map((score) => [score.id, score.title]));
     const looks = [runColor(first.name), runColor(second.name), pageColor("--panel")];
-    const now = JSON.stringify([report, why, label, looks]);
+    const now = JSON.stringify([report, why, asked, looks]);
     if (now === drawn) return;
     drawn = now;
     plot.hidden = !report?.groups;
     saves.hidden = !report;
     saves.lastElementChild.hidden = plot.hidden;
-    note.textContent = report ? `${split}, ${100 * report.confidence} % intervals` : why ?? "…";
+    note.textContent = report ? `${ofSplits ? "" : `${split}, `}${100 * report.confidence} % intervals` : why ?? "…";
     notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("span", {}, text)));
     table = null;
     head.replaceChildren();
     body.replaceChildren();
     if (report?.groups) {
       drawGroups(report);
-    } else if (report) {
+    } else if (report?.criterion) {
       drawPair(report);
+    } else if (report) {
+      drawSplits(report);
     }
 
     /** @param {PairReport} report */
-    function drawPair({ criterion, criterion_unclipped: unclipped, scores: compared, ...sides }) {
+    function drawPair({ criterion, criterion_unclipped: unclipped, ...compared }) {
       head.replaceChildren(
         el("p", {}, el("strong", {}, `Leakage Criterion: ${VERDICTS[criterion.verdict]}`)), el("p", {}, criterion.why),
         el("p", { class: "dim" }, `without clipping at 0: ${VERDICTS[unclipped.verdict]}: ${unclipped.why}`));
-      const side = (/** @type {"a"|"b"} */ letter, /** @type {Run} */ run) => el("th", { scope: "col", class: "n" },
-        el("span", { class: "swatch", color: runColor(run.name) }), ` ${letter}: ${run.name}, ${sides[letter].evaluations.length} evaluation${sides[letter].evaluations.length === 1 ? "" : "s"}`);
+      const count = (/** @type {"a"|"b"} */ letter) => compared[letter].evaluations.length;
+      drawTable(compared, first.name, second.name, (letter, name) => [
+        el("span", { class: "swatch", color: runColor(name) }), ` ${letter}: ${name}, ${count(letter)} evaluation${count(letter) === 1 ? "" : "s"}`]);
+    }
+
+    /** @param {SplitReport} report */
+    function drawSplits(compared) {
+      const steps = compared.a.evaluations.map(([, step]) => step);
+      head.replaceChildren(el("p", {}, el("span", { class: "swatch", color: runColor(compared.run) }), ` ${compared.run}, `,
+        steps.length === 1 ? `step ${steps[0]}` : `the ${steps.length} newest common evaluations, steps ${steps[0]} to ${steps.at(-1)}`));
+      drawTable(compared, split, other, (letter, name) => [`${letter}: ${name}, ${rowsOf(compared[letter].rows)} rows`]);
+    }
+
+    /**
+     * @param {PairReport|SplitReport} report @param {string} nameA @param {string} nameB
+     * @param {(letter: "a"|"b", name: string) => (Node|string)[]} heading of a side's column
+     */
+    function drawTable({ scores: compared }, nameA, nameB, heading) {
+      const side = (/** @type {"a"|"b"} */ letter, /** @type {string} */ name) => el("th", { scope: "col", class: "n" }, ...heading(letter, name));
       const rows = compared.map((one) => el("tr", { "data-score": one.score },
         el("th", { scope: "row" }, titles.get(one.score) ?? one.score), mean(one.a), mean(one.b),
         one.undefined ? el("td", { class: "dim", colspan: 2 }, `undefined: ${one.undefined}`) : el("td", { class: "n" }, range(one.difference)),
         one.undefined ? null : el("td", { class: one.verdict === "compatible" ? "dim" : false }, HIGHER[one.verdict]),
         el("td", {}, differing(one.per_concept ?? []))));
       body.replaceChildren(el("table", {},
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "score"), side("a", first), side("b", second),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "score"), side("a", nameA), side("b", nameB),
           ...["a − b", "", "concepts that differ"].map((text, i) => el("th", { scope: "col", class: i ? false : "n" }, text)))),
         el("tbody", {}, ...rows)));
       const flat = (/** @type {string|null} */ concept, /** @type {any} */ one, /** @type {string} */ score) => [score, concept,
         one.a?.mean, one.b?.mean, one.difference?.mean, one.difference?.low, one.difference?.high, one.p_value, one.verdict];
       table = {
-        name: `compare ${first.name} ${second.name} ${split}`,
+        name: ["compare", first.name, ...(ofSplits ? [split, other] : [second.name, split])].join(" "),
         columns: ["score", "concept", "a", "b", "difference", "low", "high", "p_value", "verdict"],
         rows: compared.flatMap((one) => [flat(null, one, one.score), ...(one.per_concept ?? []).map((part) => flat(part.concept, part, one.score))]),
       };
@@ -139,6 +179,9 @@ export function comparison(host, changed) {
     }
   };
 }
+
+/** @param {[number, number]} rows */
+const rowsOf = ([least, most]) => (least === most ? String(most) : `${least} to ${most}`);
 
 /** @param {Interval|null} interval */
 function mean(interval) {

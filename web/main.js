@@ -14,6 +14,7 @@ import { allotColors, onSchemeChange } from "./palette.js";
 import { runList } from "./runs.js";
 import { change, current, onView } from "./state.js";
 import { statusLine } from "./status.js";
+import { sweep } from "./sweep.js";
 
 /** Runs shown until the person chooses. */
 const NEWEST = 6;
@@ -48,6 +49,7 @@ const drawDiagnosis = diagnosis(element("diagnosis"), soon);
 const drawComparison = comparison(element("compare"), soon);
 const drawConcepts = conceptBars(element("concepts"));
 const drawEmbeddings = embeddings(element("embeddings"));
+const drawSweep = sweep(element("sweep"), soon);
 
 function draw() {
   drawStatus(connection === "live" && !answers ? "reconnecting" : connection, status, lost);
@@ -84,6 +86,9 @@ function draw() {
   for (const drawMap of drawMaps) drawMap(view, withSplit.filter(scored), scores.filter((score) => score.matrix && has(score)), split, stepsOf);
   drawConcepts(view, scores.filter((score) => score.per_concept && has(score)), withSplit.filter(scored), split);
   drawEmbeddings(view, scores, withSplit.filter(scored), split);
+  const valued = (/** @type {string} */ run, /** @type {string} */ score) =>
+    curves.curve(run, split, score, null).points.filter((point) => point.value !== null).map((point) => point.step);
+  drawSweep(view, scores.filter((score) => score.curve), withSplit.filter(scored), split, valued);
 }
 
 /** Evaluation splits first: their passes have a frozen model. @param {import("./api.js").Run[]} of */

@@ -14,10 +14,12 @@
  * @property {string|null} group the label that groups and colours the runs; null: each has a colour of its own
  * @property {[any, any]|null} zoom the stretch of the x axis that all charts show; null: everything
  * @property {string} bars the score of the per-concept bars
+ * @property {string|null} sweep the score whose curve behind is drawn; null: one of the charts', else the first
  * @property {"given"|"value"|"name"|"alike"} order of concepts
  * @property {boolean} compare the comparison of runs is open
  * @property {string|null} a the first run of the comparison; null: the newest
  * @property {string|null} b the second
+ * @property {string|null} twin the split that the first run's is compared with; null: runs are compared
  * @property {string|null} by the label whose groups are compared; null: two runs are
  * @property {number|null} limit end of the heat map's colour scale; null: fits the values
  */
@@ -25,8 +27,8 @@
 /** @type {View} */
 const DEFAULT = {
   runs: null, split: null, x: "step", scores: ["ctl", "icl"], concept: null, focus: null,
-  matrix: "icl", beside: "icl_label", bars: "ctl", order: "value", limit: null, group: null, zoom: null,
-  compare: false, a: null, b: null, by: null,
+  matrix: "icl", beside: "icl_label", bars: "ctl", sweep: null, order: "value", limit: null, group: null, zoom: null,
+  compare: false, a: null, b: null, by: null, twin: null,
 };
 const AXES = ["step", "epoch", "elapsed", "time"];
 const ORDERS = ["given", "value", "name", "alike"];
@@ -75,11 +77,13 @@ export function parse(hash) {
     group: fields.get("group") || null,
     zoom: fields.getAll("zoom").length === 2 ? fields.getAll("zoom").map((end) => (isNaN(Number(end)) ? end : Number(end))) : null,
     bars: fields.get("bars") || DEFAULT.bars,
+    sweep: fields.get("sweep") || null,
     order: one("order", ORDERS) ?? DEFAULT.order,
     compare: fields.get("compare") === "true",
     a: fields.get("a") || null,
     b: fields.get("b") || null,
     by: fields.get("by") || null,
+    twin: fields.get("twin") || null,
     limit: limit > 0 ? limit : null,
   });
 }
@@ -95,7 +99,7 @@ export function format(view) {
   };
   if (view.runs) list("run", view.runs);
   if (view.scores.join() !== DEFAULT.scores.join()) list("score", view.scores);
-  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "beside", "bars", "order", "limit", "group", "compare", "a", "b", "by"])) {
+  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "beside", "bars", "sweep", "order", "limit", "group", "compare", "a", "b", "by", "twin"])) {
     if (view[key] !== DEFAULT[key]) fields.set(key, String(view[key]));
   }
   if (view.zoom) list("zoom", view.zoom.map(String));

@@ -85,7 +85,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         address = served.grpc
         with conceptwatch.init(f"RUN {weight}", concepts=3, labels=labels, address=address, spawn=False) as run:
             for step in range(3):
-                for split in ("val", "test"):
+                for split in ("val", "val_dropped", "test"):
                     found = rows(random, 600, 3)
                     with run.evaluation(split, step=step) as p:
                         p.log(concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])

@@ -1,4 +1,5 @@
-//! `conceptwatch compare`: which of two runs leaks more, and at which value of a label leakage is least.
+//! `conceptwatch compare`: which of two runs leaks more, at which value of a label leakage is least, and what differs
+//! between two splits of a run.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -6,18 +7,20 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::compare::{
-    Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport, Verdict,
+    Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
+    SplitReport, Verdict,
 };
 use crate::server::question::{Question, Report};
 
 use super::failure::{Failure, conclude};
 use super::source::Source;
 
-/// Compare two runs, or groups of runs by a label
+/// Compare two runs, groups of runs by a label, or two splits of a run
 ///
 /// Two runs: the Leakage Criterion, and every score's difference with its interval, over their newest evaluations.
-/// With --by: means of the runs with each value of a label, such as lambda, and the range of least leakage. Of a running
-/// sidecar, or with --data-dir of the curves it left.
+/// With --by: means of the runs with each value of a label, such as lambda, and the range of least leakage. With
+/// --with-split: one run's scores on two splits, evaluated at the same steps. Of a running sidecar, or with --data-dir of
+/// the curves it left.
 #[derive(Args)]
 pub struct Options {
     /// A run.
@@ -33,6 +36,9 @@ pub struct Options {
     /// Split whose evaluations are compared; of two runs also several, which are then folds [default: val]
     #[arg(long, value_name = "SPLIT,…")]
     split: Option<String>,
+    /// Split of the one run that its --split is compared with, such as the same images with a region dropped.
+    #[arg(long, value_name = "SPLIT")]
+    with_split: Option<String>,
     /// Scores, by id [default: the usual ones that all have]
     #[arg(long, alias = "scores", value_name = "ID,ID")]
     score: Option<String>,
@@ -60,6 +66,7 @@ fn compare(options: &Options) -> Result<String, Failure> {
         ("by", &options.by),
         ("where", &options.r#where),
         ("split", &options.split),
+        ("with_split", &options.with_split),
         ("score", &options.score),
         ("last", &options.last),
         ("confidence", &options.confidence),
@@ -71,6 +78,7 @@ fn compare(options: &Options) -> Result<String, Failure> {
         (true, report) => format!("{}\n", serde_json::json!(report)),
         (false, Report::Pair(report)) => pair(&report),
         (false, Report::Groups(report)) => groups(&report),
+        (false, Report::Splits(report)) => splits(&report),
     })
 }
 
@@ -86,14 +94,29 @@ fn pair(report: &PairReport) -> String {
     let unclipped = &report.criterion_unclipped;
     let _ = writeln!(text, "  without clipping at 0: {}", verdict(unclipped, &report.a.run, &report.b.run));
     let _ = writeln!(text, "  {}\n", unclipped.why);
-    let percent = 100.0 * report.confidence;
-    let _ = writeln!(text, "{:20} {:>19} {:>19}   a − b, {percent} % interval", "score", "a", "b");
-    for score in &report.scores {
-        let _ = writeln!(text, "{}", line(&score.score, &score.comparison));
-        concepts(&mut text, score);
-    }
+    scores(&mut text, &report.scores, report.confidence);
     notes(&mut text, &report.notes);
     text
+}
+
+fn splits(report: &SplitReport) -> String {
+    let mut text = String::new();
+    for (letter, side) in [("a", &report.a), ("b", &report.b)] {
+        let _ = writeln!(text, "{letter}  {}", what(side));
+    }
+    text.push('\n');
+    scores(&mut text, &report.scores, report.confidence);
+    notes(&mut text, &report.notes);
+    text
+}
+
+fn scores(text: &mut String, scores: &[ScoreComparison], confidence: f64) {
+    let percent = 100.0 * confidence;
+    let _ = writeln!(text, "{:20} {:>19} {:>19}   a − b, {percent} % interval", "score", "a", "b");
+    for score in scores {
+        let _ = writeln!(text, "{}", line(&score.score, &score.comparison));
+        concepts(text, score);
+    }
 }
 
 fn what(side: &SideReport) -> String {

@@ -1,4 +1,5 @@
 //! Does one model leak more than another? Runs compared over repeated evaluations or folds, and groups of runs by a label.
+//! Two splits of one run: does the model do worse on one than on the other?
 //!
 //! Source: the Leakage Criterion (Section 5), the range of λ of least leakage (Section 7 and Appendix E) of Leakage and
 //! Interpretability in Concept-Based Models, doi:10.48550/arXiv.2504.14094.
@@ -8,12 +9,14 @@ mod groups;
 mod interval;
 mod pair;
 mod side;
+mod splits;
 
 pub use criterion::{Criterion, CriterionVerdict};
 pub use groups::{Group, GroupReport, GroupScore, Least, Training, compare_groups};
 pub use interval::{Error, Estimate, Interval, Measured};
 pub use pair::{Comparison, ConceptComparison, PairReport, ScoreComparison, SideReport, Verdict, compare_pair};
 pub use side::{Evaluations, Side};
+pub use splits::{SplitReport, compare_splits};
 
 /// What the Leakage Criterion is read from.
 pub const PUBLISHED: [&str; 2] = ["ctl", "icl"];
@@ -37,6 +40,8 @@ pub const USUAL: [&str; 12] = [
 /// Of groups, whose table has a column for each.
 pub const USUAL_OF_GROUPS: [&str; 6] =
     ["ctl", "icl", "icl_label", "intervention_score", "concept_accuracy", "task_accuracy"];
+/// Of two splits of one run, whose question is what the model gets right in both.
+pub const USUAL_OF_SPLITS: [&str; 6] = ["concept_accuracy", "concept_auc", "task_accuracy", "ctl", "icl", "icl_label"];
 /// Scores whose normaliser grows with the number of rows.
 const AT_EQUAL_ROWS: [&str; 2] = ["icl", "icl_excess"];
 /// Relative difference of N beyond which those are not compared: the same that makes alerts start anew.

@@ -94,11 +94,8 @@ pub fn compare_pair(a: &Side, b: &Side, scores: &[String], confidence: f64) -> P
         if !own.is_empty() {
             notes.push(format!("concepts of {} alone: {}", side.name, own.join(", ")));
         }
-        let incomplete = side.points().filter(|point| point.incomplete).count();
-        if incomplete > 0 {
-            notes.push(format!("{incomplete} evaluations of {} are of incomplete passes", side.name));
-        }
     }
+    noted(&mut notes, &[a, b]);
     PairReport {
         a: SideReport::of(a),
         b: SideReport::of(b),
@@ -107,6 +104,16 @@ pub fn compare_pair(a: &Side, b: &Side, scores: &[String], confidence: f64) -> P
         criterion_unclipped: criterion(a, b, UNCLIPPED, confidence),
         scores: scores.iter().map(of_score).collect(),
         notes,
+    }
+}
+
+/// Adds how many evaluations of each side are of incomplete passes.
+pub(super) fn noted(notes: &mut Vec<String>, sides: &[&Side]) {
+    for side in sides {
+        let incomplete = side.points().filter(|point| point.incomplete).count();
+        if incomplete > 0 {
+            notes.push(format!("{incomplete} evaluations of {} are of incomplete passes", side.name));
+        }
     }
 }
 
@@ -136,6 +143,12 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[&String], confi
         Some(ConceptComparison { concept: (*concept).clone(), comparison: Comparison::of(&a, &b, confidence) })
     };
     let mut compared: Vec<ConceptComparison> = concepts.iter().filter_map(of).collect();
+    false_discoveries_kept_rare(&mut compared, confidence);
+    compared
+}
+
+/// Takes back the verdicts that are not among the discoveries at a rate of 1 − confidence.
+pub(super) fn false_discoveries_kept_rare(compared: &mut [ConceptComparison], confidence: f64) {
     let p_values: Vec<Option<f64>> = compared.iter().map(|one| one.comparison.p_value).collect();
     let found = discoveries(&p_values, 1.0 - confidence);
     for (at, one) in compared.iter_mut().enumerate() {
@@ -143,12 +156,15 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[&String], confi
             one.comparison.verdict = Verdict::Compatible;
         }
     }
-    compared
 }
 
 impl Comparison {
     fn of(a: &Estimate, b: &Estimate, confidence: f64) -> Self {
-        let difference = a.less(b);
+        Self::by(a, b, &a.less(b), confidence)
+    }
+
+    /// By a difference whose error is known better than from both sides alone.
+    pub(super) fn by(a: &Estimate, b: &Estimate, difference: &Estimate, confidence: f64) -> Self {
         let interval = difference.interval(confidence);
         let (verdict, undefined) = match (interval.low, interval.high) {
             (Some(low), _) if low > 0.0 => (Verdict::HigherInA, None),
@@ -187,7 +203,7 @@ impl Comparison {
 }
 
 impl SideReport {
-    fn of(side: &Side) -> Self {
+    pub(super) fn of(side: &Side) -> Self {
         let rows = || side.points().map(|point| point.rows);
         Self {
             run: side.name.clone(),

@@ -24,6 +24,28 @@ pub struct Side {
     pub folds: Vec<Evaluations>,
 }
 
+impl Evaluations {
+    /// The score at each evaluation; `None` where it has no value.
+    pub(super) fn whole(&self, score: &str) -> Vec<Option<Measured>> {
+        self.points.iter().map(|point| whole(point, score)).collect()
+    }
+
+    /// A concept's value at each evaluation. The sampling error of one concept is not kept: √k times that of the mean
+    /// over concepts stands for it. That is its root mean square over concepts where their errors are independent, and
+    /// more where they agree.
+    pub(super) fn concept(&self, score: &str, concept: &str) -> Vec<Option<Measured>> {
+        let Some(place) = self.concepts.iter().position(|name| name == concept) else { return Vec::new() };
+        let scale = (self.concepts.len() as f64).sqrt();
+        let of = |point: &Point| {
+            let outcome = point.score(score)?;
+            let value = outcome.per_concept()?.get(place).copied().flatten()?;
+            let standard_error = outcome.value().and_then(|whole| Some(scale * whole.standard_error?));
+            Some(Measured { value, standard_error, rows: point.rows })
+        };
+        self.points.iter().map(of).collect()
+    }
+}
+
 impl Side {
     pub fn points(&self) -> impl Iterator<Item = &Point> {
         self.folds.iter().flat_map(|fold| &fold.points)
@@ -36,28 +58,17 @@ impl Side {
 
     /// The score's mean. Errors say why there is none.
     pub fn estimate(&self, score: &str) -> Result<Estimate, String> {
-        self.mean_of(|fold| fold.points.iter().filter_map(|point| whole(point, score)).collect())
-            .ok_or_else(|| self.why_not(score))
+        self.mean_of(|fold| fold.whole(score)).ok_or_else(|| self.why_not(score))
     }
 
-    /// A concept's mean. The sampling error of one concept is not kept: √k times that of the mean over concepts stands
-    /// for it. That is its root mean square over concepts where their errors are independent, and more where they agree.
+    /// A concept's mean.
     pub fn concept_estimate(&self, score: &str, concept: &str) -> Option<Estimate> {
-        self.mean_of(|fold| {
-            let Some(place) = fold.concepts.iter().position(|name| name == concept) else { return Vec::new() };
-            let scale = (fold.concepts.len() as f64).sqrt();
-            let of = |point: &Point| {
-                let outcome = point.score(score)?;
-                let value = outcome.per_concept()?.get(place).copied().flatten()?;
-                let standard_error = outcome.value().and_then(|whole| Some(scale * whole.standard_error?));
-                Some(Measured { value, standard_error, rows: point.rows })
-            };
-            fold.points.iter().filter_map(of).collect()
-        })
+        self.mean_of(|fold| fold.concept(score, concept))
     }
 
-    fn mean_of(&self, values: impl Fn(&Evaluations) -> Vec<Measured>) -> Option<Estimate> {
-        let folds = self.folds.iter().filter_map(|fold| Estimate::of_evaluations(&values(fold)));
+    fn mean_of(&self, values: impl Fn(&Evaluations) -> Vec<Option<Measured>>) -> Option<Estimate> {
+        let of = |fold: &Evaluations| values(fold).into_iter().flatten().collect::<Vec<_>>();
+        let folds = self.folds.iter().filter_map(|fold| Estimate::of_evaluations(&of(fold)));
         let folds: Vec<Estimate> = folds.collect();
         match folds.as_slice() {
             [one] => Some(*one),

@@ -164,6 +164,20 @@ impl History {
         points.filter_map(Result::transpose).collect()
     }
 
+    /// The newest steps at which both splits have a finished evaluation, at most so many, ascending.
+    pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let store = self.store();
+        let (id, _) = find_run(&store.connection, run)?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
+             WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND NOT a.provisional AND NOT b.provisional \
+             ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
+        )?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let steps = statement.query_map(params![id, a, b, most], |row| row.get::<_, i64>(0))?;
+        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+    }
+
     /// The point at `step`, or the newest; `None` if there is none. Matrices only when asked for, as far as the
     /// limit has kept them.
     pub fn point(

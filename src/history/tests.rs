@@ -105,6 +105,26 @@ fn evaluations_are_the_newest_finished_points_without_matrices() {
 }
 
 #[test]
+fn common_steps_are_those_that_both_splits_have_finished() {
+    let history = memory();
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 3), 0.0).unwrap();
+    }
+    for (split, steps) in [("val", vec![1, 2, 3, 5, 7]), ("test", vec![2, 3, 4, 5, 7])] {
+        for step in steps {
+            history.record_point(&point("a", split, step, 3)).unwrap();
+        }
+    }
+    history.record_point(&Point { provisional: true, ..point("a", "val", 8, 3) }).unwrap();
+    history.record_point(&point("a", "test", 8, 3)).unwrap();
+    history.record_point(&point("b", "test", 1, 3)).unwrap();
+    assert_eq!(history.common_steps("a", "val", "test", 9).unwrap(), [2, 3, 5, 7]);
+    assert_eq!(history.common_steps("a", "test", "val", 2).unwrap(), [5, 7]);
+    assert!(history.common_steps("a", "val", "none", 9).unwrap().is_empty());
+    assert!(history.common_steps("c", "val", "test", 9).is_err());
+}
+
+#[test]
 fn the_newest_steps_come_in_their_order() {
     let history = memory();
     history.record_run(&run("a", 3), 0.0).unwrap();

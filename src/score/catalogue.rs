@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::point::{Outcome, ScoreDescription};
+use crate::point::{CurveDescription, Outcome, ScoreDescription};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
@@ -29,6 +29,8 @@ pub struct Score {
     pub per_concept: bool,
     /// Gives a value for each pair of concepts.
     pub matrix: bool,
+    /// Comes with a curve, over this.
+    pub curve: Option<CurveDescription>,
     pub inputs: &'static [Input],
     pub cost: Cost,
     /// Why its values come without a standard error; `None` where they have one.
@@ -49,6 +51,7 @@ const ROW: Score = Score {
     range: (0.0, 1.0),
     per_concept: false,
     matrix: false,
+    curve: None,
     inputs: &[],
     cost: Cost::Fast,
     no_standard_error: None,
@@ -78,6 +81,7 @@ impl Score {
             range: self.range,
             per_concept: self.per_concept,
             matrix: self.matrix,
+            curve: self.curve,
             help: self.help,
         }
     }
@@ -179,6 +183,8 @@ const REPRESENTATION_AND_LABELS: &[Input] =
     &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];
+
+const OVER_NICHES: CurveDescription = CurveDescription { x: "niche threshold β", y: "Mean AUC", best: None };
 
 pub static CATALOGUE: &[Score] = &[
     Score {
@@ -551,6 +557,9 @@ pub static CATALOGUE: &[Score] = &[
         paper: Paper::Clarity,
         equation: "23",
         unit: "harmonic mean",
+        curve: Some(CurveDescription {
+            x: "activity threshold τ", y: "Clarity", best: Some("clarity_best_threshold")
+        }),
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
                the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
@@ -693,6 +702,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "AUC, integrated over [0, 0.95]",
         range: (0.0, 0.95),
         per_concept: true,
+        curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         help: "How well a classifier of all concepts tells each one once the activations correlated with it by more \
@@ -711,6 +721,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "AUC, scaled",
         range: (-1.0, 0.9),
         per_concept: true,
+        curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be told.",

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{
-    Evaluations, GroupReport, PUBLISHED, PairReport, Side, USUAL, USUAL_OF_GROUPS, compare_groups, compare_pair,
+    Evaluations, GroupReport, PUBLISHED, PairReport, Side, SplitReport, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS,
+    compare_groups, compare_pair, compare_splits,
 };
 use crate::diagnosis::{Diagnosis, diagnose};
 use crate::fault::Fault;
@@ -25,7 +26,8 @@ const LOOKED_BACK: usize = 100;
 const LISTED: usize = 12;
 
 /// All parameters, each a text.
-pub const PARAMETERS: [&str; 8] = ["run_a", "run_b", "by", "where", "split", "score", "last", "confidence"];
+pub const PARAMETERS: [&str; 9] =
+    ["run_a", "run_b", "by", "where", "split", "with_split", "score", "last", "confidence"];
 
 /// A checked question.
 pub struct Question {
@@ -40,8 +42,23 @@ pub struct Question {
 
 enum Of {
     Pair(String, String),
+    /// A run, whose split is compared with this one.
+    Splits(String, String),
     /// Runs with all these labels, by the value of another.
     Label(String, Vec<(String, String)>),
+}
+
+impl Of {
+    /// With `with_split` among the parameters.
+    fn splits(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Refused> {
+        if let Some(other) = ["run_b", "by", "where"].into_iter().find(|key| parameter(key).is_some()) {
+            return Err(bad(other, "came with with_split, expected run_a alone: it compares two splits of one run"));
+        }
+        match (parameter("run_a"), parameter("with_split")) {
+            (Some(run), Some(split)) => Ok(Self::Splits(run, split.trim().to_owned())),
+            _ => Err(bad("run_a", "is missing: expected the run whose splits are compared")),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +66,7 @@ enum Of {
 pub enum Report {
     Pair(PairReport),
     Groups(GroupReport),
+    Splits(SplitReport),
 }
 
 /// Why there is no answer.
@@ -79,6 +97,7 @@ impl Question {
             text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
         };
         let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
+            _ if parameter("with_split").is_some() => Of::splits(&parameter)?,
             (Some(a), Some(b), None) if a == b => {
                 return Err(bad("run_b", format!("'{}' came for both runs, expected another than run_a", short(&b))));
             }
@@ -91,9 +110,11 @@ impl Question {
                 };
                 Of::Label(label, list("where").into_iter().map(pair).collect::<Result<_, _>>()?)
             }
-            (None, None, None) => return Err(bad("run_a", "is missing: expected run_a and run_b, or by")),
+            (None, None, None) => {
+                return Err(bad("run_a", "is missing: expected run_a and run_b, run_a and with_split, or by"));
+            }
             (None, _, None) => return Err(bad("run_a", "is missing: one run came, expected two")),
-            (_, None, None) => return Err(bad("run_b", "is missing: one run came, expected two")),
+            (_, None, None) => return Err(bad("run_b", "is missing: one run came, expected two, or with_split")),
             (_, _, Some(_)) => return Err(bad("by", "came with runs, expected either two runs or a label")),
         };
         let mut splits = list("split");
@@ -108,6 +129,15 @@ impl Question {
                 "split",
                 format!("{} splits came, expected one: with by, the runs are the folds", splits.len()),
             ));
+        }
+        if let Of::Splits(_, with) = &of {
+            if splits.len() > 1 {
+                let message = format!("{} splits came, expected one, and the other as with_split", splits.len());
+                return Err(bad("split", message));
+            }
+            if *with == splits[0] {
+                return Err(bad("with_split", format!("'{}' came for both, expected another than split", short(with))));
+            }
         }
         let scores = list("score");
         if let Some(score) = scores.iter().find(|id| catalogue::find(id).is_none()) {
@@ -137,6 +167,7 @@ impl Question {
         let runs = history.runs()?;
         match &self.of {
             Of::Pair(a, b) => self.pair(history, &runs, a, b).map(Report::Pair),
+            Of::Splits(run, with) => self.splits(history, &runs, run, with).map(Report::Splits),
             Of::Label(label, wanted) => self.groups(history, &runs, label, wanted).map(Report::Groups),
         }
     }
@@ -151,6 +182,42 @@ impl Question {
         let scores = self.common(&[&a, &b], &USUAL)?;
         let mut report = compare_pair(&a, &b, &scores, self.confidence);
         report.notes.extend(still_running([run_a, run_b]));
+        Ok(report)
+    }
+
+    fn splits(&self, history: &History, runs: &[StoredRun], name: &str, with: &str) -> Result<SplitReport, Refused> {
+        let stored = find(runs, "run_a", name)?;
+        let split = self.splits[0].as_str();
+        let steps = history.common_steps(name, split, with, self.last.unwrap_or(LAST))?;
+        if steps.is_empty() {
+            for (field, split) in [("split", split), ("with_split", with)] {
+                if history.evaluations(name, split, 1)?.is_empty() {
+                    return Err(without(history, field, name, split)?);
+                }
+            }
+            let message = format!("run '{name}' has no step with evaluations of both '{split}' and '{}'", short(with));
+            return Err(bad("with_split", format!("{message}, expected passes over both with one model")));
+        }
+        if let Some(last) = self.last.filter(|last| steps.len() < *last) {
+            let message = format!("run '{name}' has {} steps with evaluations of both, expected {last}", steps.len());
+            return Err(bad("last", message));
+        }
+        let concepts: Vec<String> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
+        let mut pairs = Vec::new();
+        for step in steps {
+            // A point that was let go meanwhile is none.
+            let at = |split: &str| history.point(name, split, Some(step), false);
+            pairs.extend(at(split)?.zip(at(with)?));
+        }
+        let (a, b) = pairs.into_iter().unzip();
+        let side = |name: &str, points| Side {
+            name: name.to_owned(),
+            folds: vec![Evaluations { concepts: concepts.clone(), points }],
+        };
+        let (a, b) = (side(split, a), side(with, b));
+        let scores = self.common(&[&a, &b], &USUAL_OF_SPLITS)?;
+        let mut report = compare_splits(name, &a, &b, &scores, self.confidence);
+        report.notes.extend(still_running([stored]));
         Ok(report)
     }
 
@@ -213,7 +280,7 @@ impl Question {
         let run = &stored.run;
         let points = history.evaluations(&run.name, split, self.last.unwrap_or(LAST))?;
         if points.is_empty() {
-            return Err(without(history, &run.name, split)?);
+            return Err(without(history, "split", &run.name, split)?);
         }
         match self.last {
             Some(last) if points.len() < last => Err(bad(
@@ -256,7 +323,7 @@ pub fn diagnosis_of(history: &History, run: &str, split: &str) -> Result<Diagnos
     let points = history.evaluations(run, split, LOOKED_BACK)?;
     match diagnose(&stored.run, &points) {
         Some(diagnosis) => Ok(diagnosis),
-        None => Err(without(history, run, split)?),
+        None => Err(without(history, "split", run, split)?),
     }
 }
 
@@ -268,10 +335,10 @@ fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r Stored
 }
 
 /// Says that a run has no finished evaluation of a split.
-fn without(history: &History, run: &str, split: &str) -> Result<Refused, HistoryError> {
+fn without(history: &History, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
     let known = history.splits(run)?;
     let known = listed(known.iter().map(|stored| stored.split.as_str()));
-    Ok(unknown("split", format!("run '{run}' has no evaluation of '{}', its splits are {known}", short(split))))
+    Ok(unknown(field, format!("run '{run}' has no evaluation of '{}', its splits are {known}", short(split))))
 }
 
 fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {

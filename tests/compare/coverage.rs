@@ -1,6 +1,6 @@
 //! How often an interval holds the truth it was made from. `-- --nocapture` prints what docs/compare.md states.
 
-use conceptwatch::compare::{CriterionVerdict, Estimate, Interval, Measured, compare_pair};
+use conceptwatch::compare::{CriterionVerdict, Estimate, Interval, Measured, Verdict, compare_pair, compare_splits};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -133,4 +133,35 @@ fn the_criterion_accuses_as_often_as_two_tests_do() {
     assert!(some[0] > 0.6 && some[1] + some[2] < 0.01, "{some:?}");
     let much = verdicts(6.0, 0.95);
     assert!(much[0] > 0.99, "{much:?}");
+}
+
+#[test]
+fn a_drop_between_splits_is_told_whatever_the_model_learns_meanwhile() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    // Five evaluations of both splits, which the model moves together, far more than the panels' errors of 0.005; these
+    // are shared by `rows`, their correlation. One split loses `drop` errors.
+    let mut told = |drop: f64, rows: f64| {
+        share(|_| {
+            let common = evaluations(&mut rng, 5, 0.05, 0.7);
+            let shared = normal(&mut rng);
+            let mut side_of = |name: &str, less: f64| {
+                let panel = 0.005 * (rows.sqrt() * shared + (1.0 - rows).sqrt() * normal(&mut rng)) - less;
+                let of = |(one, step): (&Measured, u64)| {
+                    let own = 0.001 * normal(&mut rng);
+                    point("r", step, &[("concept_accuracy", one.value + panel + own, one.standard_error)])
+                };
+                side(name, vec![common.iter().zip(1..).map(of).collect()])
+            };
+            let (a, b) = (side_of("val", 0.0), side_of("val_dropped", drop * 0.005));
+            let report = compare_splits("r", &a, &b, &["concept_accuracy".to_owned()], 0.95);
+            report.scores[0].comparison.verdict == Verdict::HigherInA
+        })
+    };
+    for rows in [0.0, 0.8] {
+        let shares = [0.0, 3.0, 6.0].map(|drop| told(drop, rows));
+        println!("correlation of the panels {rows}: drops of 0, 3 and 6 errors are told in {shares:.3?}");
+        // One side of a two-sided test at 95 %.
+        assert!(shares[0] < 0.035 && shares[1] > 0.5 && shares[2] > 0.98, "{rows}: {shares:?}");
+        assert!(rows == 0.0 || shares[0] < 0.005, "shared rows make it careful: {shares:?}");
+    }
 }

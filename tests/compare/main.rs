@@ -3,6 +3,7 @@
 mod coverage;
 mod groups;
 mod pairs;
+mod splits;
 
 use std::collections::BTreeMap;
 

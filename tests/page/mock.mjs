@@ -27,9 +27,18 @@ const SCORES = [
   ["embedding_ct_positive", "Ĩ(CT), positive", "embedding leakage", true, false, [0, 1], "What the positive vectors tell of the task."],
   ["embedding_ct_negative", "Ĩ(CT), negative", "embedding leakage", true, false, [0, 1], "What the negative vectors tell of the task."],
   ["alignment_leakage", "Ĩ(align)", "embedding leakage", true, false, [-2, 2], "Task information in choosing a vector."],
-].map(([id, title, family, per_concept, matrix, range, help]) => ({
-  id, title, family, per_concept, matrix, range, help, paper: "P0", equation: "eq. 6", unit: "",
+  ["clarity_best", "Highest Clarity over thresholds", "clarity", false, false, [0, 1], "Clarity at the best threshold.",
+    { x: "activity threshold τ", y: "Clarity", best: "clarity_best_threshold" }],
+  ["clarity_best_threshold", "Threshold of highest Clarity", "clarity", false, false, [0, 1], "Where it was found."],
+  ["nis", "Niche impurity (NIS)", "impurity", false, false, [0, 0.95], "What others tell of a concept.", { x: "niche threshold β", y: "Mean AUC" }],
+].map(([id, title, family, per_concept, matrix, range, help, curve]) => ({
+  id, title, family, per_concept, matrix, range, help, curve, paper: "P0", equation: "eq. 6", unit: "",
 }));
+/** Scores that only some runs have, by what those are called. */
+const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept" };
+const THRESHOLDS = [1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2, 7e-2, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9];
+/** Whether a run's evaluation has a score: NIS comes late, and the newest has none yet. */
+const hasScore = (run, { id, family }, at) => (!ONLY[family] || run[ONLY[family]]) && !(id === "nis" && at >= run.points);
 
 /** Noise in [-1, 1] that is the same every time. */
 function noise(...parts) {
@@ -40,7 +49,7 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [] } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], twins = [] } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -53,6 +62,10 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0 }, split: "val",
     // Whether it has embeddings, as a CEM does.
     cem: cem.includes(r),
+    // Whether it has scores with a curve behind them.
+    swept: swept.includes(r),
+    // Whether its evaluations are also of the split with regions dropped.
+    twin: twins.includes(r) ? "val_dropped" : null,
   }));
   made.forEach(rename);
   return made;
@@ -72,6 +85,13 @@ function valueAt(run, id, at, concept = null) {
   return { value: level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
 }
 
+/** Over τ a hill that moves to the right while a run trains, without a value at the last; over β a rise to 0.95. */
+function curveOf(run, id, at) {
+  if (id === "nis") return Array.from({ length: 20 }, (_, i) => [i * 0.05, 0.5 + 0.3 * (i / 19) ** 2 + 0.004 * run.lambda]);
+  const peak = -3 + 0.05 * at;
+  return THRESHOLDS.map((x) => [x, x === 0.9 ? null : 0.7 * Math.exp(-((Math.log10(x) - peak) ** 2)) - 0.01 * run.lambda]);
+}
+
 function facts(run, at) {
   return {
     step: at * PASS, epoch: at, time: run.started + at * 7.5, rows: 2000,
@@ -81,8 +101,12 @@ function facts(run, at) {
 
 function pointOf(run, at, perConcept) {
   const scores = {};
-  for (const { id, per_concept: has } of SCORES.filter((score) => run.cem || score.family !== "embedding leakage")) {
+  const bestOf = (curve) => curve.reduce((best, one) => (one[1] > best[1] ? one : best));
+  for (const { id, per_concept: has, curve } of SCORES.filter((score) => hasScore(run, score, at))) {
     scores[id] = valueAt(run, id, at);
+    if (id === "clarity_best") scores[id].value = bestOf(curveOf(run, id, at))[1];
+    if (id === "clarity_best_threshold") scores[id] = { value: bestOf(curveOf(run, id, at))[0], standard_error: null };
+    if (curve && perConcept) scores[id].curve = curveOf(run, id, at);
     if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
     }
@@ -91,6 +115,19 @@ function pointOf(run, at, perConcept) {
     run: run.name, split: "val", ...facts(run, at), rows_seen: 2000, warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
     estimator: "tie_aware", neighbours: 3, seed: 0, catalogue_version: 1, seconds: 0.08, scores,
   };
+}
+
+/** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
+function splitsOf(run, split, twin) {
+  const compared = (a, b) => {
+    const [low, high] = [a - b - 0.02, a - b + 0.02];
+    return { a: interval(a, 0.007, 5), b: interval(b, 0.007, 5), difference: { mean: a - b, standard_error: 0.01, low, high, count: 5 },
+      p_value: low > 0 ? 1e-6 : 0.8, verdict: low > 0 ? "higher_in_a" : "compatible" };
+  };
+  const side = (name) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [name, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
+  const per_concept = run.concepts.map((concept, i) => ({ concept, ...compared(0.95, i === 0 ? 0.5 : 0.945) }));
+  return { run: run.name, a: side(split), b: side(twin), confidence: 0.95, notes: [],
+    scores: [{ score: "concept_accuracy", ...compared(0.95, 0.8), per_concept }, { score: "task_accuracy", ...compared(0.9, 0.7) }] };
 }
 
 const interval = (mean, error, count) => ({ mean, standard_error: error, low: mean - 1.96 * error, high: mean + 1.96 * error, count });
@@ -183,6 +220,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
   function api(path, query) {
     const run = runs.find((one) => one.name === query.get("run"));
     const at = query.get("step") === null ? run?.points : Number(query.get("step")) / PASS;
+    const run_a = () => runs.find((one) => one.name === query.get("run_a"));
     switch (path) {
       case "status": return {
         version: "0.1.0", catalogue_version: 1, uptime_seconds: (Date.now() - started) / 1000, lag_seconds: 0.2, rows_dropped: 0,
@@ -192,24 +230,27 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       case "catalogue": return { scores: SCORES };
       case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
-        world_size: 1, splits: [{
-          split: one.split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
+        world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
+          split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
           ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null }),
-        }],
+        })),
       })) };
       case "series": {
-        if (!run || (!run.cem && query.get("score").startsWith("embedding_"))) return { points: [] };
+        const asked = SCORES.find(({ id }) => id === query.get("score"));
+        if (!run || !hasScore(run, asked, 0)) return { points: [] };
         const concept = query.get("concept");
         const of = concept === null ? null : run.concepts.indexOf(concept);
         return { points: Array.from({ length: run.points + 1 }, (_, i) => {
           const { value = null, standard_error = null, undefined: why = null } = valueAt(run, query.get("score"), i, of);
           return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why };
-        }).filter((point) => point.step >= Number(query.get("first_step") ?? 0)) };
+        }).filter((point, i) => hasScore(run, asked, i) && point.step >= Number(query.get("first_step") ?? 0)) };
       }
       case "point": return run?.split === query.get("split") && pointOf(run, at, true);
       case "diagnosis": return run?.split === query.get("split") && diagnosisOf(run);
       case "compare": {
         if (query.get("by") !== null) return groupsOf(runs, query.get("by"));
+        const twin = query.get("with_split");
+        if (twin !== null) return run_a()?.twin === twin && splitsOf(run_a(), query.get("split"), twin);
         const [a, b] = ["run_a", "run_b"].map((key) => runs.find((one) => one.name === query.get(key)));
         return a && b && comparisonOf(a, b);
       }

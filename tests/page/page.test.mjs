@@ -181,6 +181,71 @@ test("without embeddings there is no panel of them", async (t) => {
   assert.ok(await page.locator("#embeddings").isHidden());
 });
 
+test("the curve behind a score is drawn for every run that has one, with its best threshold", async (t) => {
+  for (const dark of [false, true]) {
+    const { page, complaints, mock } = await scene(t, { runs: 3, swept: [0, 1], dark });
+    const panel = page.locator("#sweep");
+    await panel.waitFor({ state: "visible" });
+    assert.equal(await panel.locator("h2").innerText(), "Clarity over the activity threshold τ");
+    const drawing = () => page.evaluate(() => {
+      const { data, layout } = document.querySelector("#sweep .plot");
+      const of = (kind) => data.filter(({ meta }) => meta === kind);
+      return {
+        runs: of("curve").map(({ name }) => name).sort(), x: of("curve")[0].x, y: of("curve")[0].y, best: of("best").map(({ x, y }) => [...x, ...y]),
+        colors: new Set(of("curve").map(({ line }) => line.color)).size, axes: [layout.xaxis.title.text, layout.xaxis.type, layout.yaxis.title.text],
+        back: layout.plot_bgcolor,
+      };
+    });
+    await eventually("both runs", async () => (await drawing()).runs.length === 2);
+    const { runs, x, y, best, colors, axes, back } = await drawing();
+    assert.deepEqual(runs, ["cub/soft-seed0-lambda-5", "cub/soft-seed1-lambda-0.01"]);
+    assert.deepEqual([colors, axes], [2, ["activity threshold τ", "log", "Clarity"]]);
+    assert.deepEqual([x.length, x[0], x.at(-1), y.at(-1)], [17, 1e-4, 0.9, null]);
+    // At step 600 the hill's top is at 10^-1.5: the nearest of the thresholds is 0.03.
+    assert.deepEqual(best.map(([at]) => at), [0.03, 0.03]);
+    assert.equal(best[0][1], Math.max(...y.filter((value) => value !== null)));
+    assert.equal(back, dark ? "#161b22" : "#ffffff");
+    assert.match(await panel.locator(".note").innerText(), /lambda-0\.01, step 600: best at 0\.03, 0\.69\d+; undefined at 1 of 17/);
+    assert.equal(await panel.locator(".scatterlayer .trace").count(), 4);
+    await panel.screenshot({ path: process.env.CONCEPTWATCH_PICTURES ? `${process.env.CONCEPTWATCH_PICTURES}/sweep-${dark ? "dark" : "light"}.png` : undefined });
+    // A new evaluation moves the curve.
+    mock.grow("cub/soft-seed1-lambda-0.01");
+    for (let i = 0; i < 9; i += 1) mock.grow("cub/soft-seed1-lambda-0.01");
+    await eventually("the newest evaluation's curve", async () => (await drawing()).best.map(([at]) => at).sort().join() === "0.03,0.1" || (await drawing()).best);
+    assert.deepEqual(complaints, []);
+  }
+});
+
+test("a slow score's curve is that of the newest evaluation that has it, and is saved and kept in the address", async (t) => {
+  const { page, asked, complaints } = await scene(t, { swept: [1] });
+  const panel = page.locator("#sweep");
+  await panel.getByLabel("curve of", { exact: true }).selectOption("nis");
+  await eventually("its curve", async () => (await panel.locator("h2").innerText()) === "Mean AUC over the niche threshold β");
+  // The newest evaluation, 600, has none yet.
+  await eventually("the evaluation before", async () => /lambda-0\.01, step 580$/.test(await panel.locator(".note").innerText()));
+  assert.equal(asked.filter((url) => url.includes("/point?") && url.includes("step=580")).length, 1);
+  const axis = await page.evaluate(() => document.querySelector("#sweep .plot").layout.xaxis.type);
+  assert.equal(axis, "linear", "β begins at 0");
+  assert.equal(await page.evaluate(() => document.querySelector("#sweep .plot").data.length), 1, "nothing is marked as best");
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save the values as CSV" }).click()]);
+  const lines = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(lines[0], "run,step,niche threshold β,Mean AUC");
+  assert.equal(lines.length, 21);
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await panel.locator("h2").innerText()).startsWith("Mean AUC"));
+  // Charts of a score with a curve choose it.
+  await page.evaluate(() => { location.hash = "score=clarity_best"; });
+  await eventually("that of the chart", async () => (await panel.locator("h2").innerText()).startsWith("Clarity"));
+  assert.deepEqual(complaints, []);
+});
+
+test("without scores that have a curve there is no panel of them", async (t) => {
+  const { page } = await scene(t);
+  await page.locator("#concepts .bar").first().waitFor();
+  assert.ok(await page.locator("#sweep").isHidden());
+});
+
 test("a mean without a value does not hide the concepts that have one", async (t) => {
   const { page, complaints } = await scene(t, { hash: "#order=given", runs: 1, constant: 1 });
   const values = page.locator("#concepts .bar-value");
@@ -397,6 +462,42 @@ test("two runs are compared when the comparison is opened, and not before", asyn
   await page.reload();
   await settled(page);
   await eventually("the same after a reload", async () => /b leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("two splits of a run are compared, concept by concept", async (t) => {
+  const { page, asked, complaints } = await scene(t, { twins: [0] });
+  await page.locator("#compare summary").click();
+  await eventually("two runs first", async () => /Leakage Criterion/.test(await page.locator("#compare .verdict").innerText()));
+  await page.getByLabel("compare", { exact: true }).selectOption("two splits of a run");
+  const row = page.locator('#compare tr[data-score="concept_accuracy"]');
+  await eventually("the row", async () => (await row.count()) === 1 && (await page.locator("#compare .verdict").innerText()).trim().startsWith("tabulartoy-lambda-5, "));
+  const query = new URL(asked.findLast((url) => url.includes("/api/v1/compare"))).searchParams;
+  assert.deepEqual([...query], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
+  assert.match(await page.locator("#compare .verdict").innerText(), /the 5 newest common evaluations, steps 520 to 600/);
+  assert.match(await page.locator("#compare thead").innerText(), /a: val, 2000 rows\tb: val_dropped, 2000 rows\ta − b/);
+  assert.match(await row.innerText(), /Concept accuracy\t0\.9500? ± 0\.007\d*\t0\.8000? ± 0\.007\d*\t0\.150? \(0\.130? to 0\.170?\)\thigher in a\t1 of 3: c1 \(a\)/);
+  assert.ok(await page.getByLabel("b", { exact: true }).isHidden() && await page.locator("#compare .plot").isHidden());
+  // Only runs that have both splits are to choose from.
+  assert.deepEqual(await page.getByLabel("a", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.locator("#compare .saves").getByRole("button", { name: "Save the values as CSV" }).click()]);
+  assert.equal(download.suggestedFilename(), "compare-tabulartoy-lambda-5-val-val_dropped.csv");
+  const lines = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(lines.length, 1 + 1 + 3 + 1);
+  assert.match(lines[2], /^concept_accuracy,c1,0\.95,0\.5,/);
+  await page.locator("#compare").screenshot({ path: process.env.CONCEPTWATCH_PICTURES ? `${process.env.CONCEPTWATCH_PICTURES}/splits.png` : undefined });
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await row.count()) === 1);
+  await page.getByLabel("compare", { exact: true }).selectOption("two runs");
+  await eventually("two runs again", async () => /Leakage Criterion/.test(await page.locator("#compare .verdict").innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("a single run can be compared by its splits alone", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 1, twins: [0], hash: "#compare=true" });
+  await eventually("its splits", async () => (await page.locator("#compare thead").innerText()).includes("b: val_dropped"));
+  assert.deepEqual(await page.getByLabel("compare", { exact: true }).locator("option").allInnerTexts(), ["two splits of a run"]);
   assert.deepEqual(complaints, []);
 });
 

@@ -80,7 +80,8 @@ fn gives(score: &Score) -> String {
         None => "value".to_owned(),
         Some(why) => format!("value without standard error ({why})"),
     };
-    let parts = [(score.per_concept, "per concept"), (score.matrix, "matrix")];
+    let curve = score.curve.is_some();
+    let parts = [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve")];
     let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part);
     std::iter::once(value.as_str()).chain(given).collect::<Vec<_>>().join(", ")
 }

@@ -19,6 +19,12 @@ fn every_row_of_the_catalogue_gives_what_it_declares() {
             }
             assert_eq!(value.per_concept.as_ref().map(Vec::len), score.per_concept.then_some(3), "{}", score.id);
             assert_eq!(value.matrix.as_ref().map(Vec::len), score.matrix.then_some(3), "{}", score.id);
+            assert_eq!(value.curve.is_some(), score.curve.is_some(), "{}", score.id);
+            if let Some(best) = score.curve.and_then(|curve| curve.best) {
+                let at = outcomes[best].value().unwrap().value;
+                let on = value.curve.iter().flatten().find(|(x, _)| *x == at);
+                assert_eq!(on.and_then(|(_, y)| *y), Some(value.value), "{}", score.id);
+            }
         }
     }
 }

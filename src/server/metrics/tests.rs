@@ -45,6 +45,7 @@ const fn score(id: &'static str, per_concept: bool) -> ScoreDescription {
         range: (0.0, 1.0),
         per_concept,
         matrix: false,
+        curve: None,
         help: "What it says.",
     }
 }

@@ -85,6 +85,7 @@ fn score(id: &'static str, matrix: bool) -> ScoreDescription {
         range: (0.0, 1.0),
         per_concept: true,
         matrix,
+        curve: None,
         help: "Help.",
     }
 }
