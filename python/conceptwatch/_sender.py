@@ -150,11 +150,13 @@ class Sender:
     def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
         """Waits until all of the run's messages are acknowledged or given up. False when the time ran out.
 
-        Without `while_down` also False, at once, when the sidecar cannot be reached.
+        Without `while_down` also False, at once, when the sidecar cannot be reached. Who does not wait gets no newer
+        scores by sending passes that the sidecar cannot score yet.
         """
         with self._wake:
             self._hurry = self._hurry or while_down
-            self._send_kept(link)
+            if timeout > 0.0 or while_down:
+                self._send_kept(link)
             self._send_now()
             self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0

@@ -80,6 +80,8 @@ def test_who_asks_for_scores_and_who_finishes_does_not_wait(sidecar: Sidecar, st
     run = start()
     begun(sidecar, run)
     log(run, 1)
+    assert run.scores("val") is not None
+    assert steps(sidecar) == [0], "nothing is gained for who looks without waiting"
     assert run.scores("val", step=1, timeout=10) is not None
     assert steps(sidecar) == [0, 1]
     log(run, 2)
