@@ -19,8 +19,8 @@
 //! one of kind c: it is before the border in one of the two, which gives ψ(N) − ψ(k) − 1/k.
 //!
 //! Cost: where c = 0 and a and b are few, as mostly, one sum over d. Else O(c·d) for one shape (k', a, b, c, d) at worst
-//! and far less where the sums are cut off, remembered per thread; then one product-sum. Identical points (r = 0, so n_x starts at 0 and a = b = 0) have a sum over κ in closed form and
-//! cost about √(k·c).
+//! and far less where the sums are cut off, remembered per thread; then one product-sum. Identical points (r = 0, so n_x
+//! starts at 0 and a = b = 0) have a sum over κ in closed form and cost about √(k·c).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -63,8 +63,6 @@ impl Budget {
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,
-    /// The share in force: that of the budget until something else is known.
-    share: f64,
     /// Idle cores, infinite until something else is known.
     spare: f64,
     /// CPU-seconds; below 0 while a debt is being paid.
@@ -74,13 +72,7 @@ pub(super) struct Account {
 
 impl Account {
     pub fn new(budget: Budget, now: Duration) -> Self {
-        Self {
-            budget,
-            share: budget.cpu_share,
-            spare: f64::INFINITY,
-            balance: budget.saved_up(budget.cpu_share),
-            at: now,
-        }
+        Self { budget, spare: f64::INFINITY, balance: budget.saved_up(budget.cpu_share), at: now }
     }
 
     /// From when on a job may start.
@@ -88,15 +80,19 @@ impl Account {
         if self.balance >= 0.0 {
             return self.at;
         }
-        let wait = -self.balance / self.share;
+        let wait = -self.balance / self.share();
         self.at.saturating_add(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
     /// From `now` on so many cores are free.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.charge(Duration::ZERO, now);
-        self.share = self.budget.with_spare(cores);
         self.spare = cores;
+    }
+
+    /// The share in force.
+    fn share(&self) -> f64 {
+        self.budget.with_spare(self.spare)
     }
 
     pub fn pace(&self) -> f64 {
@@ -106,8 +102,9 @@ impl Account {
     /// Takes the CPU time of a job that ended `now`.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
-        let refilled = self.balance + passed * self.share;
-        self.balance = refilled.min(self.budget.saved_up(self.share)) - cpu.as_secs_f64();
+        let share = self.share();
+        let refilled = self.balance + passed * share;
+        self.balance = refilled.min(self.budget.saved_up(share)) - cpu.as_secs_f64();
         self.at = self.at.max(now);
     }
 }

@@ -59,7 +59,7 @@ impl<W> Queue<W> {
         self.changed.notify_one();
     }
 
-    /// Tells the schedule how many cores are free.
+    /// Tells the schedule how many cores are idle.
     pub fn spare(&self, cores: f64) {
         lock(&self.schedule).spare(cores, self.started.elapsed());
         self.changed.notify_one();
