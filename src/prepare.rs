@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::estimate::kept::Neighbours;
 use crate::estimate::{Key, Settings, Variable};
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
@@ -17,6 +18,7 @@ pub struct Prepared<'a> {
     run: &'a Run,
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
+    neighbours: Option<&'a Mutex<Neighbours>>,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
@@ -33,6 +35,7 @@ impl<'a> Prepared<'a> {
             run,
             settings,
             pause: &|| (),
+            neighbours: None,
             ids: sample.ids().into(),
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
@@ -45,6 +48,16 @@ impl<'a> Prepared<'a> {
     /// may go first there.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
+    }
+
+    /// With what is kept of the neighbours in the split's samples before this one. Scores are the same without.
+    pub fn with_neighbours(self, neighbours: &'a Mutex<Neighbours>) -> Self {
+        Self { neighbours: Some(neighbours), ..self }
+    }
+
+    /// Held for as long as pairs of activations are estimated.
+    pub fn neighbours(&self) -> Option<MutexGuard<'a, Neighbours>> {
+        self.neighbours.map(|neighbours| neighbours.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// To be called every few milliseconds of work.
@@ -66,7 +79,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Row identities, in row order.
-    pub fn ids(&self) -> &[u64] {
+    pub fn ids(&self) -> &Arc<[u64]> {
         &self.ids
     }
 

@@ -22,12 +22,14 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
+use super::neighbours::carry::{self, Carried, Moves};
 use super::neighbours::lanes::{Real, larger};
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{Inside, Sorted, border, compare, inside};
+use super::neighbours::sorted::{Inside, Sorted, border, compare, inside, inside_again};
 use super::neighbours::walk::{Found, Plane};
 use super::ties::{Border, Shape};
 use super::variable::Continuous;
+use super::width::every_width;
 use super::{Estimate, Settings};
 
 /// Noise makes equal distances a rarity. Those left, where the mean is 0 or the noise is rounded away, are counted as
@@ -59,7 +61,7 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
                 })
             }
         };
-        Estimate::from_terms(digamma.at(n) + digamma.at(k), &terms, &[])
+        Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[])
     });
     Estimate::over_repeats(&repeats.collect::<Vec<_>>())
 }
@@ -85,8 +87,8 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     let digamma = Digamma::up_to(2 * n + 2);
     let terms = match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => match (a.compact(), b.compact()) {
-            (Some(a), Some(b)) => tie_aware_terms(a, b, k, &digamma),
-            _ => tie_aware_terms(a.sorted(), b.sorted(), k, &digamma),
+            (Some(a), Some(b)) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
+            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma).0,
         },
         _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
             let mut around = Around::default();
@@ -95,7 +97,24 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
             around.closed(k).term(&digamma)
         }),
     };
-    Estimate::from_terms(digamma.at(n) + digamma.at(k), &terms, &[])
+    Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[])
+}
+
+/// [`tie_aware`] of two columns of float32 values, and what is worth keeping for the next sample of them. The result is
+/// the same to the last bit with what was kept of the sample `before` and without.
+pub fn tie_aware_and_balls(
+    [x, y]: [&Sorted<f32>; 2],
+    settings: &Settings,
+    before: Option<(&carry::Balls, [&Moves; 2])>,
+) -> (Estimate, Option<carry::Balls>) {
+    let (n, k) = (x.rows().len(), settings.neighbours);
+    let digamma = Digamma::up_to(2 * n + 2);
+    let balls = match before {
+        Some((before, [moved_x, moved_y])) => Balls::after(before, (x, moved_x), (y, moved_y), k),
+        None => Balls::new(x, y, k),
+    };
+    let (terms, open) = tie_aware_terms(&balls, &digamma);
+    (Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[]), balls.kept(&open))
 }
 
 /// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is
@@ -161,6 +180,11 @@ impl<'a, T: Real> Balls<'a, T> {
         terms
     }
 
+    /// Whether more than the one distance that set the radius equals it.
+    fn is_open(&self, at: usize) -> bool {
+        self.in_x.edges(at) + self.in_y.edges(self.rank_y(at)) > 1
+    }
+
     fn rank_y(&self, at: usize) -> usize {
         self.plane.rank_y()[at] as usize
     }
@@ -179,31 +203,82 @@ impl<'a, T: Real> Balls<'a, T> {
     }
 }
 
-fn tie_aware_terms<T: Real>(x: &Sorted<T>, y: &Sorted<T>, k: usize, digamma: &Digamma) -> Vec<f64> {
-    let balls = Balls::new(x, y, k);
-    let mut open = Vec::new();
-    let mut terms = balls.terms(|at| {
-        let at_y = balls.rank_y(at);
-        if balls.in_x.edges(at) + balls.in_y.edges(at_y) > 1 {
-            open.push(at);
-            return 0.0;
+/// One in so many points may be open where balls are kept.
+const MOST_OPEN: usize = 8;
+
+impl<'a> Balls<'a, f32> {
+    /// The same as from nothing, from what was kept of the sample before. Each column comes with how it moved since.
+    fn after(before: &carry::Balls, x: (&'a Sorted<f32>, &Moves), y: (&'a Sorted<f32>, &Moves), k: usize) -> Self {
+        let plane = Plane::new(x.0, y.0);
+        let Carried { radii, mut radii_y, mut in_x, mut in_y, again } = Carried::new(before, &plane, x, y);
+        let ((x, _), (y, _)) = (x, y);
+        let mut found = Found { radii, levels: vec![0; x.rows().len()] };
+        plane.search(&again, k, usize::MAX, &mut found);
+        for &at in &again {
+            radii_y[plane.rank_y()[at as usize] as usize] = found.radii[at as usize];
         }
-        -(digamma.at(balls.in_x.closer(at) + 1) + digamma.at(balls.in_y.closer(at_y) + 1))
-    });
+        let mut again_y: Vec<u32> = again.iter().map(|&at| plane.rank_y()[at as usize]).collect();
+        again_y.sort_unstable();
+        inside_again(x.padded(), &found.radii, &again, &mut in_x);
+        inside_again(y.padded(), &radii_y, &again_y, &mut in_y);
+        Self { x, y, k, plane, found, in_x, in_y }
+    }
+
+    /// To be told to [`after`](Self::after); `None` where ties leave so much open that most would be found anew.
+    fn kept(&self, open: &[u32]) -> Option<carry::Balls> {
+        let rows = self.x.rows().len();
+        let worthwhile = open.len() * MOST_OPEN <= rows;
+        worthwhile.then(|| carry::Balls::new(&self.found.radii[..rows], &self.in_x, &self.in_y, open))
+    }
+}
+
+/// The terms by row, and the positions in x's order of the points that ties leave open.
+fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (Vec<f64>, Vec<u32>) {
+    let (x, y) = (balls.x, balls.y);
+    let mut terms = vec![0.0; x.rows().len()];
+    let sides = [(x.ranks(), balls.in_x.packed()), (y.ranks(), balls.in_y.packed())];
+    let mut open = Vec::new();
+    if closed_terms(sides, digamma.from(1), &mut terms) {
+        open.extend((0..terms.len() as u32).filter(|&at| balls.is_open(at as usize)));
+    }
     if open.is_empty() {
-        return terms;
+        return (terms, open);
     }
     let turned = Plane::new(y, x);
     // Identical points have identical terms.
     let mut of_points: FxHashMap<[u64; 2], f64> =
         FxHashMap::with_capacity_and_hasher(open.len(), rustc_hash::FxBuildHasher);
     let mut scratch = Vec::new();
-    for at in open {
+    for at in open.iter().map(|&at| at as usize) {
         let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
         let term = || balls.around(at, &turned, &mut scratch).term(digamma);
         terms[x.rows()[at] as usize] = *of_points.entry(point).or_insert_with(term);
     }
-    terms
+    (terms, open)
+}
+
+every_width! {
+/// −(ψ(n_x + 1) + ψ(n_y + 1)) of each row, and whether ties leave that open for any. A side is the position of each row in
+/// its order, and the counts at each position as [`Inside::packed`] has them; `digamma` is ψ(1), ψ(2), …
+fn closed_terms([x, y]: [(&[u32], &[u32]); 2], digamma: &[f64], terms: &mut [f64]) -> bool {
+    let ((ranks_x, packed_x), (ranks_y, packed_y)) = (x, y);
+    let rows = terms.len();
+    assert!(ranks_x.len() == rows && ranks_y.len() == rows);
+    assert!(packed_x.len() >= rows && packed_y.len() >= rows && digamma.len() >= rows);
+    let mut open = false;
+    for row in 0..rows {
+        // SAFETY: a rank is below the number of rows, and so is the number of others that are closer.
+        let (near_x, near_y, psi_x, psi_y) = unsafe {
+            let near_x = *packed_x.get_unchecked(ranks_x[row] as usize);
+            let near_y = *packed_y.get_unchecked(ranks_y[row] as usize);
+            let psi = |near: u32| *digamma.get_unchecked((near >> 3) as usize);
+            (near_x, near_y, psi(near_x), psi(near_y))
+        };
+        open |= (near_x & 7) + (near_y & 7) > 1;
+        terms[row] = -(psi_x + psi_y);
+    }
+    open
+}
 }
 
 impl<T: Real> Balls<'_, T> {

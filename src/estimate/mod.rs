@@ -14,6 +14,8 @@
 //! or on what was computed before. Sums are exact ([`sum`]) and noise is a function of what it disturbs ([`noise`]).
 
 pub mod digamma;
+pub(crate) mod elementwise;
+pub mod kept;
 pub mod ksg;
 pub mod neighbours;
 pub mod noise;
@@ -77,12 +79,13 @@ pub struct Estimate {
 
 impl Estimate {
     /// `normaliser` + the mean of the rows' terms. Rows `left_out` take no part; their terms are 0.
-    fn from_terms(normaliser: f64, terms: &[f64], left_out: &[u32]) -> Self {
+    fn from_terms(normaliser: f64, terms: Vec<f64>, left_out: &[u32]) -> Self {
         let kept = (terms.len() - left_out.len()).max(1) as f64;
-        let mean = sum::total(terms) / kept;
+        let mean = sum::total(&terms) / kept;
         let value = normaliser + mean;
         let weight = terms.len() as f64 / kept;
-        let mut influence: Vec<f64> = terms.iter().map(|term| (term - mean) * weight).collect();
+        let mut influence = terms;
+        elementwise::centre(&mut influence, mean, weight);
         left_out.iter().for_each(|&row| influence[row as usize] = 0.0);
         Self { value, repeats: vec![value], unclipped: value, influence, draw_variance: 0.0 }
     }

@@ -15,8 +15,7 @@ use super::variable::Discrete;
 /// I(X;Y) ≥ 0 up to rounding. 0 if either has one class.
 pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     let (width, n) = (y.sizes().len(), x.classes().len());
-    let cells: Vec<usize> =
-        x.classes().iter().zip(y.classes()).map(|(&x, &y)| x as usize * width + y as usize).collect();
+    let cell_of = |(&x, &y): (&u32, &u32)| x as usize * width + y as usize;
     let information = |cell: usize, together: u32| {
         let alone = f64::from(x.sizes()[cell / width]) * f64::from(y.sizes()[cell % width]);
         (f64::from(together) * n as f64 / alone).ln()
@@ -24,13 +23,16 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     // A table where it is small, as it nearly always is; otherwise the occupied cells alone.
     let table = x.sizes().len() * width;
     if table <= n {
-        let mut together = vec![0_u32; table];
-        cells.iter().for_each(|&cell| together[cell] += 1);
-        let of_cell = (0..).zip(&together).map(|(cell, &together)| information(cell, together));
+        // Rows in turn have counters of their own: to add to the one that was just written is to wait for it.
+        let mut together = vec![[0_u32; 4]; table];
+        let rows = x.classes().iter().zip(y.classes()).map(cell_of);
+        rows.enumerate().for_each(|(row, cell)| together[cell][row % 4] += 1);
+        let of_cell = (0..).zip(&together).map(|(cell, together)| information(cell, together.iter().sum()));
         let of_cell: Vec<f64> = of_cell.collect();
-        let terms: Vec<f64> = cells.iter().map(|&cell| of_cell[cell]).collect();
-        return Estimate::from_terms(0.0, &terms, &[]);
+        let terms = x.classes().iter().zip(y.classes()).map(|pair| of_cell[cell_of(pair)]).collect();
+        return Estimate::from_terms(0.0, terms, &[]);
     }
+    let cells: Vec<usize> = x.classes().iter().zip(y.classes()).map(cell_of).collect();
     let mut rows: Vec<usize> = (0..n).collect();
     rows.sort_unstable_by_key(|&row| cells[row]);
     let mut terms = vec![0.0; n];
@@ -38,7 +40,7 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
         let information = information(cells[run[0]], run.len() as u32);
         run.iter().for_each(|&row| terms[row] = information);
     }
-    Estimate::from_terms(0.0, &terms, &[])
+    Estimate::from_terms(0.0, terms, &[])
 }
 
 /// H(X): 0 for one class.
@@ -46,5 +48,5 @@ pub fn entropy(x: &Discrete) -> Estimate {
     let n = x.classes().len() as f64;
     let surprise: Vec<f64> = x.sizes().iter().map(|&size| (n / f64::from(size)).ln()).collect();
     let terms: Vec<f64> = x.classes().iter().map(|&class| surprise[class as usize]).collect();
-    Estimate::from_terms(0.0, &terms, &[])
+    Estimate::from_terms(0.0, terms, &[])
 }

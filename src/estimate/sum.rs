@@ -4,6 +4,8 @@
 //! split of them over threads, gives the same bits. A term is rounded by at most 2⁻⁴⁵, far below what an estimator can
 //! tell.
 
+use super::width::every_width;
+
 /// The sum of finite `terms`, each below 2⁸⁰ in size.
 pub fn total(terms: &[f64]) -> f64 {
     let sum: i128 = terms.chunks(CHUNK).map(of_chunk).sum();
@@ -20,15 +22,22 @@ const SMALL: f64 = 128.0;
 const CHUNK: usize = 1024;
 
 fn of_chunk(terms: &[f64]) -> i128 {
-    let (mut sum, mut largest) = (0_i64, 0.0);
+    match of_small(terms) {
+        Some(sum) => i128::from(sum),
+        None => terms.iter().map(|term| (term * UNIT).round_ties_even() as i128).sum(),
+    }
+}
+
+every_width! {
+/// In units; `None` unless all terms are small.
+fn of_small(terms: &[f64]) -> Option<i64> {
+    let (mut sum, mut large) = (0_i64, false);
     for &term in terms {
         sum += (term + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()) as i64;
-        largest = if term.abs() > largest { term.abs() } else { largest };
+        large |= term.abs() >= SMALL;
     }
-    if largest < SMALL {
-        return i128::from(sum);
-    }
-    terms.iter().map(|term| (term * UNIT).round_ties_even() as i128).sum()
+    (!large).then_some(sum)
+}
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub fn mig(p: &Prepared) -> Outcome {
     let gap = |label: &Variable| {
         let entropy: Normaliser = normaliser(label, p)?;
         let informations = binned.iter().map(|code| mutual_information(code, label, p.settings()));
-        let terms = informations.map(|information| Ok(Term::normalised(&information?, &entropy)));
+        let terms = informations.map(|information| Ok(Term::normalised(information?, &entropy)));
         let terms: Result<Vec<Term>, crate::estimate::Undefined> = terms.collect();
         Ok(largest_gap(terms.map_err(|e| e.to_string())?))
     };

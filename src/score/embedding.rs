@@ -82,7 +82,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
         let term = |information: Result<Estimate, crate::estimate::Undefined>, entropy: &Result<Normaliser, String>| {
             // The divisor first: its reason is the plainer one.
             let entropy = entropy.as_ref().map_err(Clone::clone)?;
-            Ok(Term::normalised(&information.map_err(|e| e.to_string())?, entropy))
+            Ok(Term::normalised(information.map_err(|e| e.to_string())?, entropy))
         };
         let part = |i: usize| -> Result<Part, String> {
             p.pause();
@@ -102,7 +102,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
                 let entropy = entropies[j].clone().map_err(|why| of("labels", j, why));
                 let normalised = entropy.and_then(|entropy| {
                     let information = information.map_err(|e| of("embeddings", i, e.to_string()))?;
-                    Ok(Term::normalised(&information, &entropy))
+                    Ok(Term::normalised(information, &entropy))
                 });
                 others.push((j, normalised));
             }
@@ -135,7 +135,7 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         p.pause();
         let embedding = p.embedding(name, i).ok_or_else(|| format!("there are no {name}"))?;
         let information = mutual_information(&embedding, task, p.settings()).map_err(|e| e.to_string())?;
-        Ok(Term::normalised(&information, &entropy))
+        Ok(Term::normalised(information, &entropy))
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
@@ -168,7 +168,7 @@ fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {
         let task = p.task_label_rows(rows).ok_or("there are no task labels")?;
         let entropy = normaliser(&task, p).map_err(|why| format!("task labels of a group of {size} rows: {why}"))?;
         let information = mutual_information(&embedding, &task, p.settings()).map_err(|e| e.to_string())?;
-        let term = Term::normalised(&information, &entropy);
+        let term = Term::normalised(information, &entropy);
         total.value += sign * term.value;
         total.excess += sign * term.excess;
         total.draw_variance += term.draw_variance;

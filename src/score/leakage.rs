@@ -68,7 +68,7 @@ fn concepts_task_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String
         p.pause();
         let learnt = varied_information("activations", activation, task, p)?;
         let truth = varied_information("labels", label, task, p)?;
-        Ok(Term::leakage((&learnt, &entropy), (&truth, &entropy)))
+        Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)))
     };
     Ok(activations.par_iter().zip(labels).map(term).collect())
 }
@@ -86,6 +86,12 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let (activations, labels, _) = inputs(p)?;
         let learnt_entropies: Vec<_> = activations.par_iter().map(|x| normaliser(x, p)).collect();
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let mut kept = p.neighbours();
+        let update = kept.as_mut().map(|kept| kept.turn_to(p.ids(), activations, *p.settings()));
+        let between = |i: usize, j: usize| match &update {
+            Some(update) => update.mutual_information(i, j),
+            None => mutual_information(&activations[i], &activations[j], p.settings()),
+        };
         let cell = |i: usize, j: usize| -> Result<Term, String> {
             p.pause();
             let entropy = |entropies: &[Result<Normaliser, String>], what: &str, at: usize| {
@@ -97,10 +103,10 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
             );
             let true_normaliser =
                 Normaliser::geometric(&entropy(&true_entropies, "labels", i)?, &entropy(&true_entropies, "labels", j)?);
-            let learnt = mutual_information(&activations[i], &activations[j], p.settings());
+            let learnt = between(i, j);
             let truth = mutual_information(&labels[i], &labels[j], p.settings());
             let (learnt, truth) = (learnt.map_err(|e| e.to_string())?, truth.map_err(|e| e.to_string())?);
-            Ok(Term::leakage((&learnt, &learnt_normaliser), (&truth, &true_normaliser)))
+            Ok(Term::leakage((learnt, &learnt_normaliser), (&truth, &true_normaliser)))
         };
         let row = |i: usize| {
             let cells = (i + 1..p.concepts()).map(|j| (j, cell(i, j)));
@@ -132,7 +138,7 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
                 let learnt: Estimate =
                     learnt.map_err(|e: crate::estimate::Undefined| format!("activations of concept '{name}': {e}"))?;
                 let truth = mutual_information(&labels[i], &labels[j], p.settings()).map_err(|e| e.to_string())?;
-                Ok(Term::leakage((&learnt, entropy), (&truth, entropy)))
+                Ok(Term::leakage((learnt, entropy), (&truth, entropy)))
             };
             let others = learnt.into_iter().enumerate().filter(|(j, _)| *j != i);
             Row::collect(p.rows(), others.map(|(j, learnt)| (j, cell(j, learnt))))

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::estimate::{Estimate, Variable, self_information};
+use crate::estimate::{Estimate, Variable, elementwise, self_information};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
@@ -21,13 +21,15 @@ pub struct Term {
 
 impl Term {
     /// I / H: a normalised information.
-    pub fn normalised(information: &Estimate, normaliser: &Normaliser) -> Self {
+    pub fn normalised(information: Estimate, normaliser: &Normaliser) -> Self {
         let mean = normaliser.mean;
+        let mut influence = information.influence;
+        elementwise::scale(&mut influence, 1.0 / mean);
         let longest = information.repeats.len().max(normaliser.repeats.len());
         Self {
             value: mean_over(longest, |r| at(&information.repeats, r) / at(&normaliser.repeats, r)),
             excess: information.unclipped / mean,
-            influence: information.influence.iter().map(|x| x / mean).collect(),
+            influence,
             draw_variance: information.draw_variance / (mean * mean),
         }
     }
@@ -60,16 +62,18 @@ impl Term {
     }
 
     /// max(0, I/H − I₀/H₀): the difference of a learnt and a true normalised information, clipped in each repeat.
-    pub fn leakage(learnt: (&Estimate, &Normaliser), truth: (&Estimate, &Normaliser)) -> Self {
+    pub fn leakage(learnt: (Estimate, &Normaliser), truth: (&Estimate, &Normaliser)) -> Self {
         let repeats = [&learnt.0.repeats, &learnt.1.repeats, &truth.0.repeats, &truth.1.repeats];
         let longest = repeats.iter().map(|r| r.len()).max().unwrap_or(1);
         let difference = |r| at(repeats[0], r) / at(repeats[1], r) - at(repeats[2], r) / at(repeats[3], r);
         let (learnt_mean, truth_mean) = (learnt.1.mean, truth.1.mean);
-        let rows = learnt.0.influence.iter().zip(&truth.0.influence);
+        let mut influence = learnt.0.influence;
+        elementwise::scale(&mut influence, 1.0 / learnt_mean);
+        elementwise::add(&mut influence, -1.0 / truth_mean, &truth.0.influence);
         Self {
             value: mean_over(longest, |r| difference(r).max(0.0)),
             excess: learnt.0.unclipped / learnt_mean - truth.0.unclipped / truth_mean,
-            influence: rows.map(|(a, b)| a / learnt_mean - b / truth_mean).collect(),
+            influence,
             draw_variance: learnt.0.draw_variance / (learnt_mean * learnt_mean)
                 + truth.0.draw_variance / (truth_mean * truth_mean),
         }
@@ -143,9 +147,7 @@ impl Sum {
     }
 
     fn add_parts(&mut self, weight: f64, influence: &[f64], draw_variance: f64) {
-        for (total, row) in self.influence.iter_mut().zip(influence) {
-            *total += weight * row;
-        }
+        elementwise::add(&mut self.influence, weight, influence);
         self.draw_variance += weight * weight * draw_variance;
     }
 

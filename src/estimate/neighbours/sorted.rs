@@ -74,10 +74,21 @@ pub struct Inside {
 }
 
 impl Inside {
+    /// From numbers of closer places, none of them with ties at its radius. Where they lie is known after
+    /// [`inside_again`] only.
+    pub fn of_counts(closer: &[u16]) -> Self {
+        Self { left: vec![0; closer.len()], packed: closer.iter().map(|&closer| u32::from(closer) << 3).collect() }
+    }
+
     /// Other places closer than the radius.
     #[inline]
     pub fn closer(&self, at: usize) -> usize {
         (self.packed[at] >> 3) as usize
+    }
+
+    /// [`closer`](Self::closer) times 8 plus [`edges`](Self::edges), of each place and a few more.
+    pub fn packed(&self) -> &[u32] {
+        &self.packed
     }
 
     /// How many of the first two places on each side that are not closer are at exactly the radius. One of them set
@@ -117,30 +128,23 @@ pub fn with_margin<T: Real>(places: impl Iterator<Item = T>) -> Vec<T> {
     padded
 }
 
+/// The same for some of the places: `into` has their counts afterwards, those of others stay. `positions` ascend.
+pub fn inside_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], into: &mut Inside) {
+    count_again(padded, radii, positions, &mut into.left, &mut into.packed);
+}
+
 every_width! {
 fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32]) {
     for group in (0..left.len()).step_by(LANES) {
-        let first = MARGIN + group;
-        let (mut centres, mut radius) = ([T::default(); LANES], [T::default(); LANES]);
-        centres.copy_from_slice(&padded[first..first + LANES]);
-        radius.copy_from_slice(&radii[group..group + LANES]);
-        let to_left = reach::<T, false>(padded, first, &centres, &radius);
-        let to_right = reach::<T, true>(padded, first, &centres, &radius);
-        let mut edges = [0; LANES];
-        for beyond in [1, 2] {
-            for lane in 0..LANES {
-                let at = (first + lane) as u32;
-                // SAFETY: both are at most two places beyond one that is closer, or the place itself.
-                let (before, after) = unsafe {
-                    (
-                        *padded.get_unchecked((at - to_left[lane] - beyond) as usize),
-                        *padded.get_unchecked((at + to_right[lane] + beyond) as usize),
-                    )
-                };
-                edges[lane] += u32::from(centres[lane] - before == radius[lane]);
-                edges[lane] += u32::from(after - centres[lane] == radius[lane]);
-            }
+        let mut at = [0; LANES];
+        for lane in 0..LANES {
+            at[lane] = (MARGIN + group + lane) as u32;
         }
+        let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
+        let first = MARGIN + group;
+        let to_left = places.reach::<false>(places.strides::<false>(first));
+        let to_right = places.reach::<true>(places.strides::<true>(first));
+        let edges = places.edges(&to_left, &to_right);
         for lane in 0..LANES {
             left[group + lane] = to_left[lane];
             packed[group + lane] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
@@ -149,54 +153,152 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32
 }
 }
 
-/// How many places to one side of each centre are closer than its radius. The centres stand at `first` and behind it.
+every_width! {
+fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut [u32], packed: &mut [u32]) {
+    for group in positions.chunks(LANES) {
+        let mut places = Places::<T> {
+            padded,
+            at: [0; LANES],
+            centres: [T::default(); LANES],
+            radii: [T::default(); LANES],
+        };
+        for lane in 0..LANES {
+            // Lanes to spare repeat the last place.
+            let at = group[lane.min(group.len() - 1)];
+            places.at[lane] = MARGIN as u32 + at;
+            places.centres[lane] = padded[MARGIN + at as usize];
+            places.radii[lane] = radii[at as usize];
+        }
+        let to_left = places.reach::<false>(places.strides_each::<false>());
+        let to_right = places.reach::<true>(places.strides_each::<true>());
+        let edges = places.edges(&to_left, &to_right);
+        for (lane, &at) in group.iter().enumerate() {
+            left[at as usize] = to_left[lane];
+            packed[at as usize] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
+        }
+    }
+}
+}
+
 #[inline(always)]
-fn reach<T: Real, const RIGHT: bool>(
-    padded: &[T],
-    first: usize,
-    centres: &[T; LANES],
-    radii: &[T; LANES],
-) -> [u32; LANES] {
-    let mut reach = [0_u32; LANES];
-    let mut ahead = STRIDE;
-    loop {
-        let start = if RIGHT { first + ahead as usize } else { first - ahead as usize };
-        let places = &padded[start..start + LANES];
-        let mut going = false;
+fn contiguous<T: Real>(values: &[T]) -> [T; LANES] {
+    let mut lanes = [T::default(); LANES];
+    lanes.copy_from_slice(&values[..LANES]);
+    lanes
+}
+
+/// Places whose others are counted together.
+struct Places<'a, T> {
+    padded: &'a [T],
+    /// Positions in `padded`.
+    at: [u32; LANES],
+    centres: [T; LANES],
+    radii: [T; LANES],
+}
+
+impl<T: Real> Places<'_, T> {
+    #[inline(always)]
+    fn within<const RIGHT: bool>(&self, lane: usize, place: T) -> bool {
+        let centre = self.centres[lane];
+        (if RIGHT { place - centre } else { centre - place }) < self.radii[lane]
+    }
+
+    /// The place so many positions to one side.
+    ///
+    /// # Safety
+    /// It is inside the column or its margin.
+    #[inline(always)]
+    unsafe fn beside<const RIGHT: bool>(&self, lane: usize, offset: u32) -> T {
+        let at = if RIGHT { self.at[lane] + offset } else { self.at[lane] - offset };
+        // SAFETY: the caller's.
+        unsafe { *self.padded.get_unchecked(at as usize) }
+    }
+
+    /// How many places to one side are closer than the radius, in whole strides, of places that stand at `first` and
+    /// behind it.
+    #[inline(always)]
+    fn strides<const RIGHT: bool>(&self, first: usize) -> [u32; LANES] {
+        let mut reach = [0_u32; LANES];
+        let mut ahead = STRIDE;
+        loop {
+            let start = if RIGHT { first + ahead as usize } else { first - ahead as usize };
+            let places = &self.padded[start..start + LANES];
+            let mut going = false;
+            for lane in 0..LANES {
+                let within = self.within::<RIGHT>(lane, places[lane]);
+                reach[lane] += if within { STRIDE } else { 0 };
+                going |= within;
+            }
+            ahead += STRIDE;
+            if !going || ahead > FAR {
+                return reach;
+            }
+        }
+    }
+
+    /// The same of places anywhere.
+    #[inline(always)]
+    fn strides_each<const RIGHT: bool>(&self) -> [u32; LANES] {
+        let mut reach = [0_u32; LANES];
+        for _ in 0..FAR / STRIDE {
+            let mut going = false;
+            for lane in 0..LANES {
+                // SAFETY: a stride beyond one that is closer, or the place itself: inside the margin.
+                let place = unsafe { self.beside::<RIGHT>(lane, reach[lane] + STRIDE) };
+                let within = self.within::<RIGHT>(lane, place);
+                reach[lane] += if within { STRIDE } else { 0 };
+                going |= within;
+            }
+            if !going {
+                break;
+            }
+        }
+        reach
+    }
+
+    /// How many places to one side are closer than the radius; `reach` has the whole strides of it.
+    #[inline(always)]
+    fn reach<const RIGHT: bool>(&self, mut reach: [u32; LANES]) -> [u32; LANES] {
+        for step in [8, 4, 2, 1] {
+            for lane in 0..LANES {
+                // SAFETY: fewer than STRIDE places beyond one that is closer, or the place itself: inside the margin.
+                let place = unsafe { self.beside::<RIGHT>(lane, reach[lane] + step) };
+                reach[lane] += if self.within::<RIGHT>(lane, place) { step } else { 0 };
+            }
+        }
         for lane in 0..LANES {
-            let distance = if RIGHT { places[lane] - centres[lane] } else { centres[lane] - places[lane] };
-            let within = distance < radii[lane];
-            reach[lane] += if within { STRIDE } else { 0 };
-            going |= within;
+            if reach[lane] >= FAR {
+                let at = self.at[lane] as usize;
+                let length = if RIGHT { self.padded.len() - at - 1 } else { at };
+                let within = |beyond: usize| {
+                    let place = if RIGHT { self.padded[at + 1 + beyond] } else { self.padded[at - 1 - beyond] };
+                    self.within::<RIGHT>(lane, place)
+                };
+                reach[lane] = gallop(length, reach[lane] as usize, within) as u32;
+            }
         }
-        ahead += STRIDE;
-        if !going || ahead > FAR {
-            break;
-        }
+        reach
     }
-    for step in [8, 4, 2, 1] {
-        for lane in 0..LANES {
-            let offset = reach[lane] + step;
-            let at = (first + lane) as u32;
-            let at = if RIGHT { at + offset } else { at - offset };
-            // SAFETY: fewer than STRIDE places beyond one that is closer, or the place itself: inside the margin.
-            let place = unsafe { *padded.get_unchecked(at as usize) };
-            let distance = if RIGHT { place - centres[lane] } else { centres[lane] - place };
-            reach[lane] += if distance < radii[lane] { step } else { 0 };
+
+    /// How many of the first two places beyond those to the left and to the right are at the radius.
+    #[inline(always)]
+    fn edges(&self, to_left: &[u32; LANES], to_right: &[u32; LANES]) -> [u32; LANES] {
+        let mut edges = [0; LANES];
+        for beyond in [1, 2] {
+            for lane in 0..LANES {
+                // SAFETY: both are at most two places beyond one that is closer, or the place itself.
+                let (before, after) = unsafe {
+                    (
+                        self.beside::<false>(lane, to_left[lane] + beyond),
+                        self.beside::<true>(lane, to_right[lane] + beyond),
+                    )
+                };
+                edges[lane] += u32::from(self.centres[lane] - before == self.radii[lane]);
+                edges[lane] += u32::from(after - self.centres[lane] == self.radii[lane]);
+            }
         }
+        edges
     }
-    for lane in 0..LANES {
-        if reach[lane] >= FAR {
-            let at = first + lane;
-            let length = if RIGHT { padded.len() - at - 1 } else { at };
-            let within = |beyond: usize| {
-                let place = if RIGHT { padded[at + 1 + beyond] } else { padded[at - 1 - beyond] };
-                (place - centres[lane]).abs() < radii[lane]
-            };
-            reach[lane] = gallop(length, reach[lane] as usize, within) as u32;
-        }
-    }
-    reach
 }
 
 /// The positions about `at` whose distance from `places[at]` is exactly `radius`: those before and those behind

@@ -70,7 +70,7 @@ pub fn with_each(x: Continuous, labels: &[&Discrete], settings: &Settings) -> Ve
                     Kind::Published if block.width() > WIDEST_WITHOUT => terms.by_dot_products(block, &classes),
                     _ => terms.of_vectors(block, &classes),
                 };
-                classes.iter().zip(&terms_of_each).map(|(classes, each)| terms.estimate(classes, each)).collect()
+                classes.iter().zip(terms_of_each).map(|(classes, each)| terms.estimate(classes, each)).collect()
             }
         };
         for ((_, estimates), estimate) in labels.iter_mut().flatten().zip(estimated) {
@@ -154,7 +154,7 @@ struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    fn estimate(self, classes: &Classes, terms: &[f64]) -> Estimate {
+    fn estimate(self, classes: &Classes, terms: Vec<f64>) -> Estimate {
         Estimate::from_terms(self.digamma.at(classes.kept), terms, &classes.left_out)
     }
 

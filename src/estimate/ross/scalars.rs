@@ -47,7 +47,7 @@ impl Terms<'_> {
                 self.term(classes, class as usize, border())
             };
         }
-        self.estimate(classes, &terms)
+        self.estimate(classes, terms)
     }
 }
 
