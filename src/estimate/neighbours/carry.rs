@@ -200,19 +200,36 @@ impl Carried {
             radii_y[rank as usize] = radius;
         }
         let mut near_x = moved_x.carry(&before.near_x, OPEN, lanes);
+        near_x[rows..].fill(0);
         let mut near_y = moved_y.carry(&before.near_y, 0, lanes);
-        let mut again: Vec<bool> = near_x[..rows].iter().map(|&near| near == OPEN).collect();
-        again.resize(lanes, false);
-        let mut again_y = vec![false; lanes];
+        let (mut again, mut again_y) = (vec![0; lanes / LANES], vec![0; lanes / LANES]);
         let of_x = Column { places: &x.padded()[MARGIN..], along: plane.along_and_margin(), radii: &radii };
         shift::<true>(of_x, &moved_x.changes(Some(moved_y)), &mut near_x, &mut again);
         let of_y = Column { places: &y.padded()[MARGIN..], along: &[], radii: &radii_y };
         shift::<false>(of_y, &moved_y.changes(None), &mut near_y, &mut again_y);
-        for (&row, _) in y.rows().iter().zip(&again_y).filter(|(_, again)| **again) {
-            again[x.ranks()[row as usize] as usize] = true;
-        }
-        let again = again.iter().zip(0..).filter_map(|(&again, at)| again.then_some(at)).collect();
+        each(&again_y, |at_y| {
+            let at = x.ranks()[y.rows()[at_y] as usize] as usize;
+            again[at / LANES] |= 1 << (at % LANES);
+        });
+        let mut positions = Vec::new();
+        each(&again, |at| positions.push(at as u32));
+        let again = positions;
         Self { radii, radii_y, in_x: Inside::of_counts(&near_x), in_y: Inside::of_counts(&near_y), again }
+    }
+}
+
+/// Places of sixteen lanes, a bit each.
+type Mask = u16;
+const _: () = assert!(Mask::BITS as usize == LANES);
+
+/// Calls with the position of each bit that is set.
+fn each(masks: &[Mask], mut call: impl FnMut(usize)) {
+    for (group, &mask) in masks.iter().enumerate() {
+        let mut rest = mask;
+        while rest != 0 {
+            call(group * LANES + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+        }
     }
 }
 
@@ -253,8 +270,8 @@ const SHARING: usize = 4;
 
 every_width! {
 /// Counts in `near` the changes within each place's radius, and notes in `again` the places that have one at exactly their
-/// radius. With `BALLS` those too that have one within the radius in both coordinates.
-fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16], again: &mut [bool]) {
+/// radius. With `BALLS` those too that have one within the radius in both coordinates or are open.
+fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16], again: &mut [Mask]) {
     let (mut from, mut to) = (0, 0);
     for block in (0..near.len()).step_by(SHARING * LANES) {
         let end = (block + SHARING * LANES).min(near.len());
@@ -298,10 +315,14 @@ fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16]
                     }
                 }
             }
+            let near = &mut near[group..group + LANES];
+            let mut mask = 0;
             for lane in 0..LANES {
-                near[group + lane] = near[group + lane].wrapping_add(counts[lane] as u16);
-                again[group + lane] |= notes[lane] != 0;
+                let noted = notes[lane] != 0 || BALLS && near[lane] == OPEN;
+                mask |= Mask::from(noted) << lane;
+                near[lane] = near[lane].wrapping_add(counts[lane] as u16);
             }
+            again[group / LANES] = mask;
         }
     }
 }
