@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rayon::prelude::*;
 
 use crate::estimate::{Key, Settings, Variable};
+use crate::kept::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
@@ -17,6 +18,7 @@ pub struct Prepared<'a> {
     run: &'a Run,
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
+    budgeted: Option<Budgeted<'a>>,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
@@ -33,6 +35,7 @@ impl<'a> Prepared<'a> {
             run,
             settings,
             pause: &|| (),
+            budgeted: None,
             ids: sample.ids().into(),
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
@@ -45,6 +48,17 @@ impl<'a> Prepared<'a> {
     /// may go first there.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
+    }
+
+    /// Scores over pairs refresh as many as there is CPU time for, and take the others from what is kept. Their values
+    /// then come with ages.
+    pub fn with_budget(self, budgeted: Budgeted<'a>) -> Self {
+        Self { budgeted: Some(budgeted), ..self }
+    }
+
+    /// `None` where every pair is to be computed.
+    pub fn budgeted(&self) -> Option<&Budgeted<'a>> {
+        self.budgeted.as_ref()
     }
 
     /// To be called every few milliseconds of work.

@@ -96,7 +96,7 @@ pub fn point(step: u64) -> Point {
         standard_error: Some(0.01),
         per_concept: Some(vec![Some(0.5), None]),
         matrix: Some(vec![vec![None, Some(0.25)], vec![Some(0.75), None]]),
-        curve: None,
+        ..ScoreValue::default()
     };
     Point {
         run: NAME.into(),
