@@ -42,7 +42,15 @@ impl Live for Scripted {
     fn latest(&self) -> Vec<Latest> {
         let point = Some(Arc::new(point(2)));
         let concepts = ["x".to_owned(), "y".to_owned()].into();
-        vec![Latest { run: NAME.into(), split: "val".into(), concepts, point, slow: None, filling: false }]
+        vec![Latest {
+            run: NAME.into(),
+            split: "val".into(),
+            concepts,
+            point,
+            slow: None,
+            rolling: false,
+            filling: false,
+        }]
     }
 
     fn alerts(&self) -> AlertsStatus {

@@ -1,0 +1,125 @@
+//! What rolling splits keep from one tick to the next, until the split is gone or goes back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::kept::Kept;
+use crate::schedule::SplitKey;
+
+use super::runs::lock;
+
+/// Splits that keep something, and the bytes that they may take together: 112 concepts with embeddings take 1.1 MiB, 1000
+/// take 90. Above either the split goes whose tick was the longest ago; its next tick computes every pair.
+const SPLITS: usize = 256;
+const BYTES: usize = 128 << 20;
+
+#[derive(Default)]
+pub struct Keeping(Mutex<Splits>);
+
+#[derive(Default)]
+struct Splits {
+    splits: BTreeMap<SplitKey, Entry>,
+    ticks: u64,
+}
+
+struct Entry {
+    kept: Kept,
+    bytes: usize,
+    step: u64,
+    /// Number of its last tick among those of all splits.
+    tick: u64,
+}
+
+impl Keeping {
+    /// Takes what a split keeps for its tick at `step`. Nothing where the last was at a later step: the run has gone
+    /// back, and what it kept is of a model that it has left.
+    pub fn take(&self, key: &SplitKey, step: u64) -> Kept {
+        let entry = lock(&self.0).splits.remove(key);
+        entry.filter(|entry| entry.step <= step).map(|entry| entry.kept).unwrap_or_default()
+    }
+
+    pub fn put(&self, key: SplitKey, step: u64, kept: Kept) {
+        let bytes = kept.bytes();
+        let mut state = lock(&self.0);
+        state.ticks += 1;
+        let tick = state.ticks;
+        state.splits.insert(key, Entry { kept, bytes, step, tick });
+        state.let_go(SPLITS, BYTES);
+    }
+
+    pub fn forget_run(&self, run: &str) {
+        lock(&self.0).splits.retain(|key, _| *key.run != *run);
+    }
+}
+
+impl Splits {
+    /// The oldest first, until the rest is within the bounds.
+    fn let_go(&mut self, splits: usize, bytes: usize) {
+        while self.splits.len() > splits || self.splits.values().map(|entry| entry.bytes).sum::<usize>() > bytes {
+            let oldest = self.splits.iter().min_by_key(|(_, entry)| entry.tick).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { return };
+            self.splits.remove(&oldest);
+        }
+    }
+}
+
+/// The key of a split.
+pub fn key(run: &Arc<str>, split: &Arc<str>) -> SplitKey {
+    SplitKey::new(Arc::clone(run), Arc::clone(split))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Something that was begun so many times.
+    fn kept(evaluations: u64) -> Kept {
+        let mut kept = Kept::default();
+        (0..evaluations).for_each(|_| kept.begin(10));
+        kept
+    }
+
+    fn split(run: &str, split: &str) -> SplitKey {
+        SplitKey::new(run, split)
+    }
+
+    #[test]
+    fn a_split_finds_what_it_kept_unless_it_goes_back() {
+        let keeping = Keeping::default();
+        keeping.put(split("a", "train"), 10, kept(3));
+        assert_eq!(keeping.take(&split("b", "train"), 10).evaluation(), 0);
+        assert_eq!(keeping.take(&split("a", "train"), 10).evaluation(), 3);
+        assert_eq!(keeping.take(&split("a", "train"), 10).evaluation(), 0, "it was taken");
+        keeping.put(split("a", "train"), 10, kept(4));
+        assert_eq!(keeping.take(&split("a", "train"), 9).evaluation(), 0);
+    }
+
+    #[test]
+    fn what_a_run_keeps_goes_with_it() {
+        let keeping = Keeping::default();
+        for key in [split("a", "train"), split("a", "all"), split("ab", "train")] {
+            keeping.put(key, 1, kept(1));
+        }
+        keeping.forget_run("a");
+        let evaluations = ["train", "all"].map(|name| keeping.take(&split("a", name), 2).evaluation());
+        assert_eq!((evaluations, keeping.take(&split("ab", "train"), 2).evaluation()), ([0, 0], 1));
+    }
+
+    #[test]
+    fn above_a_bound_the_oldest_goes_first() {
+        let keeping = Keeping::default();
+        for name in ["a", "b", "c", "a"] {
+            keeping.put(split(name, "train"), 1, kept(1));
+        }
+        let names = || lock(&keeping.0).splits.keys().map(|key| key.run.to_string()).collect::<Vec<_>>();
+        let bytes = kept(1).bytes();
+        lock(&keeping.0).let_go(3, 3 * bytes);
+        assert_eq!(names(), ["a", "b", "c"]);
+        lock(&keeping.0).let_go(2, 3 * bytes);
+        assert_eq!(names(), ["a", "c"]);
+        lock(&keeping.0).let_go(2, 2 * bytes - 1);
+        assert_eq!(names(), ["a"]);
+        lock(&keeping.0).let_go(2, 0);
+        assert!(names().is_empty());
+    }
+}
