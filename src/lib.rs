@@ -28,6 +28,8 @@ pub mod schedule;
 
 pub mod estimate;
 
+pub mod kept;
+
 pub mod prepare;
 
 pub mod point;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScoreValue {
     pub value: f64,
-    /// Sampling error of `value`, same unit; absent where the score has none (the catalogue says why).
+    /// Sampling error of `value`, same unit; absent where the score has none (the catalogue says why). Where parts are
+    /// of earlier samples (see `age`), that of the mean over those which are not: the others belong to other rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub standard_error: Option<f64>,
     /// k values; `None` where the score is undefined for that concept.
@@ -21,6 +22,13 @@ pub struct ScoreValue {
     /// of the point in flight and of `score --json`; the history keeps the value alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub curve: Option<Vec<(f64, Option<f64>)>>,
+    /// Seconds from the sample that the oldest pair was computed on (for a score without pairs: the oldest concept) to
+    /// the point's own; absent where all are of the point's. Only ticks of rolling windows have parts of earlier ones.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub age: Option<f64>,
+    /// k × k such seconds, of each pair, 0 on the diagonal; present where `age` and `matrix` are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ages: Option<Vec<Vec<f64>>>,
 }
 
 /// Undefined is a value: never 0, never NaN, and always with a reason.
@@ -42,11 +50,17 @@ pub struct Undefined {
     /// k × k values; `None` where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix: Option<Vec<Vec<Option<f64>>>>,
+    /// As of a value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub age: Option<f64>,
+    /// As of a value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ages: Option<Vec<Vec<f64>>>,
 }
 
 impl Outcome {
     pub fn undefined(why: impl Into<String>) -> Self {
-        Self::Undefined(Undefined { why: why.into(), per_concept: None, matrix: None })
+        Self::Undefined(Undefined { why: why.into(), ..Undefined::default() })
     }
 
     pub fn value(&self) -> Option<&ScoreValue> {
@@ -67,6 +81,20 @@ impl Outcome {
         match self {
             Self::Value(value) => value.matrix.as_deref(),
             Self::Undefined(undefined) => undefined.matrix.as_deref(),
+        }
+    }
+
+    pub fn age(&self) -> Option<f64> {
+        match self {
+            Self::Value(value) => value.age,
+            Self::Undefined(undefined) => undefined.age,
+        }
+    }
+
+    pub fn ages(&self) -> Option<&[Vec<f64>]> {
+        match self {
+            Self::Value(value) => value.ages.as_deref(),
+            Self::Undefined(undefined) => undefined.ages.as_deref(),
         }
     }
 }

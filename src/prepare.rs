@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use crate::estimate::kept::Neighbours;
 use crate::estimate::{Key, Settings, Variable};
+use crate::kept::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
@@ -19,6 +20,7 @@ pub struct Prepared<'a> {
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
     neighbours: Option<&'a Mutex<Neighbours>>,
+    budgeted: Option<Budgeted<'a>>,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
@@ -36,6 +38,7 @@ impl<'a> Prepared<'a> {
             settings,
             pause: &|| (),
             neighbours: None,
+            budgeted: None,
             ids: sample.ids().into(),
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
@@ -58,6 +61,17 @@ impl<'a> Prepared<'a> {
     /// Held for as long as pairs of activations are estimated.
     pub fn neighbours(&self) -> Option<MutexGuard<'a, Neighbours>> {
         self.neighbours.map(|neighbours| neighbours.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Scores over pairs refresh as many as there is CPU time for, and take the others from what is kept. Their values
+    /// then come with ages.
+    pub fn with_budget(self, budgeted: Budgeted<'a>) -> Self {
+        Self { budgeted: Some(budgeted), ..self }
+    }
+
+    /// `None` where every pair is to be computed.
+    pub fn budgeted(&self) -> Option<&Budgeted<'a>> {
+        self.budgeted.as_ref()
     }
 
     /// To be called every few milliseconds of work.

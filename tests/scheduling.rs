@@ -362,3 +362,37 @@ fn a_share_out_of_range_is_named() {
     }
     assert_eq!(Budget::default().check(), Ok(()));
 }
+
+#[test]
+fn a_tick_may_take_what_the_share_gives_in_an_interval_divided_by_the_splits_that_tick() {
+    let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: ms(4000) };
+    let interval = Ticks { interval: ms(10_000), least_changed: 0.1 };
+    let mut schedule: Schedule<()> = Schedule::new(interval, budget, Duration::ZERO);
+    let close = |schedule: &Schedule<()>, now, expected: f64| {
+        let found = schedule.allowance(now);
+        assert!((found - expected).abs() < 1e-9, "{found} and not {expected}");
+    };
+    close(&schedule, ms(0), 5.0);
+    schedule.spare(0.0, ms(0));
+    close(&schedule, ms(0), 0.5);
+    schedule.spare(0.2, ms(0));
+    for split in ["a", "b", "c", "d"] {
+        schedule.rows_changed(&key("run", split), 100, 100, ms(0));
+    }
+    close(&schedule, ms(10_000), 0.5);
+    // What a has paid for is known while it runs, and nothing of it when the next one does.
+    assert!(schedule.start(ms(10_000)).is_some());
+    schedule.charge(ms(300), ms(11_000));
+    schedule.charge(ms(400), ms(12_000));
+    assert_eq!(schedule.spent(), ms(700));
+    schedule.finished(ms(100), ms(12_100));
+    assert_eq!(schedule.spent(), Duration::ZERO);
+    close(&schedule, ms(12_100), 0.5);
+    // a had its tick at 10 s and nothing new came: from 30 s on it is not counted.
+    close(&schedule, ms(30_000), 0.5);
+    close(&schedule, ms(30_001), 2.0 / 3.0);
+    schedule.remove_run("run");
+    close(&schedule, ms(30_001), 2.0);
+    let always = Ticks { interval: Duration::ZERO, ..interval };
+    assert_eq!(Schedule::<()>::new(always, budget, Duration::ZERO).allowance(ms(5)), f64::INFINITY);
+}

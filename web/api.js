@@ -16,7 +16,8 @@
  * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
  *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
- * @typedef {{step: number, concepts: string[], matrix: (number|null)[][]}} Matrix
+ * @typedef {{step: number, concepts: string[], matrix: (number|null)[][], ages?: number[][]}} Matrix ages: seconds since each
+ *   pair was computed, where some were on an earlier sample
  * @typedef {{rule: string, run: string, split: string, score: string, state: "inactive"|"pending"|"firing",
  *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
  *   value?: number|null, baseline?: number|null}} Alert

@@ -6,7 +6,7 @@ import { orderOf, roundUp } from "./order.js";
 import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
 import { hideTip, showTip } from "./tip.js";
-import { el, number, onScale, plotText, shortened } from "./text.js";
+import { duration, el, number, onScale, plotText, shortened } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -128,8 +128,14 @@ export function heatMap(host, which) {
   };
 }
 
-/** The strongest pair in words. @param {Matrix} matrix */
-function describe({ concepts, matrix }) {
+/** The strongest pair in words, and how old the oldest is. @param {Matrix} matrix */
+function describe(matrix) {
+  const oldest = Math.max(0, ...(matrix.ages ?? []).flat());
+  return strongest(matrix) + (oldest > 0 ? ` · the oldest pair was computed ${duration(oldest)} before this evaluation, for want of CPU time` : "");
+}
+
+/** @param {Matrix} matrix */
+function strongest({ concepts, matrix }) {
   let [top, from, to] = [-Infinity, 0, 0];
   matrix.forEach((row, i) => row.forEach((value, j) => {
     if (i !== j && value !== null && value > top) [top, from, to] = [value, i, j];
@@ -183,8 +189,10 @@ function drawMatrix(plot, data, score, view, room) {
   plot.tell = (/** @type {any} */ event) => {
     const { x, y } = event.points[0];
     const value = cells[y]?.[x];
+    const age = data.ages?.[sorted[y]]?.[sorted[x]];
     showTip(event.event, el("div", {}, el("strong", {}, names[y]), " → ", el("strong", {}, names[x])),
-      el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`));
+      el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`),
+      ...(age === undefined || x === y ? [] : [el("div", { class: "dim" }, age > 0 ? `computed ${duration(age)} before this evaluation` : "computed in this evaluation")]));
   };
 }
 

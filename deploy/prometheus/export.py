@@ -70,6 +70,9 @@ def samples(point: dict[str, Any], concepts: list[str], at: int) -> Iterator[Sam
         if point[field] is not None:
             yield family, curve, at, point[field]
     for score, outcome in point["scores"].items():
+        # Of a rolling window whose pairs are all new, /metrics has a 0 here; that of a pass has nothing.
+        if outcome.get("age") is not None:
+            yield "pair_age_seconds", {**curve, "score": score}, at, outcome["age"]
         if "value" not in outcome:
             yield "score_undefined", {**curve, "score": score}, at, 1.0
             continue

@@ -17,6 +17,9 @@ class Score:
     undefined: str
     per_concept: tuple[float, ...]  # NaN: undefined for that concept
     matrix: tuple[float, ...]  # k*k row-major, or empty when not asked for
+    # Seconds since the oldest of its pairs was computed, to the sample's time; None when all are of this sample. Only
+    # rolling windows have others, where the sidecar's CPU share is too small for all pairs in an interval.
+    age: float | None = None
 
     def __str__(self) -> str:
         if self.value is None:
@@ -62,4 +65,5 @@ def _score(score: Any) -> Score:
         undefined=score.undefined,
         per_concept=tuple(score.per_concept),
         matrix=tuple(score.matrix),
+        age=score.age if score.HasField("age") else None,
     )

@@ -92,6 +92,7 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
         run="run", split="val", step=5, epoch=1.5, rows=4096, rows_seen=5000, tie_fraction=0.25,
         scores=[
             messages.Score(id="ctl", value=0.0, standard_error=0.01, per_concept=[0.1, 0.2, 0.3]),
+            messages.Score(id="icl", value=0.25, age=45.0),
             messages.Score(id="ois", undefined="one class"),
         ],
     )  # fmt: skip
@@ -103,7 +104,8 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert (scores["ctl"].value, scores["ctl"].standard_error) == (0.0, 0.01)
     assert scores["ctl"].per_concept == (0.1, 0.2, 0.3)
     assert (scores["ois"].value, scores["ois"].undefined) == (None, "one class")
-    assert list(scores) == ["ctl", "ois"]
+    assert list(scores) == ["ctl", "icl", "ois"]
+    assert (scores["ctl"].age, scores["icl"].age) == (None, 45.0)
     assert "ctl=0.0000 ± 0.0100" in repr(scores)
     sidecar.point = None
     assert p.scores(timeout=0.0) is None

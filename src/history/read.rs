@@ -50,6 +50,9 @@ pub struct ScoreMatrix {
     pub step: u64,
     pub concepts: Vec<String>,
     pub matrix: Vec<Vec<Option<f64>>>,
+    /// Seconds since each pair was computed, to the point's sample; absent where all were on that sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ages: Option<Vec<Vec<f64>>>,
 }
 
 impl History {
@@ -240,18 +243,20 @@ impl History {
         let store = self.store();
         let (id, declared) = find_run(&store.connection, run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
-        let found: Option<(i64, Vec<u8>)> = store
+        let found: Option<(i64, Vec<u8>, Option<Vec<u8>>)> = store
             .connection
             .prepare_cached(
-                "SELECT step, cells FROM point JOIN matrix ON matrix.point = point.id \
+                "SELECT step, cells, ages FROM point JOIN matrix ON matrix.point = point.id \
                  WHERE run = ?1 AND split = ?2 AND score = ?3 AND (?4 IS NULL OR step = ?4) ORDER BY step DESC LIMIT 1",
             )?
-            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
-        Ok(found.map(|(step, cells)| ScoreMatrix {
+        let k = declared.concept_count();
+        Ok(found.map(|(step, cells, ages)| ScoreMatrix {
             step: step.cast_unsigned(),
             concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
-            matrix: square(&cells, declared.concept_count()),
+            matrix: square(&cells, k),
+            ages: ages.map(|ages| ages_of(&ages, k)),
         }))
     }
 }
@@ -286,22 +291,29 @@ fn scores(
 ) -> Result<Vec<(String, Outcome)>, HistoryError> {
     let mut statement = connection.prepare_cached(
         "SELECT v.score, v.value, v.standard_error, v.undefined, v.per_concept, \
-         (SELECT cells FROM matrix m WHERE ?2 AND m.point = v.point AND m.score = v.score), v.curve \
-         FROM value v WHERE v.point = ?1 ORDER BY v.position",
+         m.cells, v.curve, v.age, m.ages \
+         FROM value v LEFT JOIN matrix m ON ?2 AND m.point = v.point AND m.score = v.score \
+         WHERE v.point = ?1 ORDER BY v.position",
     )?;
     let rows = statement.query_map(params![point, matrices], |row| {
+        let matrix = row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k));
+        let (age, ages) = (row.get(7)?, row.get::<_, Option<Vec<u8>>>(8)?.map(|ages| ages_of(&ages, k)));
         let outcome = match (row.get::<_, Option<String>>(3)?, row.get::<_, Option<f64>>(1)?) {
             (None, Some(value)) => Outcome::Value(ScoreValue {
                 value,
                 standard_error: row.get(2)?,
                 per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
-                matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
+                matrix,
                 curve: row.get::<_, Option<Vec<u8>>>(6)?.map(|bytes| blob::unpack_curve(&bytes)),
+                age,
+                ages,
             }),
             (reason, _) => Outcome::Undefined(Undefined {
                 why: reason.unwrap_or_default(),
                 per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
-                matrix: row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k)),
+                matrix,
+                age,
+                ages,
             }),
         };
         Ok((row.get(0)?, outcome))
@@ -311,4 +323,9 @@ fn scores(
 
 fn square(cells: &[u8], k: usize) -> Vec<Vec<Option<f64>>> {
     blob::unpack_f32(cells).chunks(k).map(<[_]>::to_vec).collect()
+}
+
+fn ages_of(cells: &[u8], k: usize) -> Vec<Vec<f64>> {
+    let seconds = |row: Vec<Option<f64>>| row.into_iter().map(Option::unwrap_or_default).collect();
+    square(cells, k).into_iter().map(seconds).collect()
 }

@@ -146,8 +146,8 @@ fn insert_score(
     }
     transaction
         .prepare_cached(
-            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             point,
@@ -158,17 +158,28 @@ fn insert_score(
             undefined,
             per_concept.map(blob::pack_f64),
             outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve),
+            outcome.age().filter(|age| age.is_finite()),
         ])?;
     if let Some(rows) = outcome.matrix() {
-        if rows.len() != k || rows.iter().any(|row| row.len() != k) {
-            let message = format!("{} rows came, expected {k} rows of {k} values", rows.len());
-            return Err(HistoryError::invalid(format!("scores.{score}.matrix"), message));
+        square(score, "matrix", rows, k)?;
+        if let Some(ages) = outcome.ages() {
+            square(score, "ages", ages, k)?;
         }
-        transaction
-            .prepare_cached("INSERT INTO matrix (point, score, cells) VALUES (?1, ?2, ?3)")?
-            .execute(params![point, score, blob::pack_f32(rows.iter().flatten())])?;
+        let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
+        transaction.prepare_cached("INSERT INTO matrix (point, score, cells, ages) VALUES (?1, ?2, ?3, ?4)")?.execute(
+            params![point, score, blob::pack_f32(rows.iter().flatten()), ages.map(|ages| blob::pack_f32(ages.iter())),],
+        )?;
     }
     Ok(())
+}
+
+/// Checks that there are k rows of k.
+fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
+    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
+        return Ok(());
+    }
+    let message = format!("{} rows came, expected {k} rows of {k} values", rows.len());
+    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
 }
 
 fn finite(field: &str, value: f64) -> Result<(), HistoryError> {

@@ -44,6 +44,8 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     per_concept: Some(per_concept),
                     matrix: Some(matrix),
                     curve: Some(vec![(0.0, Some(0.5)), (0.25, None), (0.5, Some(-1.0))]),
+                    age: Some(22.5),
+                    ages: Some((0..k).map(|i| (0..k).map(|j| i.abs_diff(j) as f64 * 7.5).collect()).collect()),
                 }),
             ),
             ("ctl".into(), Outcome::undefined("one class")),
@@ -56,6 +58,7 @@ fn without_matrices(mut point: Point) -> Point {
     for (_, outcome) in &mut point.scores {
         if let Outcome::Value(value) = outcome {
             value.matrix = None;
+            value.ages = None;
         }
     }
     point
@@ -249,7 +252,7 @@ fn numbers_that_are_not_finite_are_absent() {
                 standard_error: Some(f64::INFINITY),
                 per_concept: Some(vec![Some(f64::NAN), Some(f64::MIN_POSITIVE)]),
                 matrix: Some(vec![vec![Some(f64::NAN), Some(0.5)], vec![Some(f64::NEG_INFINITY), None]]),
-                curve: None,
+                ..ScoreValue::default()
             }),
         ),
     ];
@@ -410,7 +413,8 @@ fn a_history_of_the_first_schema_is_read_and_written_on() {
     let connection = Connection::open(&file).unwrap();
     connection
         .execute_batch(
-            "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve; PRAGMA user_version = 1",
+            "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve; \
+             ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages; PRAGMA user_version = 1",
         )
         .unwrap();
     drop(connection);
@@ -418,6 +422,14 @@ fn a_history_of_the_first_schema_is_read_and_written_on() {
     history.record_point(&point("r", "val", 2, 2)).unwrap();
     let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
     assert_eq!((errors(1), errors(2)), (Vec::new(), point("r", "val", 2, 2).change_errors));
+    let ages = |step| {
+        let found = history.point("r", "val", Some(step), true).unwrap().unwrap();
+        let icl = found.score("icl").unwrap().clone();
+        assert_eq!(history.matrix("r", "val", "icl", Some(step)).unwrap().unwrap().ages.as_deref(), icl.ages());
+        (icl.age(), icl.ages().map(<[_]>::to_vec))
+    };
+    assert_eq!(ages(1), (None, None));
+    assert_eq!(ages(2), (Some(22.5), Some(vec![vec![0.0, 7.5], vec![7.5, 0.0]])));
 }
 
 #[test]
@@ -427,7 +439,7 @@ fn a_newer_schema_is_refused() {
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 2, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 3, .. }), "{error}");
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Account {
     }
 
     /// The share in force.
-    fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         self.budget.with_spare(self.spare)
     }
 

@@ -9,11 +9,14 @@
 //! - Scores are fast or slow, and each kind has a plan of its own with a part of the share ([`Budget::parts`]). The slow
 //!   ones of a sample wait for its fast ones, and then in slots of the same kind: the longer they take, the fewer
 //!   samples get them, and no fast score waits.
+//! - A tick is to take no more CPU time than the share gives in an interval ([`Schedule::allowance`]). Where that is too
+//!   little for every pair of concepts, [`refresh`] says which go first.
 //! - Of several runs the one that waits longest goes first, where a run's wait starts anew with each of its jobs: a
 //!   run of many splits cannot crowd out the others, and each run is served after at most one job of every other run
 //!   that is waiting.
 
 mod account;
+pub mod refresh;
 
 pub use account::Budget;
 
@@ -83,13 +86,19 @@ pub struct Replaced {
 pub struct Schedule<P> {
     ticks: Ticks,
     account: Account,
-    /// When the job in flight started.
-    in_flight: Option<Duration>,
+    in_flight: Option<InFlight>,
     passes: BTreeMap<SplitKey, WaitingPass<P>>,
     rolling: BTreeMap<SplitKey, Rolling>,
     /// When each run's last job started.
     started: BTreeMap<Arc<str>, Duration>,
     replaced: Replaced,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    started: Duration,
+    /// CPU time that was charged to it.
+    charged: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -156,7 +165,7 @@ impl<P> Schedule<P> {
             return None;
         }
         let key = self.longest_waiting(now)?;
-        self.in_flight = Some(now);
+        self.in_flight = Some(InFlight { started: now, charged: Duration::ZERO });
         self.started.insert(key.run.clone(), now);
         if let Some(waiting) = self.passes.remove(&key) {
             return Some(Job::Pass(key, waiting.pass));
@@ -181,7 +190,29 @@ impl<P> Schedule<P> {
 
     /// The job in flight took `cpu` of CPU time by `now`, which [`finished`](Self::finished) is not told again.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.charged += cpu;
+        }
         self.account.charge(cpu, now);
+    }
+
+    /// CPU time that was charged to the job in flight; zero without one.
+    pub fn spent(&self) -> Duration {
+        self.in_flight.map_or(Duration::ZERO, |in_flight| in_flight.charged)
+    }
+
+    /// CPU-seconds that a tick which starts `now` is to take: what the share in force gives in an interval, shared by the
+    /// rolling splits that ticks come for. Without an interval there is none to keep to: infinite.
+    pub fn allowance(&self, now: Duration) -> f64 {
+        let interval = self.ticks.interval;
+        if interval.is_zero() {
+            return f64::INFINITY;
+        }
+        // Its last tick is at most two intervals ago, or it waits for one. The next is an interval after the last.
+        let lives =
+            |rolling: &&Rolling| rolling.enough_since.is_some() || rolling.next_tick.saturating_add(interval) >= now;
+        let splits = self.rolling.values().filter(lives).count().max(1);
+        self.account.share() * interval.as_secs_f64() / splits as f64
     }
 
     /// Cores that the job in flight may use on average: what is idle, or the share that is left when nothing is. It may
@@ -210,7 +241,7 @@ impl<P> Schedule<P> {
             return Duration::ZERO;
         }
         // Nothing is known of the job in flight but that it may well go on for as long as it has taken.
-        let in_flight = self.in_flight.map_or(Duration::ZERO, |started| now.saturating_sub(started));
+        let in_flight = self.in_flight.map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
         self.account.free_at().saturating_sub(now).max(in_flight)
     }
 

@@ -8,18 +8,20 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::estimate::{Estimate, Variable, mutual_information, mutual_information_with_each};
+use crate::estimate::{Estimate, Undefined, Variable, mutual_information, mutual_information_with_each};
+use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::pairs::{Pairs, Row, Symmetry, outcome};
-use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
+use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
+use super::term::{Concepts, Normaliser, Sum, Term, mean_over_concepts, normaliser};
+use super::units::{self, Computed, Shape};
 
 /// Ĩ(CT), eq. 10: mean over concepts of I(ĉ^w_i, y) / H(y).
 pub fn concepts_task(p: &Prepared) -> Outcome {
     match weighted(p).as_ref() {
-        Ok(Weighted { task: Ok(terms), .. }) => mean_over_concepts(p, &p.equal_weights(), terms, |term| term.value),
+        Ok(Weighted { task: Ok(concepts), .. }) => concepts.outcome(p, |numbers| numbers.value),
         Ok(Weighted { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
     }
 }
@@ -46,7 +48,7 @@ pub fn interconcept(p: &Prepared) -> Outcome {
 /// Ĩ(self), eq. 12: mean over concepts of I(ĉ^w_i, c_i) / H(c_i).
 pub fn own_concept(p: &Prepared) -> Outcome {
     match weighted(p).as_ref() {
-        Ok(weighted) => mean_over_concepts(p, &p.equal_weights(), &weighted.own, |term| term.value),
+        Ok(weighted) => weighted.own.outcome(p, |numbers| numbers.value),
         Err(why) => Outcome::undefined(why),
     }
 }
@@ -61,69 +63,89 @@ pub fn alignment(p: &Prepared) -> Outcome {
 
 /// What the weighted embeddings say, from one neighbour search per concept for all labels.
 struct Weighted {
-    task: Result<Vec<Result<Term, String>>, String>,
-    own: Vec<Result<Term, String>>,
+    task: Result<Concepts, String>,
+    own: Concepts,
     pairs: Result<Pairs, String>,
-}
-
-/// The parts of one concept.
-struct Part {
-    task: Option<Result<Term, String>>,
-    own: Result<Term, String>,
-    row: Row,
 }
 
 fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
     p.shared("weighted embeddings", || {
+        p.column(TensorName::ConceptEmbeddings).ok_or("there are no concept embeddings")?;
         let task = p.task_labels().map(|y| (y, normaliser(y, p)));
         let labels = p.concept_labels().unwrap_or_default();
         let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
-        let term = |information: Result<Estimate, crate::estimate::Undefined>, entropy: &Result<Normaliser, String>| {
-            // The divisor first: its reason is the plainer one.
+        // The divisor first: its reason is the plainer one.
+        let term = |information: Result<Estimate, Undefined>, entropy: &Result<Normaliser, String>| {
             let entropy = entropy.as_ref().map_err(Clone::clone)?;
             Ok(Term::normalised(information.map_err(|e| e.to_string())?, entropy))
         };
-        let part = |i: usize| -> Result<Part, String> {
+        let about_other = |i: usize, j: usize, information: Result<Estimate, Undefined>| {
+            let of =
+                |what: &str, at: usize, why: &str| format!("{what} of concept '{}': {why}", p.run().concepts[at].name);
+            let entropy = entropies[j].as_ref().map_err(|why| of("labels", j, why))?;
+            let information = information.map_err(|e| of("embeddings", i, &e.to_string()))?;
+            Ok(Term::normalised(information, entropy))
+        };
+        // Cells: about the other concepts, its own, and the task.
+        let concept = |i: usize, sums: &mut [Sum]| {
             p.pause();
-            let embedding = p.embedding(TensorName::ConceptEmbeddings, i).ok_or("there are no concept embeddings")?;
-            let mut informations = mutual_information_with_each(&embedding, &every_label, p.settings());
-            let task = task.as_ref().and_then(|(_, entropy)| Some(term(informations.pop()?, entropy)));
-            let mut own = Err("there are no concept labels".to_owned());
-            let mut others = Vec::new();
+            let mut informations = match p.embedding(TensorName::ConceptEmbeddings, i) {
+                Some(embedding) => mutual_information_with_each(&embedding, &every_label, p.settings()),
+                None => Vec::new(),
+            };
+            let mut add = |to: usize, term: Result<Term, String>| {
+                term.iter().for_each(|term| sums[to].add_in_any_order(term));
+                units::cell(&term)
+            };
+            let task = task.as_ref().and_then(|(_, entropy)| Some(add(TASK, term(informations.pop()?, entropy))));
+            let mut own = None;
+            let (mut others, mut sum) = (Vec::new(), Sum::new(p.rows()));
             for (j, information) in informations.into_iter().enumerate() {
                 if j == i {
-                    own = term(information, &entropies[j]);
-                    continue;
+                    own = Some(add(OWN, term(information, &entropies[j])));
+                } else {
+                    let term = about_other(i, j, information);
+                    term.iter().for_each(|term| sum.add_in_any_order(term));
+                    others.push(units::cell(&term));
                 }
-                let of = |what: &str, at: usize, why: String| {
-                    format!("{what} of concept '{}': {why}", p.run().concepts[at].name)
-                };
-                let entropy = entropies[j].clone().map_err(|why| of("labels", j, why));
-                let normalised = entropy.and_then(|entropy| {
-                    let information = information.map_err(|e| of("embeddings", i, e.to_string()))?;
-                    Ok(Term::normalised(information, &entropy))
-                });
-                others.push((j, normalised));
             }
-            Ok(Part { task, own, row: Row::collect(p.rows(), others.into_iter()) })
+            sums[PAIRS].add_sum(1.0, &sum);
+            let error = error_of_unit(&sum, &others);
+            Computed { cells: others.into_iter().chain(own).chain(task).collect(), error }
         };
-        let parts: Result<Vec<Part>, String> = (0..p.concepts()).into_par_iter().map(part).collect();
-        let mut weighted =
-            Weighted { task: Err("there are no task labels".into()), own: Vec::new(), pairs: Err("".into()) };
-        let (mut tasks, mut rows) = (Vec::new(), Vec::new());
-        for part in parts? {
-            tasks.extend(part.task);
-            weighted.own.push(part.own);
-            rows.push(part.row);
-        }
-        if let Some((_, entropy)) = &task {
-            weighted.task = entropy.as_ref().map(|_| tasks).map_err(|why| format!("task_labels: {why}"));
-        }
-        weighted.pairs = Pairs::assemble(p, rows, Symmetry::Ordered);
-        Ok(weighted)
+        let (k, others) = (p.concepts(), labels.len().saturating_sub(1));
+        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.embeddings;
+        let units =
+            units::compute(p, &Shape { family, units: k, cells: every_label.len(), pairs: others, sums: 3 }, concept);
+        let concepts = |cell: &dyn Fn(&[Cell]) -> Cell, sum: usize| {
+            let cells = units.cells.iter().map(|cells| cell(cells)).collect();
+            Concepts::new(cells, &units.sums[sum], &units.fresh, units.ages.clone())
+        };
+        let own = |cells: &[Cell]| match labels.is_empty() {
+            true => Err("there are no concept labels".to_owned()),
+            false => cells[others].clone(),
+        };
+        let of_task = |cells: &[Cell]| cells[labels.len()].clone();
+        Ok(Weighted {
+            task: match &task {
+                None => Err("there are no task labels".to_owned()),
+                Some((_, Err(why))) => Err(format!("task_labels: {why}")),
+                Some((_, Ok(_))) => Ok(concepts(&of_task, TASK)),
+            },
+            own: concepts(&own, OWN),
+            pairs: match labels.is_empty() {
+                true => Err("there are no concept labels".to_owned()),
+                false => Pairs::assemble(p, &units, &units.sums[PAIRS], |i| with_others(i, k), Symmetry::Ordered),
+            },
+        })
     })
 }
+
+/// The sums of [`weighted`].
+const PAIRS: usize = 0;
+const OWN: usize = 1;
+const TASK: usize = 2;
 
 fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
     let Some(task) = p.task_labels() else { return Outcome::undefined("there are no task labels") };

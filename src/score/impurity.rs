@@ -71,9 +71,14 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
                     standard_error: Some(purity.between.standard_error() / (k * (k - 1)) as f64),
                     per_concept: Some(per_concept),
                     matrix: Some(matrix),
-                    curve: None,
+                    ..ScoreValue::default()
                 }),
-                None => Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), matrix: Some(matrix) }),
+                None => Outcome::Undefined(Undefined {
+                    why,
+                    per_concept: Some(per_concept),
+                    matrix: Some(matrix),
+                    ..Undefined::default()
+                }),
             }
         }
     }
@@ -145,13 +150,14 @@ impl Purity {
         let Some(total) = squares.iter().copied().sum::<Option<f64>>() else {
             let why = [&self.learnt, &self.oracle].map(|matrix| first_error(matrix));
             let why = why.into_iter().find(|why| !why.is_empty()).unwrap_or_default();
-            return Outcome::Undefined(Undefined { why, per_concept, matrix });
+            return Outcome::Undefined(Undefined { why, per_concept, matrix, ..Undefined::default() });
         };
         let norm = total.sqrt();
         // Where no entry deviates, no row moves one.
         let slope = if norm > 0.0 { 2.0 / (k as f64 * norm) } else { 0.0 };
         let standard_error = with_error.then(|| slope * self.deviation.standard_error());
-        Outcome::Value(ScoreValue { value: 2.0 / k as f64 * norm, standard_error, per_concept, matrix, curve: None })
+        let value = 2.0 / k as f64 * norm;
+        Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, ..ScoreValue::default() })
     }
 
     /// The learnt concept matched to each true one.

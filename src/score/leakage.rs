@@ -8,11 +8,13 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::estimate::{Estimate, Variable, mutual_information, mutual_information_with_each};
+use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
-use super::pairs::{Pairs, Row, Symmetry, outcome};
+use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
 use super::term::{Normaliser, Sum, Term, has_one_class, mean_over_concepts, normaliser};
+use super::units::{self, Computed, Shape};
 
 type Part = fn(&Term) -> f64;
 const CLIPPED: Part = |term| term.value;
@@ -92,7 +94,9 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
             Some(update) => update.mutual_information(i, j),
             None => mutual_information(&activations[i], &activations[j], p.settings()),
         };
-        let cell = |i: usize, j: usize| -> Result<Term, String> {
+        let pairs: Vec<(usize, usize)> =
+            (0..p.concepts()).flat_map(|i| (i + 1..p.concepts()).map(move |j| (i, j))).collect();
+        let term = |(i, j): (usize, usize)| -> Result<Term, String> {
             p.pause();
             let entropy = |entropies: &[Result<Normaliser, String>], what: &str, at: usize| {
                 entropies[at].clone().map_err(|why| format!("{what} of concept '{}': {why}", p.run().concepts[at].name))
@@ -108,12 +112,15 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
             let (learnt, truth) = (learnt.map_err(|e| e.to_string())?, truth.map_err(|e| e.to_string())?);
             Ok(Term::leakage((learnt, &learnt_normaliser), (&truth, &true_normaliser)))
         };
-        let row = |i: usize| {
-            let cells = (i + 1..p.concepts()).map(|j| (j, cell(i, j)));
-            Row::collect(p.rows(), cells)
+        let pair = |at: usize, sums: &mut [Sum]| {
+            let term = term(pairs[at]);
+            let error = term.as_ref().map_or(f64::INFINITY, Term::standard_error);
+            term.iter().for_each(|term| sums[0].add_in_any_order(term));
+            Computed { cells: Box::new([units::cell(&term)]), error }
         };
-        let rows: Vec<Row> = (0..p.concepts()).into_par_iter().map(row).collect();
-        Pairs::assemble(p, rows, Symmetry::Symmetric)
+        let shape = Shape { family: |kept| &mut kept.interconcept, units: pairs.len(), cells: 1, pairs: 1, sums: 1 };
+        let units = units::compute(p, &shape, pair);
+        Pairs::assemble(p, &units, &units.sums[0], |at| std::iter::once(pairs[at]), Symmetry::Symmetric)
     })
 }
 
@@ -122,9 +129,10 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let (activations, labels, _) = inputs(p)?;
         let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let every_label: Vec<&Variable> = labels.iter().collect();
-        let row = |i: usize| {
+        let k = p.concepts();
+        let concept = |i: usize, sums: &mut [Sum]| {
             let learnt = mutual_information_with_each(&activations[i], &every_label, p.settings());
-            let cell = |j: usize, learnt: Result<Estimate, _>| -> Result<Term, String> {
+            let term = |j: usize, learnt: Result<Estimate, _>| -> Result<Term, String> {
                 p.pause();
                 let entropy = entropies[j]
                     .as_ref()
@@ -141,10 +149,21 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
                 Ok(Term::leakage((learnt, entropy), (&truth, entropy)))
             };
             let others = learnt.into_iter().enumerate().filter(|(j, _)| *j != i);
-            Row::collect(p.rows(), others.map(|(j, learnt)| (j, cell(j, learnt))))
+            let mut sum = Sum::new(p.rows());
+            let cell = |(j, learnt)| {
+                let term = term(j, learnt);
+                term.iter().for_each(|term| sum.add_in_any_order(term));
+                units::cell(&term)
+            };
+            let cells: Box<[Cell]> = others.map(cell).collect();
+            sums[0].add_sum(1.0, &sum);
+            Computed { error: error_of_unit(&sum, &cells), cells }
         };
-        let rows: Vec<Row> = (0..p.concepts()).into_par_iter().map(row).collect();
-        Pairs::assemble(p, rows, Symmetry::Ordered)
+        let others = k.saturating_sub(1);
+        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.against_labels;
+        let shape = Shape { family, units: k, cells: others, pairs: others, sums: 1 };
+        let units = units::compute(p, &shape, concept);
+        Pairs::assemble(p, &units, &units.sums[0], |i| with_others(i, k), Symmetry::Ordered)
     })
 }
 

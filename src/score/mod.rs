@@ -19,6 +19,7 @@ mod reference;
 mod term;
 mod text;
 mod trust;
+mod units;
 mod words;
 
 use std::ops::ControlFlow;

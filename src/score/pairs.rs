@@ -1,56 +1,44 @@
 //! Scores over pairs of concepts: k × k matrices, their mean per concept and in all, and its error.
 
+use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
-use super::term::{Sum, Term};
+use super::term::{Sum, oldest};
+use super::units::Units;
 
 /// Two k × k matrices and the error of their mean.
 pub struct Pairs {
     pub clipped: Matrix,
     pub excess: Matrix,
-    /// Of the mean over pairs, before clipping.
+    /// Of the mean over the pairs of this sample, before clipping.
     sum: Sum,
     /// The first thing that has no value, and why.
     undefined: Option<String>,
+    /// k × k seconds since each pair was computed; `None` where all are of this sample.
+    ages: Option<Vec<Vec<f64>>>,
 }
 
 pub type Matrix = Vec<Vec<Option<f64>>>;
 
-/// Clipped and excess value of a pair.
-type Cell = (f64, f64);
-
-/// Row i of the matrices, as far as one concept's work goes.
-pub struct Row {
-    /// (column, clipped and excess, or why there are none).
-    cells: Vec<(usize, Result<Cell, String>)>,
-    sum: Sum,
-}
-
-impl Row {
-    /// Sums the terms of `n` rows each as they come, so that one at a time is in memory.
-    pub fn collect(n: usize, cells: impl Iterator<Item = (usize, Result<Term, String>)>) -> Self {
-        let mut row = Row { cells: Vec::new(), sum: Sum::new(n) };
-        for (j, term) in cells {
-            if let Ok(term) = &term {
-                row.sum.add(1.0, term);
-            }
-            row.cells.push((j, term.map(|term| (term.value, term.excess))));
-        }
-        row
-    }
-}
-
 #[derive(Clone, Copy, PartialEq)]
 pub enum Symmetry {
-    /// Rows hold the pairs i < j; the others mirror them.
+    /// There are the pairs i < j; the others mirror them.
     Symmetric,
-    /// Rows hold all pairs i ≠ j.
+    /// There are all pairs i ≠ j.
     Ordered,
 }
 
 impl Pairs {
-    pub fn assemble(p: &Prepared, rows: Vec<Row>, symmetry: Symmetry) -> Result<Self, String> {
+    /// `pairs` names the pairs of a unit, in the order of its cells; further cells of the unit are of something else.
+    /// `sum` is that of the units of this sample.
+    pub fn assemble<I: Iterator<Item = (usize, usize)>>(
+        p: &Prepared,
+        units: &Units,
+        sum: &Sum,
+        pairs: impl Fn(usize) -> I,
+        symmetry: Symmetry,
+    ) -> Result<Self, String> {
         let k = p.concepts();
         if k < 2 {
             return Err("there is one concept, pairs need at least two".into());
@@ -58,35 +46,48 @@ impl Pairs {
         let diagonal = |i: usize| (0..k).map(|j| (i == j).then_some(0.0)).collect::<Vec<_>>();
         let mut clipped: Matrix = (0..k).map(diagonal).collect();
         let mut excess = clipped.clone();
-        let mut undefined = None;
-        let mut sum = Sum::new(p.rows());
-        for (i, row) in rows.iter().enumerate() {
-            sum.add_sum(if symmetry == Symmetry::Symmetric { 2.0 } else { 1.0 }, &row.sum);
-            for (j, cell) in &row.cells {
+        let mut ages = units.ages.as_ref().map(|_| vec![vec![0.0; k]; k]);
+        let (mut undefined, mut fresh, mut draw_variance) = (None, 0, 0.0);
+        for (unit, cells) in units.cells.iter().enumerate() {
+            for ((i, j), cell) in pairs(unit).zip(cells) {
+                let places = if symmetry == Symmetry::Symmetric { vec![(i, j), (j, i)] } else { vec![(i, j)] };
                 match cell {
-                    Ok((value, unclipped)) => {
-                        clipped[i][*j] = Some(*value);
-                        excess[i][*j] = Some(*unclipped);
-                        if symmetry == Symmetry::Symmetric {
-                            clipped[*j][i] = Some(*value);
-                            excess[*j][i] = Some(*unclipped);
+                    Ok(Numbers { value, excess: unclipped, draw_variance: of_pair }) => {
+                        for (i, j) in &places {
+                            clipped[*i][*j] = Some(*value);
+                            excess[*i][*j] = Some(*unclipped);
+                        }
+                        if units.fresh[unit] {
+                            draw_variance += of_pair;
                         }
                     }
                     Err(why) => undefined = undefined.or_else(|| Some(why.clone())),
                 }
+                if let (Some(ages), Some(of_units)) = (&mut ages, &units.ages) {
+                    places.iter().for_each(|(i, j)| ages[*i][*j] = of_units[unit]);
+                }
+                fresh += usize::from(units.fresh[unit]);
             }
         }
-        let mut mean = Sum::new(p.rows());
-        mean.add_sum(1.0 / (k * (k - 1)) as f64, &sum);
-        Ok(Self { clipped, excess, sum: mean, undefined })
+        Ok(Self { clipped, excess, sum: sum.mean_over(fresh, draw_variance), undefined, ages })
     }
 }
 
 impl Pairs {
-    /// The rows' influence on the mean excess; `None` as soon as one pair is undefined.
+    /// The rows' influence on the mean excess; `None` as soon as one pair is undefined or of an earlier sample.
     pub fn influence(&self) -> Option<&Sum> {
-        self.undefined.is_none().then_some(&self.sum)
+        (self.undefined.is_none() && self.ages.is_none()).then_some(&self.sum)
     }
+}
+
+/// The pairs (i, j) of the concept i, in ascending j.
+pub fn with_others(i: usize, k: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..k).filter(move |j| *j != i).map(move |j| (i, j))
+}
+
+/// Error of the mean of a unit's cells, of which `sum` holds the terms; infinite as soon as one has no value.
+pub fn error_of_unit(sum: &Sum, cells: &[Cell]) -> f64 {
+    if cells.iter().all(Result::is_ok) { sum.standard_error() / cells.len().max(1) as f64 } else { f64::INFINITY }
 }
 
 /// The score whose matrix `matrix` picks; undefined as soon as one pair is, with the pairs that have a value.
@@ -105,6 +106,8 @@ pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pai
     let per_concept: Vec<Option<f64>> = matrix.iter().enumerate().map(mean_of_row).collect();
     let total: Option<f64> = per_concept.iter().copied().sum();
     let (per_concept, matrix) = (Some(per_concept), Some(matrix));
+    let ages = pairs.ages.clone();
+    let age = ages.as_ref().map(|ages| oldest(ages.iter().flatten()));
     match (total, &pairs.undefined) {
         (Some(total), None) => Outcome::Value(ScoreValue {
             value: total / k as f64,
@@ -112,10 +115,12 @@ pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pai
             per_concept,
             matrix,
             curve: None,
+            age,
+            ages,
         }),
         (_, why) => {
             let why = why.clone().unwrap_or_else(|| "a pair has no value".into());
-            Outcome::Undefined(Undefined { why, per_concept, matrix })
+            Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages })
         }
     }
 }

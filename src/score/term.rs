@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
+use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
@@ -55,10 +56,13 @@ impl Term {
 
     /// This term as a score of its own.
     pub fn outcome(&self) -> Outcome {
-        let mut sum = Sum::new(self.influence.len());
-        sum.add(1.0, self);
-        let standard_error = Some(sum.standard_error());
+        let standard_error = Some(self.standard_error());
         Outcome::Value(ScoreValue { value: self.value, standard_error, ..ScoreValue::default() })
+    }
+
+    /// Of `excess`.
+    pub fn standard_error(&self) -> f64 {
+        standard_error(&self.influence, self.draw_variance)
     }
 
     /// max(0, I/H − I₀/H₀): the difference of a learnt and a true normalised information, clipped in each repeat.
@@ -126,6 +130,11 @@ fn mean_over(n: usize, value: impl Fn(usize) -> f64) -> f64 {
     (0..n).map(value).sum::<f64>() / n as f64
 }
 
+fn standard_error(influence: &[f64], draw_variance: f64) -> f64 {
+    let n = influence.len() as f64;
+    (elementwise::sum_of_squares(influence) / (n * n) + draw_variance).sqrt()
+}
+
 /// A weighted sum of terms in a fixed order, so that its last bit does not depend on threads.
 #[derive(Clone, Debug)]
 pub struct Sum {
@@ -146,6 +155,23 @@ impl Sum {
         self.add_parts(weight, &other.influence, other.draw_variance);
     }
 
+    /// Adds the influences of a term, each rounded to a multiple of 2⁻³⁰: sums of such numbers are exact up to 2²³, so
+    /// the last bit depends neither on the order nor on how terms were grouped. An influence is a share of an entropy, of
+    /// the order of 1, and a rounding of 10⁻⁹ nothing beside its error. The draw variance is left to
+    /// [`mean_over`](Self::mean_over).
+    pub fn add_in_any_order(&mut self, term: &Term) {
+        /// From 2²² to 2²³ numbers are 2⁻³⁰ apart.
+        const ROUND: f64 = 1.5 * (1u64 << 22) as f64;
+        elementwise::add_rounded(&mut self.influence, ROUND, &term.influence);
+    }
+
+    /// The mean of so many terms, whose draw variances add up to `draw_variance`.
+    pub fn mean_over(&self, terms: usize, draw_variance: f64) -> Self {
+        let weight = 1.0 / terms.max(1) as f64;
+        let influence = self.influence.iter().map(|row| weight * row).collect();
+        Self { influence, draw_variance: weight * weight * draw_variance }
+    }
+
     fn add_parts(&mut self, weight: f64, influence: &[f64], draw_variance: f64) {
         elementwise::add(&mut self.influence, weight, influence);
         self.draw_variance += weight * weight * draw_variance;
@@ -161,8 +187,7 @@ impl Sum {
     /// neighbours). To let the normalisers vary with the rows by the delta method does not help: it changed the errors
     /// of ctl and icl by less than 1 %, and lowered that of alignment_leakage by 3 to 5 %.
     pub fn standard_error(&self) -> f64 {
-        let n = self.influence.len() as f64;
-        (self.influence.iter().map(|x| x * x).sum::<f64>() / (n * n) + self.draw_variance).sqrt()
+        standard_error(&self.influence, self.draw_variance)
     }
 
     /// Standard error of this sum less an `earlier` one of other rows, some of them perhaps the same; `ids` and
@@ -201,22 +226,65 @@ pub fn mean_over_concepts(
     terms: &[Result<Term, String>],
     part: impl Fn(&Term) -> f64,
 ) -> Outcome {
-    let per_concept: Vec<Option<f64>> = terms.iter().map(|term| term.as_ref().ok().map(&part)).collect();
-    let first_failure =
-        terms.iter().zip(&p.run().concepts).find_map(|(term, concept)| Some((concept, term.as_ref().err()?)));
+    let parts: Vec<_> = terms.iter().map(|term| term.as_ref().map(&part)).collect();
+    let standard_error = || {
+        let mut sum = Sum::new(p.rows());
+        terms.iter().flatten().zip(weights).for_each(|(term, weight)| sum.add(*weight, term));
+        sum.standard_error()
+    };
+    weighted_mean(p, weights, &parts, standard_error, None)
+}
+
+/// Of each concept a cell that a family of pairs gives beside its pairs.
+pub struct Concepts {
+    pub cells: Vec<Cell>,
+    /// Of the mean over the concepts of this sample.
+    pub sum: Sum,
+    /// Seconds since each was computed; `None` where all are of this sample.
+    pub ages: Option<Vec<f64>>,
+}
+
+impl Concepts {
+    /// `sum` is that of the concepts of this sample, which `fresh` names.
+    pub fn new(cells: Vec<Cell>, sum: &Sum, fresh: &[bool], ages: Option<Vec<f64>>) -> Self {
+        let of_sample = || cells.iter().zip(fresh).filter(|(_, fresh)| **fresh).map(|(cell, _)| cell);
+        let draw_variance = of_sample().flatten().map(|numbers| numbers.draw_variance).sum();
+        let sum = sum.mean_over(of_sample().count(), draw_variance);
+        Self { cells, sum, ages }
+    }
+
+    /// The plain mean of `part` over the concepts.
+    pub fn outcome(&self, p: &Prepared, part: impl Fn(&Numbers) -> f64) -> Outcome {
+        let parts: Vec<_> = self.cells.iter().map(|cell| cell.as_ref().map(&part)).collect();
+        let age = self.ages.as_ref().map(oldest);
+        weighted_mean(p, &p.equal_weights(), &parts, || self.sum.standard_error(), age)
+    }
+}
+
+/// The largest of some ages; 0 of none.
+pub fn oldest<'a>(ages: impl IntoIterator<Item = &'a f64>) -> f64 {
+    ages.into_iter().fold(0.0, |oldest: f64, age| oldest.max(*age))
+}
+
+fn weighted_mean(
+    p: &Prepared,
+    weights: &[f64],
+    parts: &[Result<f64, &String>],
+    standard_error: impl FnOnce() -> f64,
+    age: Option<f64>,
+) -> Outcome {
+    let per_concept = Some(parts.iter().map(|part| part.ok()).collect());
+    let first_failure = parts.iter().zip(&p.run().concepts).find_map(|(part, concept)| Some((concept, part.err()?)));
     if let Some((concept, why)) = first_failure {
         let why = format!("concept '{}': {why}", concept.name);
-        return Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), matrix: None });
+        return Outcome::Undefined(Undefined { why, per_concept, age, ..Undefined::default() });
     }
-    let (mut value, mut sum) = (0.0, Sum::new(p.rows()));
-    for (term, weight) in terms.iter().flatten().zip(weights) {
-        value += weight * part(term);
-        sum.add(*weight, term);
-    }
+    let value = parts.iter().flatten().zip(weights).fold(0.0, |sum, (part, weight)| sum + weight * part);
     Outcome::Value(ScoreValue {
         value,
-        standard_error: Some(sum.standard_error()),
-        per_concept: Some(per_concept),
+        standard_error: Some(standard_error()),
+        per_concept,
+        age,
         ..ScoreValue::default()
     })
 }

@@ -27,7 +27,7 @@ pub fn concept_trustworthiness(p: &Prepared) -> Outcome {
     let first_failure = terms.iter().enumerate().find_map(|(i, term)| Some((i, term.as_ref()?.as_ref().err()?)));
     if let Some((i, why)) = first_failure {
         let why = format!("concept '{}': {why}", p.run().concepts[i].name);
-        return Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), matrix: None });
+        return Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), ..Undefined::default() });
     }
     let related: Vec<&Term> = terms.iter().flatten().flatten().collect();
     if related.is_empty() {

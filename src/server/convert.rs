@@ -198,6 +198,7 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
         standard_error: outcome.value().and_then(|value| value.standard_error),
         per_concept: outcome.per_concept().unwrap_or_default().iter().map(number).collect(),
         matrix: matrix.iter().flatten().map(number).collect(),
+        age: outcome.age(),
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Latest {
     pub point: Option<Arc<Point>>,
     /// The slow scores of the newest point that has them, which may be an earlier one.
     pub slow: Option<Arc<Point>>,
+    /// Its window is not a pass.
+    pub rolling: bool,
     /// A newer sample is filling; its values are not part of the curve yet.
     pub filling: bool,
 }

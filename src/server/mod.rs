@@ -11,6 +11,7 @@ pub mod client;
 mod convert;
 pub mod http;
 mod ingest;
+mod keeping;
 mod listen;
 pub mod live;
 pub mod metrics;
@@ -56,6 +57,7 @@ use advice::Advice;
 use budget::Budget;
 use http::{Access, App, Bounds};
 use ingest::Ingest;
+use keeping::Keeping;
 use live::{AlertsStatus, Latest, Live, RunStatus};
 use metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use notify::Notifier;
@@ -160,8 +162,10 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let page_url = format!("http://{}/", listeners.http.local_addr()?);
     let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
     let advice = Arc::new(Advice::new(alerts, events.clone(), notifier));
+    let keeping = Arc::new(Keeping::default());
     let worker = Worker {
         options: options.worker,
+        keeping: Arc::clone(&keeping),
         queue: Arc::clone(&queue),
         slow: Arc::clone(&slow),
         runs: Arc::clone(&runs),
@@ -220,7 +224,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stopped(stopping.clone())));
     let grpc = tokio::spawn(serve_grpc(listeners.grpc, service, options.clone(), metrics.clone(), stopping.clone()));
     let queues = (Arc::clone(&queue), Arc::clone(&slow));
-    let clock = tokio::spawn(tick(Arc::clone(&runs), queues, advice, metrics, stopping));
+    let clock = tokio::spawn(tick(Arc::clone(&runs), queues, keeping, advice, metrics, stopping));
 
     let mut grpc = grpc;
     let ended = tokio::select! {
@@ -312,6 +316,7 @@ fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, 
 async fn tick(
     runs: Arc<Runs>,
     (queue, slow): (Arc<Queue<Ready>>, Arc<Queue<Scored>>),
+    keeping: Arc<Keeping>,
     advice: Arc<Advice>,
     metrics: Metrics,
     stopping: watch::Receiver<bool>,
@@ -323,6 +328,7 @@ async fn tick(
         looks.tick().await;
         for gone in runs.close_overdue() {
             queue.forget(&gone);
+            keeping.forget_run(&gone);
             advice.forget(&gone);
             slow.forget(&gone);
         }

@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 
 use crate::estimate::{Kind, Settings};
 use crate::history::History;
+use crate::kept::Budgeted;
 use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
@@ -18,6 +19,7 @@ use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
 use crate::score::{Influences, Wanted, evaluate};
 
 use super::advice::Advice;
+use super::keeping::{self, Keeping, Keepsake};
 use super::live::Event;
 use super::metrics::Metrics;
 use super::runs::{Ready, Running, Runs, Scorer, lock};
@@ -128,6 +130,17 @@ impl<W> Queue<W> {
         }
     }
 
+    /// CPU-seconds that a tick which starts now is to take.
+    fn allowance(&self) -> f64 {
+        lock(&self.schedule).allowance(self.started.elapsed())
+    }
+
+    /// CPU-seconds that the job in flight has taken, as seen by a thread at work on it: what the others have not paid for
+    /// yet is missing, a slice each.
+    fn spent(&self) -> f64 {
+        (lock(&self.schedule).spent() + pace::unpaid()).as_secs_f64()
+    }
+
     /// The job in flight ended, whose threads are those of `pool`.
     fn finished(&self, pool: &rayon::ThreadPool) {
         let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
@@ -175,6 +188,8 @@ pub struct WorkerOptions {
 pub struct Worker {
     pub options: WorkerOptions,
     pub queue: Arc<Queue<Ready>>,
+    /// Of rolling splits.
+    pub keeping: Arc<Keeping>,
     /// Where samples go once their fast scores are out.
     pub slow: Arc<Queue<Scored>>,
     pub runs: Arc<Runs>,
@@ -194,19 +209,19 @@ impl Worker {
     fn work(&self, pool: &rayon::ThreadPool) {
         let mut earlier = Earlier::default();
         self.queue.work(pool, |job| {
-            let ready = match job {
-                Job::Pass(_, ready) => Some(ready),
-                Job::Tick(key) => self.runs.snapshot(&key.run, &key.split),
+            let (ready, tick) = match job {
+                Job::Pass(_, ready) => (Some(ready), false),
+                Job::Tick(key) => (self.runs.snapshot(&key.run, &key.split), true),
             };
             if let Some(ready) = ready {
-                self.score(pool, ready, &mut earlier);
+                self.score(pool, ready, tick, &mut earlier);
             }
         });
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, ready: Ready, earlier: &mut Earlier) {
+    fn score(&self, pool: &rayon::ThreadPool, ready: Ready, tick: bool, earlier: &mut Earlier) {
         // A panic in a score must not end the monitor; the point is lost and counted.
-        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&ready, earlier))));
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&ready, tick, earlier))));
         let point = match scored {
             Ok(Some(point)) => Arc::new(point),
             Ok(None) => return,
@@ -237,12 +252,25 @@ impl Worker {
         }
     }
 
-    /// All scores of a sample; `None` when stopping.
-    fn point(&self, ready: &Ready, earlier: &mut Earlier) -> Option<Point> {
+    /// All scores of a sample; `None` when stopping. A tick may leave some pairs for the next, see [`crate::kept`].
+    fn point(&self, ready: &Ready, tick: bool, earlier: &mut Earlier) -> Option<Point> {
         let started = Instant::now();
         let settings = self.options.settings;
         let pause = || self.queue.pause(self.options.threads);
-        let prepared = Prepared::new(&ready.sample, &ready.running.run, settings).with_pause(&pause);
+        let spent = || self.queue.spent();
+        let mut prepared = Prepared::new(&ready.sample, &ready.running.run, settings).with_pause(&pause);
+        let split = keeping::key(&ready.running.name, &ready.split);
+        let Keepsake { kept, neighbours } = self.keeping.take(&split, ready.step);
+        let (kept, neighbours) = (Mutex::new(kept), Mutex::new(neighbours));
+        // A pass, and the last sample of a run, are scored whole, and so is a sample that is still filling: its pairs
+        // would be of samples of different sizes. What was kept is let go.
+        let budgeted = tick && !ready.provisional;
+        if budgeted {
+            lock(&kept).begin(ready.sample.rows());
+            let (time, allowance) = (ready.time, self.queue.allowance());
+            prepared = prepared.with_budget(Budgeted { kept: &kept, time, allowance, spent: &spent });
+            prepared = prepared.with_neighbours(&neighbours);
+        }
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -254,6 +282,14 @@ impl Worker {
                 earlier.change_errors(key, Influences::of(&prepared, ready.sample.ids()))
             }
         };
+        let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
+        drop(prepared);
+        if budgeted {
+            let (kept, neighbours) = (kept.into_inner(), neighbours.into_inner());
+            let kept = kept.unwrap_or_else(PoisonError::into_inner);
+            let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
+            self.keep(split, ready.step, Keepsake { kept, neighbours });
+        }
         Some(Point {
             run: Arc::clone(&ready.running.name),
             split: Arc::clone(&ready.split),
@@ -264,8 +300,8 @@ impl Worker {
             rows_seen: ready.rows_seen,
             provisional: ready.provisional,
             incomplete: ready.incomplete,
-            tie_fraction: prepared.tie_fraction(),
-            warnings: prepared.warnings(),
+            tie_fraction,
+            warnings,
             estimator: estimator_name(settings.kind).to_owned(),
             neighbours: settings.neighbours as u32,
             seed: settings.seed,
@@ -274,6 +310,19 @@ impl Worker {
             scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
             change_errors,
         })
+    }
+}
+
+impl Worker {
+    fn keep(&self, split: SplitKey, step: u64, mut keepsake: Keepsake) {
+        keepsake.kept.end(self.queue.spent());
+        self.metrics.pairs_left.inc_by(keepsake.kept.pairs_left());
+        let run = Arc::clone(&split.run);
+        self.keeping.put(split, step, keepsake);
+        // The run may have gone meanwhile, with what it kept.
+        if self.runs.find(&run).is_err() {
+            self.keeping.forget_run(&run);
+        }
     }
 }
 

@@ -254,7 +254,10 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         const [a, b] = ["run_a", "run_b"].map((key) => runs.find((one) => one.name === query.get(key)));
         return a && b && comparisonOf(a, b);
       }
-      case "matrix": return run && { step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at) };
+      case "matrix": return run && {
+        step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at),
+        ...(run.aged && { ages: run.concepts.map((_, i) => run.concepts.map((_, j) => 15 * Math.abs(i - j))) }),
+      };
       default: return null;
     }
   }

@@ -161,6 +161,33 @@ test("the heat map shows every pair with the concepts' names", async (t) => {
   }));
 });
 
+test("pairs of earlier samples say how old they are", async (t) => {
+  const { page, mock, complaints } = await scene(t, { hash: "#order=given" });
+  const note = page.locator("#matrix > .note");
+  assert.match(await note.innerText(), /^row: whose activation; .* largest: c\d → c\d 0\.\d+$/);
+  const told = async (row, column) => {
+    const map = page.locator("#matrix .heatmaplayer image");
+    await map.scrollIntoViewIfNeeded();
+    const { x, y, width, height } = await map.boundingBox();
+    // From outside: a pointer that stays on its cell is told nothing new.
+    for (const at of [[x - 20, y + height / 2], [x + (column + 0.5) * width / 3, y + (row + 0.5) * height / 3]]) {
+      await page.mouse.move(...at);
+      await page.waitForTimeout(150);
+    }
+    return page.locator("#tip").innerText();
+  };
+  await eventually("a box beside the pointer", async () => { const tip = await told(0, 2); return tip.includes("c1 → c3") || tip; });
+  assert.ok(!(await told(0, 2)).includes("computed"), "without ages nothing is said of them");
+  mock.runs.forEach((run) => { run.aged = true; });
+  await page.getByLabel("score", { exact: true }).first().selectOption("icl_excess");
+  await eventually("the age of the oldest pair", async () => /· the oldest pair was computed 30 s before this evaluation, for want of CPU time$/.test(await note.innerText()));
+  for (const [row, column, text] of [[0, 2, "computed 30 s before this evaluation"], [2, 1, "computed 15 s before this evaluation"]]) {
+    await eventually(`the age of ${row}, ${column}`, async () => { const tip = await told(row, column); return tip.includes(text) || tip; });
+  }
+  await eventually("no age of a concept with itself", async () => { const tip = await told(1, 1); return (tip.includes("not counted") && !tip.includes("computed")) || tip; });
+  assert.deepEqual(complaints, []);
+});
+
 test("a model with embeddings shows what its three kinds of vectors carry", async (t) => {
   const { page, complaints } = await scene(t, { concepts: 4, cem: [1] });
   const panel = page.locator("#embeddings");

@@ -1,5 +1,6 @@
 //! The scores against closed forms, invariances, scikit-learn and synthetic truth.
 
+mod budget;
 mod builder;
 mod clarity;
 mod clarity_tables;

@@ -377,20 +377,22 @@ class IngestResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ...) -> None: ...
 
 class Score(_message.Message):
-    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix")
+    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age")
     ID_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     UNDEFINED_FIELD_NUMBER: _ClassVar[int]
     STANDARD_ERROR_FIELD_NUMBER: _ClassVar[int]
     PER_CONCEPT_FIELD_NUMBER: _ClassVar[int]
     MATRIX_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
     id: str
     value: float
     undefined: str
     standard_error: float
     per_concept: _containers.RepeatedScalarFieldContainer[float]
     matrix: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ...) -> None: ...
+    age: float
+    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ..., age: _Optional[float] = ...) -> None: ...
 
 class Point(_message.Message):
     __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings")

@@ -80,6 +80,8 @@ enum ScoreView<'a> {
         undefined: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept: Option<&'a [Option<f64>]>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        age: Option<f64>,
     },
     Value {
         value: f64,
@@ -89,6 +91,9 @@ enum ScoreView<'a> {
         /// Pairs of threshold and value, for scores that have a curve behind them.
         #[serde(skip_serializing_if = "Option::is_none")]
         curve: Option<&'a [(f64, Option<f64>)]>,
+        /// Seconds since the oldest pair was computed, where some were on an earlier sample.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        age: Option<f64>,
     },
 }
 
@@ -97,12 +102,15 @@ impl Serialize for Scores<'_> {
         serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
             let per_concept = outcome.per_concept().filter(|_| self.per_concept);
             let view = match outcome {
-                Outcome::Undefined(undefined) => ScoreView::Undefined { undefined: &undefined.why, per_concept },
+                Outcome::Undefined(undefined) => {
+                    ScoreView::Undefined { undefined: &undefined.why, per_concept, age: undefined.age }
+                }
                 Outcome::Value(value) => ScoreView::Value {
                     value: value.value,
                     standard_error: value.standard_error,
                     per_concept,
                     curve: value.curve.as_deref().filter(|_| self.per_concept),
+                    age: value.age,
                 },
             };
             (id, view)

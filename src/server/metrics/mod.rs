@@ -34,6 +34,7 @@ pub mod names {
     // And `score`.
     pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
     pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
+    pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
     // Label `family`.
     pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
 
@@ -56,6 +57,7 @@ pub mod names {
     pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
     pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
     pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
+    pub const PAIRS_LEFT: &str = "conceptwatch_pairs_left_total";
     pub const HISTORY_ERRORS: &str = "conceptwatch_history_errors_total";
     pub const SCORE_FAILURES: &str = "conceptwatch_score_failures_total";
     pub const HISTORY_USED: &str = "conceptwatch_history_used_bytes";

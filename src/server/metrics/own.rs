@@ -31,6 +31,7 @@ pub struct Metrics {
     pub passes_incomplete: IntCounter,
     pub points_recorded: IntCounter,
     pub points_skipped: IntCounter,
+    pub pairs_left: IntCounter,
     pub history_errors: IntCounter,
     pub score_failures: IntCounter,
     /// Of one sample: `Point::seconds`.
@@ -109,6 +110,10 @@ impl Metrics {
             passes_incomplete: counter(names::PASSES_INCOMPLETE, "Passes closed by their deadline.")?,
             points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
             points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
+            pairs_left: counter(
+                names::PAIRS_LEFT,
+                "Pairs of concepts whose value a tick of a rolling window took from an earlier one, for want of CPU time.",
+            )?,
             history_errors: counter(names::HISTORY_ERRORS, "Curve points that the history could not store.")?,
             score_failures: counter(
                 names::SCORE_FAILURES,

@@ -19,7 +19,7 @@ const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
 /// Families that every curve has, whatever its scores.
-const CURVE_FAMILIES: [(&str, &str, &[&str]); 9] = [
+const CURVE_FAMILIES: [(&str, &str, &[&str]); 10] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
     (names::SAMPLE_ROWS, "Rows that the newest curve point was computed on.", &CURVE),
@@ -28,6 +28,11 @@ const CURVE_FAMILIES: [(&str, &str, &[&str]); 9] = [
     (names::EVALUATION_TIMESTAMP, "When the newest curve point's sample closed, in Unix seconds.", &CURVE),
     (names::STANDARD_ERROR, "Standard error of a score, in the score's unit.", &CURVE_SCORE),
     (names::SCORE_UNDEFINED, "1 for a score that is undefined at the newest curve point.", &CURVE_SCORE),
+    (
+        names::PAIR_AGE,
+        "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 when all are of its sample.",
+        &CURVE_SCORE,
+    ),
     (names::SERIES_OMITTED, "Series left out of a family that has more than its cap.", &["family"]),
 ];
 
@@ -42,6 +47,8 @@ struct ScoreFamilies {
     id: &'static str,
     name: String,
     per_concept: Option<String>,
+    /// It is over pairs of concepts.
+    pairs: bool,
 }
 
 impl ScoreCollector {
@@ -65,7 +72,7 @@ impl ScoreCollector {
             if let Some(name) = &per_concept {
                 describe(name, &format!("{}, of each concept. {about}", score.title), &CURVE_CONCEPT)?;
             }
-            Ok(ScoreFamilies { id: score.id, name, per_concept })
+            Ok(ScoreFamilies { id: score.id, name, per_concept, pairs: score.matrix })
         });
         let scores = families.collect::<Result<_, Error>>()?;
         registry.register(Box::new(Self { live, scores, descriptions }))
@@ -96,10 +103,13 @@ impl ScoreCollector {
 fn add_score(families: &mut Families, score: &ScoreFamilies, latest: &Latest, point: &Point) {
     let curve = [&*latest.run, &*latest.split];
     let with_score = [&*latest.run, &*latest.split, score.id];
-    let value = match point.score(score.id) {
-        None => return,
-        Some(Outcome::Value(value)) if value.value.is_finite() => value,
-        Some(_) => return families.add(names::SCORE_UNDEFINED, &CURVE_SCORE, &with_score, 1.0),
+    let Some(outcome) = point.score(score.id) else { return };
+    if let Some(age) = outcome.age().or((latest.rolling && score.pairs).then_some(0.0)) {
+        families.add(names::PAIR_AGE, &CURVE_SCORE, &with_score, age);
+    }
+    let value = match outcome {
+        Outcome::Value(value) if value.value.is_finite() => value,
+        _ => return families.add(names::SCORE_UNDEFINED, &CURVE_SCORE, &with_score, 1.0),
     };
     families.add(&score.name, &CURVE, &curve, value.value);
     if let Some(error) = value.standard_error {

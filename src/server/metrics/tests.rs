@@ -5,7 +5,7 @@ use prometheus::{Registry, TextEncoder};
 
 use super::*;
 use crate::history::{History, Limits};
-use crate::point::{Outcome, Point, ScoreDescription, ScoreValue};
+use crate::point::{Outcome, Point, ScoreDescription, ScoreValue, Undefined};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 
 /// A sidecar whose latest points the test sets.
@@ -79,6 +79,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         concepts: concepts.iter().map(|name| name.to_string()).collect(),
         point: Some(Arc::new(point)),
         slow: None,
+        rolling: false,
         filling: false,
     }
 }
@@ -199,6 +200,27 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
         assert!(scrape.help.contains_key(name), "{name} has no help");
     }
     assert!(scrape.help["conceptwatch_ctl"].contains("Unit: share. arXiv 2504.14094, eq. 6."));
+}
+
+#[test]
+fn scores_of_rolling_windows_tell_the_age_of_their_oldest_pair() {
+    let aged = |age| Outcome::Value(ScoreValue { value: 0.1, age, ..ScoreValue::default() });
+    let undefined = Outcome::Undefined(Undefined { age: Some(9.0), ..Undefined::default() });
+    let scores = |icl: Outcome| vec![("ctl".into(), value(0.2, None, None)), ("icl".into(), icl)];
+    let rolling = |run: &str, icl| Latest { rolling: true, ..curve(run, "train", &["x"], scores(icl)) };
+    let curves = vec![
+        rolling("a", aged(Some(30.0))),
+        rolling("b", aged(None)),
+        rolling("c", undefined),
+        curve("d", "val", &["x"], scores(aged(None))),
+    ];
+    let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(curves))));
+    let scores = SCORES.map(|score| ScoreDescription { matrix: score.id == "icl", ..score });
+    ScoreCollector::register(&registry, live, &scores).unwrap();
+    let scrape = Scrape::of(&registry);
+    let of = |run| scrape.get("conceptwatch_pair_age_seconds", &[("run", run), ("split", "train"), ("score", "icl")]);
+    assert_eq!(["a", "b", "c"].map(of), [Some(30.0), Some(0.0), Some(9.0)]);
+    assert_eq!(scrape.series("conceptwatch_pair_age_seconds"), 3, "no pairs in ctl, and no age in a pass");
 }
 
 #[test]

@@ -110,6 +110,7 @@ impl Runs {
                 concepts: Arc::clone(&running.concepts),
                 point: split.latest.clone(),
                 slow: split.slow.clone(),
+                rolling: split.window != WindowKind::Pass,
                 filling: split.filling,
             }));
         }

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
+use crate::point::Outcome;
 use crate::server::live::AlertChange;
 use port::{LONG, NAME, next_event, point, port, port_with};
 
@@ -70,6 +71,20 @@ async fn every_route_answers() {
     let page = port.get("/").await;
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
     port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pairs_of_earlier_samples_come_with_their_ages() {
+    let port = port().await;
+    let mut aged = point(4);
+    if let Outcome::Value(icl) = &mut aged.scores[0].1 {
+        (icl.age, icl.ages) = (Some(15.0), Some(vec![vec![0.0, 15.0], vec![7.5, 0.0]]));
+    }
+    port.app.history.record_point(&aged).unwrap();
+    let matrix = port.get(&format!("/api/v1/matrix?run={ENCODED}&split=val&score=icl")).await.json();
+    assert_eq!((&matrix["step"], &matrix["ages"]), (&json!(4), &json!([[0.0, 15.0], [7.5, 0.0]])));
+    let shown = port.get(&format!("/api/v1/point?run={ENCODED}&split=val&step=4")).await.json();
+    assert_eq!((&shown["scores"]["icl"]["age"], shown["scores"]["icl"].get("ages")), (&json!(15.0), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,7 +42,15 @@ impl Live for Scripted {
     fn latest(&self) -> Vec<Latest> {
         let point = Some(Arc::new(point(2)));
         let concepts = ["x".to_owned(), "y".to_owned()].into();
-        vec![Latest { run: NAME.into(), split: "val".into(), concepts, point, slow: None, filling: false }]
+        vec![Latest {
+            run: NAME.into(),
+            split: "val".into(),
+            concepts,
+            point,
+            slow: None,
+            rolling: false,
+            filling: false,
+        }]
     }
 
     fn alerts(&self) -> AlertsStatus {
@@ -96,7 +104,7 @@ pub fn point(step: u64) -> Point {
         standard_error: Some(0.01),
         per_concept: Some(vec![Some(0.5), None]),
         matrix: Some(vec![vec![None, Some(0.25)], vec![Some(0.75), None]]),
-        curve: None,
+        ..ScoreValue::default()
     };
     Point {
         run: NAME.into(),

@@ -1,0 +1,146 @@
+//! What rolling splits keep from one tick to the next, until the split is gone or goes back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::estimate::kept::Neighbours;
+use crate::kept::Kept;
+use crate::schedule::SplitKey;
+
+use super::runs::lock;
+
+/// Splits that keep something, and the bytes that they may take together. Values of 112 concepts with embeddings take 1.1
+/// MiB, of 1000 concepts 90. Above either the split goes whose tick was the longest ago; its next tick computes every pair.
+const SPLITS: usize = 256;
+const BYTES: usize = 384 << 20;
+/// Of them, what the neighbours of one split may take: 100 MiB at 112 concepts and 2,048 rows. They are kept where a
+/// twentieth of the rows or less is replaced between ticks.
+const BYTES_OF_NEIGHBOURS: usize = 256 << 20;
+
+#[derive(Default)]
+pub struct Keeping(Mutex<Splits>);
+
+#[derive(Default)]
+struct Splits {
+    splits: BTreeMap<SplitKey, Entry>,
+    ticks: u64,
+}
+
+/// What one split keeps.
+pub struct Keepsake {
+    /// Values of pairs.
+    pub kept: Kept,
+    pub neighbours: Neighbours,
+}
+
+impl Default for Keepsake {
+    fn default() -> Self {
+        Self { kept: Kept::default(), neighbours: Neighbours::new(BYTES_OF_NEIGHBOURS) }
+    }
+}
+
+struct Entry {
+    keepsake: Keepsake,
+    bytes: usize,
+    step: u64,
+    /// Number of its last tick among those of all splits.
+    tick: u64,
+}
+
+impl Keeping {
+    /// Takes what a split keeps for its tick at `step`. Nothing where the last was at a later step: the run has gone
+    /// back, and what it kept is of a model that it has left.
+    pub fn take(&self, key: &SplitKey, step: u64) -> Keepsake {
+        let entry = lock(&self.0).splits.remove(key);
+        entry.filter(|entry| entry.step <= step).map(|entry| entry.keepsake).unwrap_or_default()
+    }
+
+    pub fn put(&self, key: SplitKey, step: u64, keepsake: Keepsake) {
+        let bytes = keepsake.kept.bytes() + keepsake.neighbours.bytes();
+        let mut state = lock(&self.0);
+        state.ticks += 1;
+        let tick = state.ticks;
+        state.splits.insert(key, Entry { keepsake, bytes, step, tick });
+        state.let_go(SPLITS, BYTES);
+    }
+
+    pub fn forget_run(&self, run: &str) {
+        lock(&self.0).splits.retain(|key, _| *key.run != *run);
+    }
+}
+
+impl Splits {
+    /// The oldest first, until the rest is within the bounds.
+    fn let_go(&mut self, splits: usize, bytes: usize) {
+        while self.splits.len() > splits || self.splits.values().map(|entry| entry.bytes).sum::<usize>() > bytes {
+            let oldest = self.splits.iter().min_by_key(|(_, entry)| entry.tick).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { return };
+            self.splits.remove(&oldest);
+        }
+    }
+}
+
+/// The key of a split.
+pub fn key(run: &Arc<str>, split: &Arc<str>) -> SplitKey {
+    SplitKey::new(Arc::clone(run), Arc::clone(split))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Something that was begun so many times.
+    fn kept(evaluations: u64) -> Keepsake {
+        let mut keepsake = Keepsake::default();
+        (0..evaluations).for_each(|_| keepsake.kept.begin(10));
+        keepsake
+    }
+
+    fn evaluations(keeping: &Keeping, key: &SplitKey, step: u64) -> u64 {
+        keeping.take(key, step).kept.evaluation()
+    }
+
+    fn split(run: &str, split: &str) -> SplitKey {
+        SplitKey::new(run, split)
+    }
+
+    #[test]
+    fn a_split_finds_what_it_kept_unless_it_goes_back() {
+        let keeping = Keeping::default();
+        keeping.put(split("a", "train"), 10, kept(3));
+        assert_eq!(evaluations(&keeping, &split("b", "train"), 10), 0);
+        assert_eq!(evaluations(&keeping, &split("a", "train"), 10), 3);
+        assert_eq!(evaluations(&keeping, &split("a", "train"), 10), 0, "it was taken");
+        keeping.put(split("a", "train"), 10, kept(4));
+        assert_eq!(evaluations(&keeping, &split("a", "train"), 9), 0);
+    }
+
+    #[test]
+    fn what_a_run_keeps_goes_with_it() {
+        let keeping = Keeping::default();
+        for key in [split("a", "train"), split("a", "all"), split("ab", "train")] {
+            keeping.put(key, 1, kept(1));
+        }
+        keeping.forget_run("a");
+        let gone = ["train", "all"].map(|name| evaluations(&keeping, &split("a", name), 2));
+        assert_eq!((gone, evaluations(&keeping, &split("ab", "train"), 2)), ([0, 0], 1));
+    }
+
+    #[test]
+    fn above_a_bound_the_oldest_goes_first() {
+        let keeping = Keeping::default();
+        for name in ["a", "b", "c", "a"] {
+            keeping.put(split(name, "train"), 1, kept(1));
+        }
+        let names = || lock(&keeping.0).splits.keys().map(|key| key.run.to_string()).collect::<Vec<_>>();
+        let bytes = kept(1).kept.bytes();
+        lock(&keeping.0).let_go(3, 3 * bytes);
+        assert_eq!(names(), ["a", "b", "c"]);
+        lock(&keeping.0).let_go(2, 3 * bytes);
+        assert_eq!(names(), ["a", "c"]);
+        lock(&keeping.0).let_go(2, 2 * bytes - 1);
+        assert_eq!(names(), ["a"]);
+        lock(&keeping.0).let_go(2, 0);
+        assert!(names().is_empty());
+    }
+}
