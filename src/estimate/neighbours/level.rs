@@ -5,7 +5,8 @@
 //! sixteen at a time. Where distances only seem equal because they are rounded to float32, the point is left to who asks.
 //!
 //! Cost: a step of sixteen lanes for every sixteen points at the radius in x, and in y. Measured on bfloat16 sigmoids,
-//! N = 2,048, AVX-512: 25 ns a point. Stepping along the border place by place took 60.
+//! N = 2,048, AVX-512: 43 ns a point. Stepping along the border place by place, for all points but those in a table of points
+//! met before, took about 110.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
