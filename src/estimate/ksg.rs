@@ -123,8 +123,8 @@ struct Same {
 }
 
 impl Same {
-    /// Of the points at `positions`, which ascend in the order of x. Those of one value of x follow each other, so a note
-    /// for each value of y is enough.
+    /// Of the points at `positions`, which ascend in the order of x. Those of one value of x follow each other, so a
+    /// note for each value of y is enough.
     fn new<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Self {
         let (runs_x, runs_y) = (&x.runs().bounds, &y.runs().bounds);
         let (mut firsts, mut like) = (Vec::with_capacity(positions.len()), Vec::with_capacity(positions.len()));
@@ -283,8 +283,8 @@ impl<T: Real> Balls<'_, T> {
         }
     }
 
-    /// The same in f64, because distances that equal the radius may do so by rounding alone. `turned` is the plane in y's
-    /// order, `distances` is overwritten.
+    /// The same in f64, because distances that equal the radius may do so by rounding alone. `turned` is the plane in
+    /// y's order, `distances` is overwritten.
     fn around(&self, at: usize, turned: &Plane<T>, distances: &mut Vec<[f64; 2]>) -> Around {
         let at_y = self.rank_y(at);
         let (radius, x, y) = (self.found.radii[at], self.x.places()[at], self.y.places()[at_y]);

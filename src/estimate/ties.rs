@@ -1,9 +1,9 @@
 //! The expectation of a KSG term when equal distances stand in random order.
 //!
-//! Let r be the distance from a point to its k-th nearest. Only distances equal to r leave anything open. Every distance
-//! in x that equals r, and every one in y, gets a place in one random order; what is smaller than r stays before them.
-//! Then a point's joint distance, the larger of its two, has a place too, and the k'-th of those at r is the ball's
-//! border, where k' neighbours are missing inside. n_x counts what stands before the border in x. With
+//! Let r be the distance from a point to its k-th nearest. Only distances equal to r leave anything open. Every
+//! distance in x that equals r, and every one in y, gets a place in one random order; what is smaller than r stays
+//! before them. Then a point's joint distance, the larger of its two, has a place too, and the k'-th of those at r is
+//! the ball's border, where k' neighbours are missing inside. n_x counts what stands before the border in x. With
 //!
 //! ```text
 //! a  points at r in x and closer in y        d  points at r in x and farther in y
@@ -11,36 +11,38 @@
 //! ```
 //!
 //! the k' − 1 others before the border are α, β and γ of the first three kinds; δ more of kind c stand before it in x
-//! only, and κ of kind d. d aside, p = α + β + 2γ + δ distances stand before the border, and one more where it is of kind
-//! c; q = a + b + c − k' are behind it whatever the case, because a point of kind c that is before the border in x only
-//! has its other distance behind. So the expectation is a sum in two steps:
+//! only, and κ of kind d. d aside, p = α + β + 2γ + δ distances stand before the border, and one more where it is of
+//! kind c; q = a + b + c − k' are behind it whatever the case, because a point of kind c that is before the border in
+//! x only has its other distance behind. So the expectation is a sum in two steps:
 //!
 //! 1. P(p, e), where p − e of the p count for n_x, is proportional to binomials times ∫ tᵖ(1 − t)^q dt, t the border's
-//!    place as a number in [0, 1]. It depends on k', a, b and c alone, e takes k' + 1 values at most, and what was worked
-//!    out is remembered per thread in a table of bounded size.
-//! 2. κ given p is beta-binomial: P(κ | p) ∝ (κ + 1)…(κ + p) · (d − κ + 1)…(d − κ + q), and P(κ | p + 1) is P(κ | p) times
-//!    (p + 1 + κ) and a constant. Σ P(p, e) P(κ | p) ψ(n_x + 1) over p, e and κ is taken for sixteen κ at a time.
+//!    place as a number in [0, 1]. It depends on k', a, b and c alone, e takes k' + 1 values at most, and what was
+//!    worked out is remembered per thread in a table of bounded size.
+//! 2. κ given p is beta-binomial: P(κ | p) ∝ (κ + 1)…(κ + p) · (d − κ + 1)…(d − κ + q), and P(κ | p + 1) is P(κ | p)
+//!    times (p + 1 + κ) and a constant. Σ P(p, e) P(κ | p) ψ(n_x + 1) over p, e and κ is taken for sixteen κ at a
+//!    time.
 //!
 //! All sums are finite and nothing is drawn. n_y is the same with a and b exchanged.
 //!
 //! Without ties one point of kind a or b is on the border and n_x and n_y are as they are. A variable with itself has
 //! one of kind c: it is before the border in one of the two, which gives ψ(N) − ψ(k) − 1/k.
 //!
-//! Where nothing is closer in x, as for identical points (r = 0), n_x + 1 is p + 1 + κ − e, and the sum over κ has a closed
-//! form. With M = p + 1 + κ the place of the border among the S + d distances, S = p + q + 1,
+//! Where nothing is closer in x, as for identical points (r = 0), n_x + 1 is p + 1 + κ − e, and the sum over κ has a
+//! closed form. With M = p + 1 + κ the place of the border among the S + d distances, S = p + q + 1,
 //!
 //! ```text
 //! E ψ(M) = ψ(p + 1) + ψ(S + d + 1) − ψ(S + 1)       ψ(M − e) = ψ(M) − Σ_{l ≤ e} e(e − 1)…(e − l + 1)/l · T_l
 //! T_l = 1/((M − 1)…(M − l))                         E T_l = Π_{i < l} (S − i) / ((S + d − i)(p − i))
 //! ```
 //!
-//! Cost: one step of sixteen lanes for every p, e and sixteen κ. There is one p where c = 0, and about √(k'c) count where c
-//! is large. The closed form takes one step for every sixteen p, whatever d is.
+//! Cost: one step of sixteen lanes for every p, e and sixteen κ. There is one p where c = 0, and about √(k'c) count
+//! where c is large. The closed form takes one step for every sixteen p, whatever d is.
 //!
-//! Measured with AVX-512, k = 3, N = 2,048, a side of a point: 25 ns for bfloat16 sigmoids, 55 for columns of 100 levels, 390
-//! for some 25 levels, where a dozen points are at the radius and 150 beyond it. Remembering whole distributions of n_x
-//! instead took eight to ten times as long for the last two, since d makes nearly every shape a new one. Not taken: recurrences of E ψ and E 1/n in p and n_x are O(1) a step, but unstable in
-//! one direction or the other depending on the shape; sums of ψ against polynomials of κ from prefix sums cancel.
+//! Measured with AVX-512, k = 3, N = 2,048, a side of a point: 25 ns for bfloat16 sigmoids, 55 for columns of 100
+//! levels, 390 for some 25 levels, where a dozen points are at the radius and 150 beyond it. Remembering whole
+//! distributions of n_x instead took eight to ten times as long for the last two, since d makes nearly every shape a
+//! new one. Not taken: recurrences of E ψ and E 1/n in p and n_x are O(1) a step, but unstable in one direction or the
+//! other depending on the shape; sums of ψ against polynomials of κ from prefix sums cancel.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -132,7 +134,8 @@ impl Chances {
                 choices[chosen + 1] = choices[chosen] * (n.saturating_sub(chosen) as f64 / (chosen + 1) as f64 * unit);
             }
         }
-        // The ways by g, the points of kind c up to the border, and by e. Then p = k' − 1 + g + δ, and the δ are of c − g.
+        // The ways by g, the points of kind c up to the border, and by e. Then p = k' − 1 + g + δ, and the δ are of c
+        // − g.
         let mut ways = vec![0.0; size * size];
         // The least g, and the least and the highest e, that there are ways for.
         let (mut least, mut lowest, mut highest) = (missing, missing, 0);
@@ -199,6 +202,7 @@ impl Chances {
 const LARGE: f64 = 1e200;
 
 /// What is remembered of shapes met before. What is found does not depend on it.
+#[derive(Default)]
 struct Memory {
     known: Vec<Option<(Shape, Chances)>>,
     scratch: Scratch,
@@ -209,9 +213,7 @@ const SHAPES: usize = 1 << 12;
 const NUMBERS: usize = 1 << 7;
 
 thread_local! {
-    static MEMORY: RefCell<Memory> = const {
-        RefCell::new(Memory { known: Vec::new(), scratch: Scratch { weights: Vec::new(), ones: Vec::new(), steps: Vec::new() } })
-    };
+    static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
 impl Memory {
@@ -309,7 +311,8 @@ struct Terms<'a> {
     steps: &'a [f64],
     /// p + 1 + κ of the first p and κ.
     first: usize,
-    /// Their products are in proportion to P(κ | p) for the first p. The length of the former is a multiple of [`LANES`].
+    /// Their products are in proportion to P(κ | p) for the first p. The length of the former is a multiple of
+    /// [`LANES`].
     before: &'a [f64],
     behind: &'a [f64],
     /// From that of the first p, the highest e and the first κ on.
@@ -329,8 +332,8 @@ fn sum_of(terms: Terms) -> f64 {
 }
 
 every_width! {
-/// Σ P(p, e) P(κ | p) value(p − e + κ), with what is given in proportion to P(κ | p). `WIDTH` is how many e there are, or 0
-/// for what the terms say.
+/// Σ P(p, e) P(κ | p) value(p − e + κ), with what is given in proportion to P(κ | p). `WIDTH` is how many e there are,
+/// or 0 for what the terms say.
 fn sum<const WIDTH: usize>(Terms { of, width, steps, first, before, behind, values }: Terms, sums: &mut [f64; LANES]) {
     let width = if WIDTH == 0 { width } else { WIDTH };
     let mut place = NUMBERS_FROM_0;
@@ -380,8 +383,8 @@ fn total(mut sums: [f64; LANES]) -> f64 {
     sums[0]
 }
 
-/// Makes `weights` proportional to P(κ | p), for a multiple of [`LANES`] of κ from the one on that is returned. Left out are
-/// those less than `negligible` times the largest.
+/// Makes `weights` proportional to P(κ | p), for a multiple of [`LANES`] of κ from the one on that is returned. Left
+/// out are those less than `negligible` times the largest.
 fn beta_binomial(p: usize, behind: usize, beyond: usize, negligible: f64, weights: &mut Vec<f64>) -> usize {
     weights.clear();
     // What P(κ + 1 | p) over P(κ | p) is in proportion to, above and below.

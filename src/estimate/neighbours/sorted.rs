@@ -1,14 +1,14 @@
 //! A column in ascending order, and counts of its places by their distance from one of them.
 //!
-//! Distances grow on either side of a place, so where they reach the radius is found by stepping outward and then halving
-//! the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen neighbouring
-//! places step together, and what they compare with is one contiguous read; only the halving gathers. Where one of them has
-//! more than a few hundred others on one side, as about a crowd of equal or nearly equal values, all sixteen halve the
-//! whole column, so that a count never costs more than the logarithm of N.
+//! Distances grow on either side of a place, so where they reach the radius is found by stepping outward and then
+//! halving the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen
+//! neighbouring places step together, and what they compare with is one contiguous read; only the halving gathers.
+//! Where one of them has more than a few hundred others on one side, as about a crowd of equal or nearly equal values,
+//! all sixteen halve the whole column, so that a count never costs more than the logarithm of N.
 //!
 //! Measured at N = 1,024 to 16,384, independent columns, AVX-512: 5.2 to 6 ns a place. Stepping by one place at a time
-//! took 6.7 to 25 ns. Steep sigmoids, most of them in two crowds, N = 4,096: letting each far place go on alone, by doubling
-//! its step, took twice as long for the whole estimate.
+//! took 6.7 to 25 ns. Steep sigmoids, most of them in two crowds, N = 4,096: letting each far place go on alone, by
+//! doubling its step, took twice as long for the whole estimate.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
