@@ -48,7 +48,7 @@ impl Neighbours {
     pub fn bytes(&self) -> usize {
         let Some(newest) = &self.newest else { return 0 };
         let rows = newest.ids.len();
-        let columns = newest.columns.iter().flatten().count() * rows * (size_of::<f32>() + 2 * size_of::<u32>());
+        let columns = newest.columns.iter().flatten().map(Sorted::bytes).sum::<usize>();
         columns + rows * size_of::<u64>() + self.pairs.len() * carry::Balls::bytes(rows)
     }
 

@@ -17,17 +17,15 @@
 //! orders of the distances that are equal to r_i: see [`ties`](super::ties).
 
 use std::borrow::Cow;
-use std::ops::Range;
-
-use rustc_hash::FxHashMap;
 
 use super::digamma::Digamma;
 use super::neighbours::carry::{self, Carried, Moves};
 use super::neighbours::lanes::{Real, larger};
+use super::neighbours::level::{self, Level, Side};
 use super::neighbours::rows::{self, Block};
-use super::neighbours::sorted::{Inside, Sorted, border, compare, inside, inside_again};
+use super::neighbours::sorted::{Inside, Sorted, border, inside, inside_again};
 use super::neighbours::walk::{Found, Plane};
-use super::ties::{Border, Shape};
+use super::ties::{self, Border, Shape};
 use super::variable::Continuous;
 use super::width::every_width;
 use super::{Estimate, Settings};
@@ -83,8 +81,7 @@ fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: us
 /// The expectation over random orders of equal distances; without ties the estimator itself.
 pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
     let (n, k) = (x.rows(), settings.neighbours);
-    // A position among tied distances counts those of two variables.
-    let digamma = Digamma::up_to(2 * n + 2);
+    let digamma = digamma_of_ties(n);
     let terms = match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => match (a.compact(), b.compact()) {
             (Some(a), Some(b)) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
@@ -100,6 +97,11 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[])
 }
 
+/// A position among tied distances counts those of two variables, and several are looked up at once.
+fn digamma_of_ties(rows: usize) -> Digamma {
+    Digamma::up_to(2 * rows + 2 + 2 * ties::LANES)
+}
+
 /// [`tie_aware`] of two columns of float32 values, and what is worth keeping for the next sample of them. The result is
 /// the same to the last bit with what was kept of the sample `before` and without.
 pub fn tie_aware_and_balls(
@@ -108,7 +110,7 @@ pub fn tie_aware_and_balls(
     before: Option<(&carry::Balls, [&Moves; 2])>,
 ) -> (Estimate, Option<carry::Balls>) {
     let (n, k) = (x.rows().len(), settings.neighbours);
-    let digamma = Digamma::up_to(2 * n + 2);
+    let digamma = digamma_of_ties(n);
     let balls = match before {
         Some((before, [moved_x, moved_y])) => Balls::after(before, (x, moved_x), (y, moved_y), k),
         None => Balls::new(x, y, k),
@@ -135,6 +137,47 @@ fn in_order<'a>(x: Continuous<'a>, y: Continuous<'a>) -> (Continuous<'a>, Contin
     if order.is_gt() { (y, x) } else { (x, y) }
 }
 
+/// Which points of a plane are identical. Identical points have identical balls and terms.
+struct Same {
+    /// The position of the first of each point, and how many there are.
+    firsts: Vec<(u32, u32)>,
+    /// Which of those each position is like.
+    like: Vec<u32>,
+}
+
+impl Same {
+    /// Of the points at `positions`, which ascend in the order of x. Those of one value of x follow each other, so a
+    /// note for each value of y is enough.
+    fn new<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Self {
+        let (runs_x, runs_y) = (&x.runs().bounds, &y.runs().bounds);
+        let (mut firsts, mut like) = (Vec::with_capacity(positions.len()), Vec::with_capacity(positions.len()));
+        // By where a run in y starts: the last run in x that it was met in, and its point there.
+        let mut met = vec![[u32::MAX; 2]; rank_y.len()];
+        for &at in positions {
+            let run_x = runs_x[at as usize][0];
+            let met = &mut met[runs_y[rank_y[at as usize] as usize][0] as usize];
+            if met[0] != run_x {
+                *met = [run_x, firsts.len() as u32];
+                firsts.push((at, 0));
+            }
+            firsts[met[1] as usize].1 += 1;
+            like.push(met[1]);
+        }
+        Self { firsts, like }
+    }
+
+    /// If it is likely that many points are identical.
+    fn of_crowded<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Option<Self> {
+        // How many pairs of rows would be identical if the columns were independent, and how many there may be.
+        let n = positions.len() as f64;
+        (x.runs().equal_pairs * y.runs().equal_pairs > 0.5 * n.powi(3)).then(|| Self::new(x, y, rank_y, positions))
+    }
+
+    fn first_of_at_most(&self, copies: usize) -> Vec<u32> {
+        self.firsts.iter().filter(|first| first.1 as usize <= copies).map(|first| first.0).collect()
+    }
+}
+
 /// The balls that reach the k-th neighbour of every point of a plane. Positions are those in x's order.
 struct Balls<'a, T> {
     x: &'a Sorted<T>,
@@ -154,10 +197,10 @@ impl<'a, T: Real> Balls<'a, T> {
         // What independent columns need for nearly all groups.
         let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
         let all: Vec<u32> = (0..n as u32).collect();
-        let left_over = plane.search(&all, k, share, &mut found);
-        for (&rank, &radius) in plane.rank_y().iter().zip(&found.radii) {
-            found_y.radii[rank as usize] = radius;
-        }
+        let same = Same::of_crowded(x, y, plane.rank_y(), &all);
+        // Where k others are identical the radius is 0.
+        let searched = same.as_ref().map(|same| same.first_of_at_most(k));
+        let left_over = plane.search(searched.as_ref().unwrap_or(&all), k, share, &mut found);
         if !left_over.is_empty() {
             let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
             positions.sort_unstable();
@@ -166,6 +209,19 @@ impl<'a, T: Real> Balls<'a, T> {
                 let at_y = plane.rank_y()[at] as usize;
                 (found.radii[at], found.levels[at]) = (found_y.radii[at_y], found_y.levels[at_y]);
             }
+        }
+        if let Some(same) = same {
+            for (at, like) in same.like.into_iter().enumerate() {
+                let (first, copies) = same.firsts[like as usize];
+                let first = first as usize;
+                (found.radii[at], found.levels[at]) = match copies as usize {
+                    copies if copies <= k => (found.radii[first], found.levels[first]),
+                    _ => (T::default(), k as u32),
+                };
+            }
+        }
+        for (&rank, &radius) in plane.rank_y().iter().zip(&found.radii) {
+            found_y.radii[rank as usize] = radius;
         }
         let (in_x, in_y) = (inside(x.padded(), &found.radii), inside(y.padded(), &found_y.radii));
         Self { x, y, k, plane, found, in_x, in_y }
@@ -245,14 +301,26 @@ fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (Vec<f64>, V
         return (terms, open);
     }
     let turned = Plane::new(y, x);
-    // Identical points have identical terms.
-    let mut of_points: FxHashMap<[u64; 2], f64> =
-        FxHashMap::with_capacity_and_hasher(open.len(), rustc_hash::FxBuildHasher);
+    let Same { firsts, like } = Same::new(x, y, balls.plane.rank_y(), &open);
+    let firsts: Vec<u32> = firsts.into_iter().map(|(first, _)| first).collect();
+    let side_x = Side { column: x, plane: &balls.plane, inside: &balls.in_x };
+    let side_y = Side { column: y, plane: &turned, inside: &balls.in_y };
+    let levels = level::levels(side_x, side_y, &balls.found.radii, &firsts);
     let mut scratch = Vec::new();
-    for at in open.iter().map(|&at| at as usize) {
-        let point = [x.places()[at], y.places()[balls.rank_y(at)]].map(|place| place.widen().to_bits());
-        let term = || balls.around(at, &turned, &mut scratch).term(digamma);
-        terms[x.rows()[at] as usize] = *of_points.entry(point).or_insert_with(term);
+    let of_firsts: Vec<f64> = firsts
+        .iter()
+        .zip(levels)
+        .map(|(&at, levels)| {
+            let at = at as usize;
+            let around = match levels {
+                Some(levels) => balls.around_of(at, levels),
+                None => balls.around(at, &turned, &mut scratch),
+            };
+            around.closed(balls.k).term(digamma)
+        })
+        .collect();
+    for (&at, like) in open.iter().zip(like) {
+        terms[x.rows()[at as usize] as usize] = of_firsts[like as usize];
     }
     (terms, open)
 }
@@ -282,7 +350,20 @@ fn closed_terms([x, y]: [(&[u32], &[u32]); 2], digamma: &[f64], terms: &mut [f64
 }
 
 impl<T: Real> Balls<'_, T> {
-    /// What lies about the point at position `at`; `turned` is the plane in y's order, `distances` is overwritten.
+    /// What lies about the point at position `at`, of which `levels` is what is at its radius in x and in y.
+    fn around_of(&self, at: usize, levels: [Level; 2]) -> Around {
+        Around {
+            closer: [self.in_x.closer(at), self.in_y.closer(self.rank_y(at))],
+            closer_in_both: self.k - self.found.levels[at] as usize,
+            only: levels.map(|level| level.closer as usize),
+            both: levels[0].border as usize,
+            beyond: levels.map(|level| level.beyond as usize),
+            missing: 0,
+        }
+    }
+
+    /// The same in f64, because distances that equal the radius may do so by rounding alone. `turned` is the plane in
+    /// y's order, `distances` is overwritten.
     fn around(&self, at: usize, turned: &Plane<T>, distances: &mut Vec<[f64; 2]>) -> Around {
         let at_y = self.rank_y(at);
         let (radius, x, y) = (self.found.radii[at], self.x.places()[at], self.y.places()[at_y]);
@@ -293,23 +374,8 @@ impl<T: Real> Balls<'_, T> {
             closer: [near_x.len() - 1, near_y.len() - 1],
             ..Around::default()
         };
-        let borders = [border(self.x.places(), at, radius, near_x), border(self.y.places(), at_y, radius, near_y)];
-        if self.is_exact(0, &borders[0], x, radius) && self.is_exact(1, &borders[1], y, radius) {
-            let [in_x, in_y] = &borders;
-            for range in [&in_x.0, &in_x.1] {
-                let here = compare(&self.plane.along()[range.clone()], y, radius);
-                around.only[0] += here.closer;
-                around.both += here.border;
-                around.beyond[0] += range.len() - here.closer - here.border;
-            }
-            for range in [&in_y.0, &in_y.1] {
-                let here = compare(&turned.along()[range.clone()], x, radius);
-                around.only[1] += here.closer;
-                around.beyond[1] += range.len() - here.closer - here.border;
-            }
-            return around.closed(self.k);
-        }
-        let [in_x, in_y] = borders;
+        let in_x = border(self.x.places(), at, radius, near_x);
+        let in_y = border(self.y.places(), at_y, radius, near_y);
         distances.clear();
         let wide = |a: T, b: T| (a.widen() - b.widen()).abs();
         for other in in_x.0.chain(in_x.1) {
@@ -328,17 +394,7 @@ impl<T: Real> Balls<'_, T> {
         }
         let exact = self.exact_radius(radius, self.k - around.closer_in_both, distances);
         distances.iter().for_each(|&[dx, dy]| around.add(dx, dy, exact));
-        around.closed(self.k)
-    }
-
-    /// Whether what seems to be at the radius, before and behind `centre` in x or y, is one value each whose distance needs
-    /// no rounding: as mostly where values repeat. Then a comparison of rounded distances with the radius is right.
-    fn is_exact(&self, side: usize, (before, behind): &(Range<usize>, Range<usize>), centre: T, radius: T) -> bool {
-        let places = [self.x, self.y][side].places();
-        [before, behind].into_iter().filter(|range| !range.is_empty()).all(|range| {
-            let (first, last) = (places[range.start], places[range.end - 1]);
-            first == last && (first.widen() - centre.widen()).abs() == radius.widen()
-        })
+        around
     }
 
     /// Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its `place`.

@@ -6,6 +6,7 @@ pub mod by_class;
 pub mod carry;
 pub mod dot_products;
 pub mod lanes;
+pub mod level;
 pub mod rows;
 pub mod sorted;
 pub mod walk;

@@ -49,6 +49,11 @@ impl<'a, T: Real> Plane<'a, T> {
         &self.rank_y
     }
 
+    /// y of each point, with a margin at either end.
+    pub fn padded(&self) -> &[T] {
+        &self.along
+    }
+
     /// y of each point.
     pub fn along(&self) -> &[T] {
         &self.along[MARGIN..MARGIN + self.rank_y.len()]
