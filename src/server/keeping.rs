@@ -64,15 +64,24 @@ impl Keeping {
         state.let_go(SPLITS, BYTES);
     }
 
+    /// Bytes that all splits keep; what is taken for a tick does not count until it is put back.
+    pub fn bytes(&self) -> usize {
+        lock(&self.0).bytes()
+    }
+
     pub fn forget_run(&self, run: &str) {
         lock(&self.0).splits.retain(|key, _| *key.run != *run);
     }
 }
 
 impl Splits {
+    fn bytes(&self) -> usize {
+        self.splits.values().map(|entry| entry.bytes).sum()
+    }
+
     /// The oldest first, until the rest is within the bounds.
     fn let_go(&mut self, splits: usize, bytes: usize) {
-        while self.splits.len() > splits || self.splits.values().map(|entry| entry.bytes).sum::<usize>() > bytes {
+        while self.splits.len() > splits || self.bytes() > bytes {
             let oldest = self.splits.iter().min_by_key(|(_, entry)| entry.tick).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { return };
             self.splits.remove(&oldest);
@@ -132,8 +141,9 @@ mod tests {
         for name in ["a", "b", "c", "a"] {
             keeping.put(split(name, "train"), 1, kept(1));
         }
-        let names = || lock(&keeping.0).splits.keys().map(|key| key.run.to_string()).collect::<Vec<_>>();
         let bytes = kept(1).kept.bytes();
+        assert_eq!(keeping.bytes(), 3 * bytes);
+        let names = || lock(&keeping.0).splits.keys().map(|key| key.run.to_string()).collect::<Vec<_>>();
         lock(&keeping.0).let_go(3, 3 * bytes);
         assert_eq!(names(), ["a", "b", "c"]);
         lock(&keeping.0).let_go(2, 3 * bytes);

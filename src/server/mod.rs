@@ -337,6 +337,7 @@ async fn tick(
             queue.spare(cores);
             slow.spare(cores);
         }
+        metrics.kept_memory.set(keeping.bytes() as i64);
         queue.look(&runs);
         advice.look(unix_time());
         if release.is_due(metrics.received_bytes.get(), Instant::now()) {

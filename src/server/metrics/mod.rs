@@ -57,6 +57,7 @@ pub mod names {
     pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
     pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
     pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
+    pub const KEPT_MEMORY: &str = "conceptwatch_kept_memory_bytes";
     pub const PAIRS_LEFT: &str = "conceptwatch_pairs_left_total";
     pub const HISTORY_ERRORS: &str = "conceptwatch_history_errors_total";
     pub const SCORE_FAILURES: &str = "conceptwatch_score_failures_total";

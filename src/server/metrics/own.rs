@@ -32,6 +32,7 @@ pub struct Metrics {
     pub points_recorded: IntCounter,
     pub points_skipped: IntCounter,
     pub pairs_left: IntCounter,
+    pub kept_memory: IntGauge,
     pub history_errors: IntCounter,
     pub score_failures: IntCounter,
     /// Of one sample: `Point::seconds`.
@@ -110,6 +111,7 @@ impl Metrics {
             passes_incomplete: counter(names::PASSES_INCOMPLETE, "Passes closed by their deadline.")?,
             points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
             points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
+            kept_memory: bytes(names::KEPT_MEMORY, "Bytes that rolling windows keep from one tick to the next.")?,
             pairs_left: counter(
                 names::PAIRS_LEFT,
                 "Pairs of concepts whose value a tick of a rolling window took from an earlier one, for want of CPU time.",
