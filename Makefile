@@ -23,6 +23,7 @@ check: .venv/ready ## formatting, lints and types
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --lib --tests --no-default-features -- -D warnings
+	cd benches/peers && cargo update --quiet --workspace --locked
 	$(VENV)/ruff check --config python/pyproject.toml python tests deploy
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
@@ -36,7 +37,7 @@ bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 
 # The crate infomeasure is timed too where OpenBLAS and a Fortran library are installed (libopenblas-dev, gfortran).
 bench-peers: .venv-peers/ready ## the estimators beside scikit-learn and others (ARGS="--quick" for a rough look)
-	cd benches/peers; \
+	set -e; cd benches/peers; \
 	if cargo build --release --locked --quiet --features infomeasure-rs; then also=--infomeasure-rs; \
 	else cargo build --release --locked --quiet; fi; \
 	../../.venv-peers/bin/python peers.py target/release/peers $$also $(ARGS)
