@@ -1,0 +1,163 @@
+//! Pairs of scalars: the balls that reach the k-th neighbour of every point, found from nothing or from those of the sample
+//! before.
+
+use crate::estimate::neighbours::carry::{self, Carried, Moves};
+use crate::estimate::neighbours::lanes::Real;
+use crate::estimate::neighbours::sorted::{Inside, Sorted, border, inside, inside_again};
+use crate::estimate::neighbours::walk::{Found, Plane};
+
+/// Which points of a plane are identical. Identical points have identical balls and terms.
+pub(super) struct Same {
+    /// The position of the first of each point, and how many there are.
+    pub(super) firsts: Vec<(u32, u32)>,
+    /// Which of those each position is like.
+    pub(super) like: Vec<u32>,
+}
+
+impl Same {
+    /// Of the points at `positions`, which ascend in the order of x. Those of one value of x follow each other, so a
+    /// note for each value of y is enough.
+    pub(super) fn new<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Self {
+        let (runs_x, runs_y) = (&x.runs().bounds, &y.runs().bounds);
+        let (mut firsts, mut like) = (Vec::with_capacity(positions.len()), Vec::with_capacity(positions.len()));
+        // By where a run in y starts: the last run in x that it was met in, and its point there.
+        let mut met = vec![[u32::MAX; 2]; rank_y.len()];
+        for &at in positions {
+            let run_x = runs_x[at as usize][0];
+            let met = &mut met[runs_y[rank_y[at as usize] as usize][0] as usize];
+            if met[0] != run_x {
+                *met = [run_x, firsts.len() as u32];
+                firsts.push((at, 0));
+            }
+            firsts[met[1] as usize].1 += 1;
+            like.push(met[1]);
+        }
+        Self { firsts, like }
+    }
+
+    /// If it is likely that many points are identical.
+    fn of_crowded<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Option<Self> {
+        // How many pairs of rows would be identical if the columns were independent, and how many there may be.
+        let n = positions.len() as f64;
+        (x.runs().equal_pairs * y.runs().equal_pairs > 0.5 * n.powi(3)).then(|| Self::new(x, y, rank_y, positions))
+    }
+
+    fn first_of_at_most(&self, copies: usize) -> Vec<u32> {
+        self.firsts.iter().filter(|first| first.1 as usize <= copies).map(|first| first.0).collect()
+    }
+}
+
+/// The balls that reach the k-th neighbour of every point of a plane. Positions are those in x's order.
+pub(super) struct Balls<'a, T> {
+    pub(super) x: &'a Sorted<T>,
+    pub(super) y: &'a Sorted<T>,
+    pub(super) k: usize,
+    pub(super) plane: Plane<'a, T>,
+    pub(super) found: Found<T>,
+    pub(super) in_x: Inside,
+    pub(super) in_y: Inside,
+}
+
+impl<'a, T: Real> Balls<'a, T> {
+    pub(super) fn new(x: &'a Sorted<T>, y: &'a Sorted<T>, k: usize) -> Self {
+        let n = x.rows().len();
+        let plane = Plane::new(x, y);
+        let (mut found, mut found_y) = (Found::new(n), Found::new(n));
+        // What independent columns need for nearly all groups.
+        let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
+        let all: Vec<u32> = (0..n as u32).collect();
+        let same = Same::of_crowded(x, y, plane.rank_y(), &all);
+        // Where k others are identical the radius is 0.
+        let searched = same.as_ref().map(|same| same.first_of_at_most(k));
+        let left_over = plane.search(searched.as_ref().unwrap_or(&all), k, share, &mut found);
+        if !left_over.is_empty() {
+            let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
+            positions.sort_unstable();
+            Plane::new(y, x).search(&positions, k, usize::MAX, &mut found_y);
+            for at in left_over.into_iter().map(|at| at as usize) {
+                let at_y = plane.rank_y()[at] as usize;
+                (found.radii[at], found.levels[at]) = (found_y.radii[at_y], found_y.levels[at_y]);
+            }
+        }
+        if let Some(same) = same {
+            for (at, like) in same.like.into_iter().enumerate() {
+                let (first, copies) = same.firsts[like as usize];
+                let first = first as usize;
+                (found.radii[at], found.levels[at]) = match copies as usize {
+                    copies if copies <= k => (found.radii[first], found.levels[first]),
+                    _ => (T::default(), k as u32),
+                };
+            }
+        }
+        for (&rank, &radius) in plane.rank_y().iter().zip(&found.radii) {
+            found_y.radii[rank as usize] = radius;
+        }
+        let (in_x, in_y) = (inside(x.padded(), &found.radii), inside(y.padded(), &found_y.radii));
+        Self { x, y, k, plane, found, in_x, in_y }
+    }
+
+    /// `term` of every position, by row.
+    pub(super) fn terms(&self, mut term: impl FnMut(usize) -> f64) -> Vec<f64> {
+        let mut terms = vec![0.0; self.x.rows().len()];
+        for (at, &row) in self.x.rows().iter().enumerate() {
+            terms[row as usize] = term(at);
+        }
+        terms
+    }
+
+    /// Whether more than the one distance that set the radius equals it.
+    pub(super) fn is_open(&self, at: usize) -> bool {
+        self.in_x.edges(at) + self.in_y.edges(self.rank_y(at)) > 1
+    }
+
+    pub(super) fn rank_y(&self, at: usize) -> usize {
+        self.plane.rank_y()[at] as usize
+    }
+
+    /// n_x and n_y as the authors' code counts them.
+    pub(super) fn strictly_inside(&self, at: usize) -> [usize; 2] {
+        let at_y = self.rank_y(at);
+        if self.found.radii[at].widen() == 0.0 {
+            let identical = |column: &Sorted<T>, at| {
+                let (before, behind) = border(column.places(), at, self.found.radii[at], at..at + 1);
+                before.len() + behind.len()
+            };
+            return [identical(self.x, at), identical(self.y, at_y)];
+        }
+        [self.in_x.closer(at), self.in_y.closer(at_y)]
+    }
+}
+
+/// One in so many points may be open where balls are kept.
+const MOST_OPEN: usize = 8;
+
+impl<'a> Balls<'a, f32> {
+    /// The same as from nothing, from what was kept of the sample before. Each column comes with how it moved since.
+    pub(super) fn after(
+        before: &carry::Balls,
+        x: (&'a Sorted<f32>, &Moves),
+        y: (&'a Sorted<f32>, &Moves),
+        k: usize,
+    ) -> Self {
+        let plane = Plane::new(x.0, y.0);
+        let Carried { radii, mut radii_y, mut in_x, mut in_y, again } = Carried::new(before, &plane, x, y);
+        let ((x, _), (y, _)) = (x, y);
+        let mut found = Found { radii, levels: vec![0; x.rows().len()] };
+        plane.search(&again, k, usize::MAX, &mut found);
+        for &at in &again {
+            radii_y[plane.rank_y()[at as usize] as usize] = found.radii[at as usize];
+        }
+        let mut again_y: Vec<u32> = again.iter().map(|&at| plane.rank_y()[at as usize]).collect();
+        again_y.sort_unstable();
+        inside_again(x.padded(), &found.radii, &again, &mut in_x);
+        inside_again(y.padded(), &radii_y, &again_y, &mut in_y);
+        Self { x, y, k, plane, found, in_x, in_y }
+    }
+
+    /// To be told to [`after`](Self::after); `None` where ties leave so much open that most would be found anew.
+    pub(super) fn kept(&self, open: &[u32]) -> Option<carry::Balls> {
+        let rows = self.x.rows().len();
+        let worthwhile = open.len() * MOST_OPEN <= rows;
+        worthwhile.then(|| carry::Balls::new(&self.found.radii[..rows], &self.in_x, &self.in_y, open))
+    }
+}
