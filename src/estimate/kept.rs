@@ -77,9 +77,8 @@ impl Newest {
     fn moves(&self, ids: &[u64], now: &[Option<&Sorted<f32>>]) -> Option<Vec<Option<Moves>>> {
         let columns: Vec<_> =
             self.columns.iter().zip(now).map(|(before, now)| Some((before.as_ref()?, (*now)?))).collect();
-        let value = |column: &Sorted<f32>, row: usize| column.places()[column.ranks()[row] as usize];
         let same = |old: usize, new: usize| {
-            columns.iter().flatten().all(|(before, now)| value(before, old).to_bits() == value(now, new).to_bits())
+            columns.iter().flatten().all(|(before, now)| before.of_row(old).to_bits() == now.of_row(new).to_bits())
         };
         let rows = Rows::compare(&self.ids, ids, same);
         if rows.changed() as f64 > 2.0 * MOST_REPLACED * ids.len() as f64 {

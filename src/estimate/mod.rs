@@ -15,6 +15,7 @@
 
 pub mod digamma;
 pub(crate) mod elementwise;
+pub(crate) mod ids;
 pub mod kept;
 pub mod ksg;
 pub mod neighbours;

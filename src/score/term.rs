@@ -1,7 +1,6 @@
 //! Sums of estimates with their errors: what turns many mutual informations into one score.
 
-use std::cmp::Ordering;
-
+use crate::estimate::ids::side_by_side;
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
 use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
@@ -196,24 +195,16 @@ impl Sum {
     pub fn difference_error(&self, ids: &[u64], earlier: &Sum, earlier_ids: &[u64]) -> f64 {
         let (n, m) = (ids.len() as f64, earlier_ids.len() as f64);
         let mut variance = self.draw_variance + earlier.draw_variance;
-        let (mut here, mut there) = (0, 0);
-        while here < ids.len() || there < earlier_ids.len() {
-            let order = match (ids.get(here), earlier_ids.get(there)) {
-                (Some(id), Some(earlier)) => id.cmp(earlier),
-                (Some(_), None) => Ordering::Less,
-                _ => Ordering::Greater,
-            };
+        side_by_side(earlier_ids, ids, |there, here| {
             let mut change = 0.0;
-            if order.is_le() {
+            if let Some(here) = here {
                 change += self.influence[here] / n;
-                here += 1;
             }
-            if order.is_ge() {
+            if let Some(there) = there {
                 change -= earlier.influence[there] / m;
-                there += 1;
             }
             variance += change * change;
-        }
+        });
         variance.sqrt()
     }
 }

@@ -4,7 +4,7 @@
 use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::lanes::{Real, larger};
 use crate::estimate::neighbours::level::{self, Level, Side};
-use crate::estimate::neighbours::sorted::border;
+use crate::estimate::neighbours::sorted::{Count, border};
 use crate::estimate::neighbours::walk::Plane;
 use crate::estimate::ties::{Border, Shape};
 use crate::estimate::width::every_width;
@@ -15,7 +15,7 @@ use super::balls::{Balls, Same};
 pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (Vec<f64>, Vec<u32>) {
     let (x, y) = (balls.x, balls.y);
     let mut terms = vec![0.0; x.rows().len()];
-    let sides = [(x.ranks(), balls.in_x.packed()), (y.ranks(), balls.in_y.packed())];
+    let sides = [(x.ranks(), balls.in_x.counts()), (y.ranks(), balls.in_y.counts())];
     let mut open = Vec::new();
     if closed_terms(sides, digamma.from(1), &mut terms) {
         open.extend((0..terms.len() as u32).filter(|&at| balls.is_open(at as usize)));
@@ -50,22 +50,22 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
 
 every_width! {
 /// −(ψ(n_x + 1) + ψ(n_y + 1)) of each row, and whether ties leave that open for any. A side is the position of each row in
-/// its order, and the counts at each position as [`Inside::packed`] has them; `digamma` is ψ(1), ψ(2), …
-fn closed_terms([x, y]: [(&[u32], &[u32]); 2], digamma: &[f64], terms: &mut [f64]) -> bool {
-    let ((ranks_x, packed_x), (ranks_y, packed_y)) = (x, y);
+/// its order, and the counts at each position; `digamma` is ψ(1), ψ(2), …
+fn closed_terms([x, y]: [(&[u32], &[Count]); 2], digamma: &[f64], terms: &mut [f64]) -> bool {
+    let ((ranks_x, counts_x), (ranks_y, counts_y)) = (x, y);
     let rows = terms.len();
     assert!(ranks_x.len() == rows && ranks_y.len() == rows);
-    assert!(packed_x.len() >= rows && packed_y.len() >= rows && digamma.len() >= rows);
+    assert!(counts_x.len() >= rows && counts_y.len() >= rows && digamma.len() >= rows);
     let mut open = false;
     for row in 0..rows {
         // SAFETY: a rank is below the number of rows, and so is the number of others that are closer.
         let (near_x, near_y, psi_x, psi_y) = unsafe {
-            let near_x = *packed_x.get_unchecked(ranks_x[row] as usize);
-            let near_y = *packed_y.get_unchecked(ranks_y[row] as usize);
-            let psi = |near: u32| *digamma.get_unchecked((near >> 3) as usize);
+            let near_x = *counts_x.get_unchecked(ranks_x[row] as usize);
+            let near_y = *counts_y.get_unchecked(ranks_y[row] as usize);
+            let psi = |near: Count| *digamma.get_unchecked(near.closer() as usize);
             (near_x, near_y, psi(near_x), psi(near_y))
         };
-        open |= (near_x & 7) + (near_y & 7) > 1;
+        open |= near_x.is_open(near_y);
         terms[row] = -(psi_x + psi_y);
     }
     open

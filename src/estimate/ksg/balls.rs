@@ -62,7 +62,7 @@ impl<'a, T: Real> Balls<'a, T> {
     pub(super) fn new(x: &'a Sorted<T>, y: &'a Sorted<T>, k: usize) -> Self {
         let n = x.rows().len();
         let plane = Plane::new(x, y);
-        let (mut found, mut found_y) = (Found::new(n), Found::new(n));
+        let mut found = Found::new(n);
         // What independent columns need for nearly all groups.
         let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
         let all: Vec<u32> = (0..n as u32).collect();
@@ -73,6 +73,7 @@ impl<'a, T: Real> Balls<'a, T> {
         if !left_over.is_empty() {
             let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
             positions.sort_unstable();
+            let mut found_y = Found::new(n);
             Plane::new(y, x).search(&positions, k, usize::MAX, &mut found_y);
             for at in left_over.into_iter().map(|at| at as usize) {
                 let at_y = plane.rank_y()[at] as usize;
@@ -89,10 +90,8 @@ impl<'a, T: Real> Balls<'a, T> {
                 };
             }
         }
-        for (&rank, &radius) in plane.rank_y().iter().zip(&found.radii) {
-            found_y.radii[rank as usize] = radius;
-        }
-        let (in_x, in_y) = (inside(x.padded(), &found.radii), inside(y.padded(), &found_y.radii));
+        let in_x = inside(x.padded(), &found.radii);
+        let in_y = inside(y.padded(), &plane.radii_in_y(&found.radii));
         Self { x, y, k, plane, found, in_x, in_y }
     }
 
@@ -105,9 +104,9 @@ impl<'a, T: Real> Balls<'a, T> {
         terms
     }
 
-    /// Whether more than the one distance that set the radius equals it.
+    /// Whether ties leave the counts open.
     pub(super) fn is_open(&self, at: usize) -> bool {
-        self.in_x.edges(at) + self.in_y.edges(self.rank_y(at)) > 1
+        self.in_x.counts()[at].is_open(self.in_y.counts()[self.rank_y(at)])
     }
 
     pub(super) fn rank_y(&self, at: usize) -> usize {

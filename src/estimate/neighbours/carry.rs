@@ -19,9 +19,10 @@
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
+use crate::estimate::ids::side_by_side;
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, larger};
+use super::lanes::{LANES, contiguous, larger};
 use super::sorted::{Inside, MARGIN, Sorted};
 use super::walk::Plane;
 
@@ -39,27 +40,11 @@ impl Rows {
     /// which have one identity, whether their values are the same too.
     pub fn compare(before: &[u64], now: &[u64], same: impl Fn(usize, usize) -> bool) -> Self {
         let (mut went, mut came) = (Vec::new(), Vec::new());
-        let (mut old, mut new) = (0, 0);
-        while old < before.len() || new < now.len() {
-            let order = match (before.get(old), now.get(new)) {
-                (Some(old), Some(new)) => old.cmp(new),
-                (Some(_), None) => std::cmp::Ordering::Less,
-                _ => std::cmp::Ordering::Greater,
-            };
-            let stays = order.is_eq() && same(old, new);
-            if order.is_le() {
-                if !stays {
-                    went.push(old as u32);
-                }
-                old += 1;
-            }
-            if order.is_ge() {
-                if !stays {
-                    came.push(new as u32);
-                }
-                new += 1;
-            }
-        }
+        side_by_side(before, now, |old, new| {
+            let stays = old.zip(new).is_some_and(|(old, new)| same(old, new));
+            went.extend(old.filter(|_| !stays).map(|row| row as u32));
+            came.extend(new.filter(|_| !stays).map(|row| row as u32));
+        });
         Self { went, came }
     }
 
@@ -98,7 +83,7 @@ impl Moves {
         };
         let (went, came) = (positions(before, &rows.went), positions(now, &rows.came));
         let values = |column: &Sorted<f32>, rows: &[u32]| -> Vec<f32> {
-            rows.iter().map(|&row| column.places()[column.ranks()[row as usize] as usize]).collect()
+            rows.iter().map(|&row| column.of_row(row as usize)).collect()
         };
         let values = [values(before, &rows.went), values(now, &rows.came)].concat();
         let mut ascending: Vec<(f32, u32)> = values.iter().copied().zip(0..).collect();
@@ -166,7 +151,7 @@ pub const MOST_ROWS: usize = OPEN as usize;
 impl Balls {
     /// `open` are positions in x's order, ascending.
     pub fn new(radii: &[f32], in_x: &Inside, in_y: &Inside, open: &[u32]) -> Self {
-        let near = |inside: &Inside| inside.packed()[..radii.len()].iter().map(|packed| (packed >> 3) as u16).collect();
+        let near = |inside: &Inside| inside.counts()[..radii.len()].iter().map(|count| count.closer() as u16).collect();
         let mut near_x: Vec<u16> = near(in_x);
         open.iter().for_each(|&at| near_x[at as usize] = OPEN);
         Self { radii: radii.to_vec(), near_x, near_y: near(in_y) }
@@ -198,10 +183,7 @@ impl Carried {
         let lanes = rows.next_multiple_of(LANES);
         // Nothing is closer than 0 to a row that came; it is searched for anyway.
         let radii = moved_x.carry(&before.radii, 0.0, rows + LANES);
-        let mut radii_y = vec![0.0; rows + LANES];
-        for (&rank, &radius) in plane.rank_y().iter().zip(&radii) {
-            radii_y[rank as usize] = radius;
-        }
+        let radii_y = plane.radii_in_y(&radii);
         let mut near_x = moved_x.carry(&before.near_x, OPEN, lanes);
         near_x[rows..].fill(0);
         let mut near_y = moved_y.carry(&before.near_y, 0, lanes);
@@ -216,8 +198,8 @@ impl Carried {
         });
         let mut positions = Vec::new();
         each(&again, |at| positions.push(at as u32));
-        let again = positions;
-        Self { radii, radii_y, in_x: Inside::of_counts(&near_x), in_y: Inside::of_counts(&near_y), again }
+        let (in_x, in_y) = (Inside::of_counts(&near_x), Inside::of_counts(&near_y));
+        Self { radii, radii_y, in_x, in_y, again: positions }
     }
 }
 
@@ -273,12 +255,8 @@ every_width! {
 fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16], again: &mut [Mask]) {
     let (mut from, mut to) = (0, 0);
     for group in (0..near.len()).step_by(LANES) {
-        let (mut centres, mut along, mut radii) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        centres.copy_from_slice(&column.places[group..group + LANES]);
-        radii.copy_from_slice(&column.radii[group..group + LANES]);
-        if BALLS {
-            along.copy_from_slice(&column.along[group..group + LANES]);
-        }
+        let (centres, radii) = (contiguous(&column.places[group..]), contiguous(&column.radii[group..]));
+        let along = if BALLS { contiguous(&column.along[group..]) } else { [0.0; LANES] };
         let mut reach = 0.0;
         for lane in 0..LANES {
             reach = larger(reach, radii[lane]);

@@ -58,6 +58,14 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
+/// The first values, one in each lane.
+#[inline(always)]
+pub fn contiguous<T: Real>(values: &[T]) -> [T; LANES] {
+    let mut lanes = [T::default(); LANES];
+    lanes.copy_from_slice(&values[..LANES]);
+    lanes
+}
+
 /// The larger; plain comparison compiles to one instruction, since there is no NaN to look after.
 #[inline(always)]
 pub fn larger<T: Real>(a: T, b: T) -> T {

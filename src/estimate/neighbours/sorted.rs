@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, Real};
+use super::lanes::{LANES, Real, contiguous};
 
 /// Unused places at either end, infinitely far, so that a group of lanes may read beyond the column.
 pub const MARGIN: usize = 64;
@@ -84,6 +84,11 @@ impl<T: Real> Sorted<T> {
         })
     }
 
+    /// The value of a row.
+    pub fn of_row(&self, row: usize) -> T {
+        self.places()[self.ranks[row] as usize]
+    }
+
     /// Bytes that it takes, at most.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.padded) + self.rows.len() * (2 * size_of::<u32>() + size_of::<[u32; 2]>())
@@ -95,37 +100,68 @@ impl<T: Real> Sorted<T> {
     }
 }
 
+/// How many other places lie about a place within its radius, and how many of the first beyond are at it.
+#[derive(Clone, Copy, Default)]
+pub struct Count(u32);
+
+impl Count {
+    #[inline(always)]
+    fn new(closer: u32, edges: u32) -> Self {
+        Self(closer << 3 | edges)
+    }
+
+    /// See [`Inside::closer`].
+    #[inline(always)]
+    pub fn closer(self) -> u32 {
+        self.0 >> 3
+    }
+
+    /// See [`Inside::edges`].
+    #[inline(always)]
+    pub fn edges(self) -> u32 {
+        self.0 & 7
+    }
+
+    /// Whether more than the one distance that set the radius equals it, in this column or the `other` of a plane.
+    #[inline(always)]
+    pub fn is_open(self, other: Self) -> bool {
+        self.edges() + other.edges() > 1
+    }
+}
+
 /// How many other places lie about each place of a column within a radius of its own.
 pub struct Inside {
     /// Those to the left that are closer than the radius.
     left: Vec<u32>,
-    /// Those on either side, times 8, plus the edges.
-    packed: Vec<u32>,
+    counts: Vec<Count>,
 }
 
 impl Inside {
     /// From numbers of closer places, none of them with ties at its radius. Where they lie is known after
     /// [`inside_again`] only.
     pub fn of_counts(closer: &[u16]) -> Self {
-        Self { left: vec![0; closer.len()], packed: closer.iter().map(|&closer| u32::from(closer) << 3).collect() }
+        Self {
+            left: vec![0; closer.len()],
+            counts: closer.iter().map(|&closer| Count::new(closer.into(), 0)).collect(),
+        }
     }
 
     /// Other places closer than the radius.
     #[inline]
     pub fn closer(&self, at: usize) -> usize {
-        (self.packed[at] >> 3) as usize
+        self.counts[at].closer() as usize
     }
 
-    /// [`closer`](Self::closer) times 8 plus [`edges`](Self::edges), of each place and a few more.
-    pub fn packed(&self) -> &[u32] {
-        &self.packed
+    /// Of each place and a few more.
+    pub fn counts(&self) -> &[Count] {
+        &self.counts
     }
 
     /// How many of the first two places on each side that are not closer are at exactly the radius. One of them set
     /// the radius; more mean that equal distances leave the count open.
     #[inline]
     pub fn edges(&self, at: usize) -> u32 {
-        self.packed[at] & 7
+        self.counts[at].edges()
     }
 
     /// The positions of the places closer than the radius, the place itself among them.
@@ -144,9 +180,9 @@ const FAR: u32 = 16 * STRIDE;
 /// `radii` are in the same order and longer than the places by [`LANES`].
 pub fn inside<T: Real>(padded: &[T], radii: &[T]) -> Inside {
     let groups = (padded.len() - 2 * MARGIN).next_multiple_of(LANES);
-    let mut counts = Inside { left: vec![0; groups], packed: vec![0; groups] };
-    count(padded, radii, &mut counts.left, &mut counts.packed);
-    counts
+    let mut inside = Inside { left: vec![0; groups], counts: vec![Count::default(); groups] };
+    count(padded, radii, &mut inside.left, &mut inside.counts);
+    inside
 }
 
 /// Places with a margin at either end.
@@ -160,11 +196,11 @@ pub fn with_margin<T: Real>(places: impl Iterator<Item = T>) -> Vec<T> {
 
 /// The same for some of the places: `into` has their counts afterwards, those of others stay. `positions` ascend.
 pub fn inside_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], into: &mut Inside) {
-    count_again(padded, radii, positions, &mut into.left, &mut into.packed);
+    count_again(padded, radii, positions, &mut into.left, &mut into.counts);
 }
 
 every_width! {
-fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32]) {
+fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Count]) {
     for group in (0..left.len()).step_by(LANES) {
         let mut at = [0; LANES];
         for lane in 0..LANES {
@@ -177,14 +213,14 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], packed: &mut [u32
         let edges = places.edges(&to_left, &to_right);
         for lane in 0..LANES {
             left[group + lane] = to_left[lane];
-            packed[group + lane] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
+            counts[group + lane] = Count::new(to_left[lane] + to_right[lane], edges[lane]);
         }
     }
 }
 }
 
 every_width! {
-fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut [u32], packed: &mut [u32]) {
+fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut [u32], counts: &mut [Count]) {
     for group in positions.chunks(LANES) {
         let mut places = Places::<T> {
             padded,
@@ -204,17 +240,10 @@ fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut
         let edges = places.edges(&to_left, &to_right);
         for (lane, &at) in group.iter().enumerate() {
             left[at as usize] = to_left[lane];
-            packed[at as usize] = (to_left[lane] + to_right[lane]) << 3 | edges[lane];
+            counts[at as usize] = Count::new(to_left[lane] + to_right[lane], edges[lane]);
         }
     }
 }
-}
-
-#[inline(always)]
-fn contiguous<T: Real>(values: &[T]) -> [T; LANES] {
-    let mut lanes = [T::default(); LANES];
-    lanes.copy_from_slice(&values[..LANES]);
-    lanes
 }
 
 /// Places whose others are counted together.

@@ -54,6 +54,15 @@ impl<'a, T: Real> Plane<'a, T> {
         &self.along
     }
 
+    /// The radii that belong to the positions in x's order, in y's; as long as [`Found::radii`].
+    pub fn radii_in_y(&self, radii: &[T]) -> Vec<T> {
+        let mut turned = vec![T::default(); self.rank_y.len() + LANES];
+        for (&rank, &radius) in self.rank_y.iter().zip(radii) {
+            turned[rank as usize] = radius;
+        }
+        turned
+    }
+
     /// y of each point.
     pub fn along(&self) -> &[T] {
         &self.along[MARGIN..MARGIN + self.rank_y.len()]
