@@ -11,8 +11,8 @@
 //! that exceeds its share is left to a second round in the order of the other coordinate, and the sum stays at about
 //! √(kN) a point.
 //!
-//! Measured, independent columns, float32, ns a point: 9 at N = 1,024, 17 at 4,096 and 26 at 10,000 with AVX-512; 12, 23
-//! and 47 with AVX2; 27, 73 and 94 with SSE2. Cutting the plane into strips, so that a search sees about as many
+//! Measured, independent columns, float32, ns a point: 8 at N = 1,024, 14 at 4,096 and 21 at 10,000 with AVX-512; 15, 27
+//! and 50 with AVX2; 33, 59 and 89 with SSE2. Cutting the plane into strips, so that a search sees about as many
 //! candidates at any N, was not tried with lanes; one point at a time it took 150 ns at N = 2,048.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
@@ -20,7 +20,7 @@
 
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, Real, any, insert, larger};
+use super::lanes::{LANES, Real, any, contiguous, insert, larger};
 use super::sorted::{MARGIN, Sorted};
 
 /// Points of the plane in the order of x.
@@ -78,10 +78,10 @@ impl<'a, T: Real> Plane<'a, T> {
     /// because it would have looked at more than `share` candidates.
     pub fn search(&self, queries: &[u32], k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
         let plane = Search { xs: self.x.padded(), ys: &self.along, queries, share };
-        // The usual k is kept in registers.
+        // One more than is asked for: see there. The usual k is kept in registers.
         match k {
-            3 => search::<T, [[T; LANES]; 3]>(plane, [[T::INFINITY; LANES]; 3], found),
-            _ => search(plane, vec![[T::INFINITY; LANES]; k], found),
+            3 => search(plane, Four([[T::INFINITY; LANES]; 4]), found),
+            _ => search(plane, vec![[T::INFINITY; LANES]; k + 1], found),
         }
     }
 }
@@ -102,10 +102,21 @@ impl<T: Real> Found<T> {
 
 /// Candidates looked at between two looks at whether to go on.
 const BLOCK: usize = 8;
-/// Positions that the points of one group may span, at most 256. All of them are looked at by each, as are those in reach
+/// Positions that the points of one group may span. All of them are looked at by each, as are those in reach
 /// on either side: where queries are few it is faster to fill the lanes. For 140 of 2,048 points a span of 64 takes half as
 /// long again.
 const SPAN: u32 = 16 * LANES as u32;
+
+/// The four nearest of each lane.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Four<T>([[T; LANES]; 4]);
+
+impl<T> AsMut<[[T; LANES]]> for Four<T> {
+    fn as_mut(&mut self) -> &mut [[T; LANES]] {
+        &mut self.0
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Search<'a, T> {
@@ -116,9 +127,8 @@ struct Search<'a, T> {
 }
 
 /// The points of a group.
+#[repr(align(64))]
 struct Group<T> {
-    /// Positions, less that of the first.
-    offsets: [T; LANES],
     x: [T; LANES],
     y: [T; LANES],
 }
@@ -127,15 +137,21 @@ impl<T: Real> Group<T> {
     /// Not inlined, so that the arrays come back as a whole and not as what each lane was made of.
     #[inline(never)]
     fn new(plane: &Search<T>, positions: &[u32]) -> Self {
-        let mut group = Self { offsets: [T::default(); LANES], x: [T::default(); LANES], y: [T::default(); LANES] };
+        let mut group = Self { x: [T::default(); LANES], y: [T::default(); LANES] };
         for lane in 0..LANES {
             // Lanes to spare repeat the last point.
             let at = positions[lane.min(positions.len() - 1)];
-            group.offsets[lane] = T::small((at - positions[0]) as u8);
             group.x[lane] = plane.xs[MARGIN + at as usize];
             group.y[lane] = plane.ys[MARGIN + at as usize];
         }
         group
+    }
+
+    /// Of all positions from the first on.
+    #[inline(always)]
+    fn in_a_row(plane: &Search<T>, first: u32) -> Self {
+        let at = MARGIN + first as usize;
+        Self { x: contiguous(&plane.xs[at..]), y: contiguous(&plane.ys[at..]) }
     }
 
     #[inline(always)]
@@ -156,19 +172,16 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, f
         let near = queries.iter().take(LANES).take_while(|&&at| at - first < SPAN).count();
         let (positions, rest) = queries.split_at(near);
         queries = rest;
-        let points = Group::new(&plane, positions);
+        let last = positions[near - 1];
+        let in_a_row = near == LANES && last - first == LANES as u32 - 1;
+        let points = if in_a_row { Group::in_a_row(&plane, first) } else { Group::new(&plane, positions) };
         let mut nearest = empty.clone();
         let nearest = nearest.as_mut();
-        let last = positions[near - 1];
-        for offset in 0..=last - first {
-            let at = MARGIN + (first + offset) as usize;
-            let own = T::small(offset as u8);
-            let mut distance = points.distance(xs[at], ys[at]);
-            for lane in 0..LANES {
-                distance[lane] = if points.offsets[lane] == own { T::INFINITY } else { distance[lane] };
-            }
-            insert(nearest, distance);
+        // Among them is the point itself, at a distance of 0: the least is one too many.
+        for at in MARGIN + first as usize..=MARGIN + last as usize {
+            insert(nearest, points.distance(xs[at], ys[at]));
         }
+        let nearest = &mut nearest[1..];
         let (mut left, mut right) = (MARGIN + first as usize, MARGIN + last as usize + 1);
         let (mut to_left, mut to_right) = (true, true);
         while (to_left || to_right) && right - left < share {
@@ -196,13 +209,22 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, f
                 level[lane] += u32::from(kept[lane] == radius[lane]);
             }
         }
-        let stopped = to_left || to_right;
-        for (lane, &at) in positions.iter().enumerate() {
-            found.radii[at as usize] = radius[lane];
-            found.levels[at as usize] = level[lane];
-            if stopped && (xs[right] - points.x[lane] < radius[lane] || points.x[lane] - xs[left - 1] < radius[lane]) {
-                left_over.push(at);
+        if in_a_row {
+            let at = first as usize;
+            found.radii[at..at + LANES].copy_from_slice(radius);
+            found.levels[at..at + LANES].copy_from_slice(&level);
+        } else {
+            for (lane, &at) in positions.iter().enumerate() {
+                found.radii[at as usize] = radius[lane];
+                found.levels[at as usize] = level[lane];
             }
+        }
+        // The search was given up.
+        if to_left || to_right {
+            let goes_on = |lane: usize| {
+                xs[right] - points.x[lane] < radius[lane] || points.x[lane] - xs[left - 1] < radius[lane]
+            };
+            left_over.extend(positions.iter().enumerate().filter(|&(lane, _)| goes_on(lane)).map(|(_, &at)| at));
         }
     }
     left_over
