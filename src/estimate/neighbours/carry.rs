@@ -13,8 +13,9 @@
 //! At r/N = 1 % that is 140 of 2,048 balls at k = 3, about 7 % of them, but nearly every count changes: 80 rows lie within
 //! the radius in one coordinate. So an update cannot cost as little as the share of the rows that changed. Measured at
 //! k = 112 concepts, N = 2,048 (`cargo bench --bench ticks`): 0.3 of an evaluation from nothing where nothing changed, 0.6
-//! at 1 %, 0.8 at 2 %. A third of it is the search, a fifth the comparing, and half goes through the rows as any
-//! evaluation does.
+//! at 1 %, 0.7 at 2 %. At 1 % a sixth of it is the search, an eighth each the counts of what was searched for and the
+//! comparing, and the rest goes through the rows as any evaluation does. Comparing sixteen places at a time in place of 64
+//! took three times as long.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -22,7 +23,7 @@
 use crate::estimate::ids::side_by_side;
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, contiguous, larger};
+use super::lanes::{LANES, larger};
 use super::sorted::{Inside, MARGIN, Sorted};
 use super::walk::Plane;
 
@@ -165,7 +166,7 @@ impl Balls {
 
 /// The balls of this sample as far as those of the one before tell.
 pub struct Carried {
-    /// In x's order, longer than there are positions by [`LANES`].
+    /// In x's order, longer than there are positions by [`LANES`] or more.
     pub radii: Vec<f32>,
     /// The same in y's order.
     pub radii_y: Vec<f32>,
@@ -180,21 +181,21 @@ impl Carried {
     pub fn new(before: &Balls, plane: &Plane<f32>, x: (&Sorted<f32>, &Moves), y: (&Sorted<f32>, &Moves)) -> Self {
         let ((x, moved_x), (y, moved_y)) = (x, y);
         let rows = x.rows().len();
-        let lanes = rows.next_multiple_of(LANES);
+        let padded = rows.next_multiple_of(GROUP);
         // Nothing is closer than 0 to a row that came; it is searched for anyway.
-        let radii = moved_x.carry(&before.radii, 0.0, rows + LANES);
+        let radii = moved_x.carry(&before.radii, 0.0, padded + LANES);
         let radii_y = plane.radii_in_y(&radii);
-        let mut near_x = moved_x.carry(&before.near_x, OPEN, lanes);
+        let mut near_x = moved_x.carry(&before.near_x, OPEN, padded);
         near_x[rows..].fill(0);
-        let mut near_y = moved_y.carry(&before.near_y, 0, lanes);
-        let (mut again, mut again_y) = (vec![0; lanes / LANES], vec![0; lanes / LANES]);
+        let mut near_y = moved_y.carry(&before.near_y, 0, padded);
+        let (mut again, mut again_y) = (vec![0; padded / GROUP], vec![0; padded / GROUP]);
         let of_x = Column { places: &x.padded()[MARGIN..], along: plane.along_and_margin(), radii: &radii };
         shift::<true>(of_x, &moved_x.changes(Some(moved_y)), &mut near_x, &mut again);
         let of_y = Column { places: &y.padded()[MARGIN..], along: &[], radii: &radii_y };
         shift::<false>(of_y, &moved_y.changes(None), &mut near_y, &mut again_y);
         each(&again_y, |at_y| {
             let at = x.ranks()[y.rows()[at_y] as usize] as usize;
-            again[at / LANES] |= 1 << (at % LANES);
+            again[at / GROUP] |= 1 << (at % GROUP);
         });
         let mut positions = Vec::new();
         each(&again, |at| positions.push(at as u32));
@@ -203,16 +204,19 @@ impl Carried {
     }
 }
 
-/// Places of sixteen lanes, a bit each.
-type Mask = u16;
-const _: () = assert!(Mask::BITS as usize == LANES);
+/// Places that are compared with the same changed rows, all that are in reach of one of them.
+const GROUP: usize = 4 * LANES;
+
+/// Places of a group, a bit each.
+type Mask = u64;
+const _: () = assert!(Mask::BITS as usize == GROUP && GROUP <= MARGIN);
 
 /// Calls with the position of each bit that is set.
 fn each(masks: &[Mask], mut call: impl FnMut(usize)) {
     for (group, &mask) in masks.iter().enumerate() {
         let mut rest = mask;
         while rest != 0 {
-            call(group * LANES + rest.trailing_zeros() as usize);
+            call(group * GROUP + rest.trailing_zeros() as usize);
             rest &= rest - 1;
         }
     }
@@ -254,16 +258,20 @@ every_width! {
 /// radius. With `BALLS` those too that have one within the radius in both coordinates or are open.
 fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16], again: &mut [Mask]) {
     let (mut from, mut to) = (0, 0);
-    for group in (0..near.len()).step_by(LANES) {
-        let (centres, radii) = (contiguous(&column.places[group..]), contiguous(&column.radii[group..]));
-        let along = if BALLS { contiguous(&column.along[group..]) } else { [0.0; LANES] };
-        let mut reach = 0.0;
-        for lane in 0..LANES {
-            reach = larger(reach, radii[lane]);
+    for (group, (near, again)) in near.chunks_exact_mut(GROUP).zip(again).enumerate() {
+        let first = group * GROUP;
+        let (places, radii) = (&column.places[first..first + GROUP], &column.radii[first..first + GROUP]);
+        let along = if BALLS { &column.along[first..first + GROUP] } else { places };
+        let mut reach = [0.0; LANES];
+        for lanes in radii.chunks_exact(LANES) {
+            for lane in 0..LANES {
+                reach[lane] = larger(reach[lane], lanes[lane]);
+            }
         }
-        // The differences of the lanes between these two are no smaller, and rounding keeps that order.
-        let before = |change: &Change| centres[0] - change.here > reach;
-        let behind = |change: &Change| change.here - centres[LANES - 1] > reach;
+        let reach = reach.into_iter().fold(0.0, larger);
+        // The differences of the places between these two are no smaller, and rounding keeps that order.
+        let before = |change: &Change| places[0] - change.here > reach;
+        let behind = |change: &Change| change.here - places[GROUP - 1] > reach;
         while from > 0 && !before(&changes[from - 1]) {
             from -= 1;
         }
@@ -276,26 +284,64 @@ fn shift<const BALLS: bool>(column: Column, changes: &[Change], near: &mut [u16]
         while to < changes.len() && !behind(&changes[to]) {
             to += 1;
         }
-        let (mut counts, mut notes) = ([0_i32; LANES], [0_u32; LANES]);
+        let mut lanes = Compared { counts: [0; GROUP], notes: [0; GROUP] };
         for change in &changes[from..to.max(from)] {
-            for lane in 0..LANES {
-                let distance = (change.here - centres[lane]).abs();
-                counts[lane] += if distance < radii[lane] { change.sign } else { 0 };
-                notes[lane] |= u32::from(distance == radii[lane]);
-                if BALLS {
-                    let in_both = larger(distance, (change.there - along[lane]).abs()) <= radii[lane];
-                    notes[lane] |= u32::from(in_both);
-                }
+            lanes.take::<BALLS>(change, places, along, radii);
+        }
+        if BALLS {
+            for lane in 0..GROUP {
+                lanes.notes[lane] |= u32::from(near[lane] == OPEN);
             }
         }
-        let near = &mut near[group..group + LANES];
-        let mut mask = 0;
-        for lane in 0..LANES {
-            let noted = notes[lane] != 0 || BALLS && near[lane] == OPEN;
-            mask |= Mask::from(noted) << lane;
-            near[lane] = near[lane].wrapping_add(counts[lane] as u16);
+        *again = lanes.noted();
+        for lane in 0..GROUP {
+            near[lane] = near[lane].wrapping_add(lanes.counts[lane] as u16);
         }
-        again[group / LANES] = mask;
     }
 }
+}
+
+/// What the changed rows are to the places of a group.
+#[repr(align(64))]
+struct Compared {
+    /// Those that came within the radius, less those that went.
+    counts: [i32; GROUP],
+    /// Not 0 where a place is to be noted.
+    notes: [u32; GROUP],
+}
+
+impl Compared {
+    /// A vector at a time, as the bits of one become instructions that those of all do not.
+    #[inline(always)]
+    fn noted(&self) -> Mask {
+        let mut all = 0;
+        for (notes, first) in self.notes.chunks_exact(LANES).zip((0..).step_by(LANES)) {
+            let mut mask = 0_u16;
+            for lane in 0..LANES {
+                mask |= u16::from(notes[lane] != 0) << lane;
+            }
+            all |= Mask::from(mask) << first;
+        }
+        all
+    }
+
+    #[inline(always)]
+    fn take<const BALLS: bool>(&mut self, change: &Change, places: &[f32], along: &[f32], radii: &[f32]) {
+        let mut distances = [0.0; GROUP];
+        for lane in 0..GROUP {
+            distances[lane] = (change.here - places[lane]).abs();
+        }
+        for lane in 0..GROUP {
+            self.counts[lane] += if distances[lane] < radii[lane] { change.sign } else { 0 };
+        }
+        for lane in 0..GROUP {
+            self.notes[lane] |= u32::from(distances[lane] == radii[lane]);
+        }
+        if BALLS {
+            for lane in 0..GROUP {
+                let in_both = larger(distances[lane], (change.there - along[lane]).abs()) <= radii[lane];
+                self.notes[lane] |= u32::from(in_both);
+            }
+        }
+    }
 }

@@ -174,6 +174,8 @@ impl Inside {
 
 /// The first steps, which are then halved down to 1.
 const STRIDE: u32 = 4;
+/// The same where places do not stand next to each other.
+const LONG_STRIDE: u32 = 16;
 /// First steps between two looks at whether to go on.
 const STEPS: u32 = 4;
 /// Places on one side up to which that is done; what is farther is found by halving the whole column.
@@ -211,8 +213,8 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         }
         let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
-        let to_left = places.reach::<false>(places.strides::<false>(first));
-        let to_right = places.reach::<true>(places.strides::<true>(first));
+        let to_left = places.reach::<false, STRIDE>(places.strides::<false>(first));
+        let to_right = places.reach::<true, STRIDE>(places.strides::<true>(first));
         let edges = places.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
@@ -240,8 +242,7 @@ fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut
             places.centres[lane] = padded[MARGIN + at as usize];
             places.radii[lane] = radii[at as usize];
         }
-        let to_left = places.reach::<false>(places.strides_each::<false>());
-        let to_right = places.reach::<true>(places.strides_each::<true>());
+        let (to_left, to_right) = (places.strides_each::<false>(), places.strides_each::<true>());
         let edges = places.edges(&to_left, &to_right);
         for (lane, &at) in group.iter().enumerate() {
             left[at as usize] = to_left.closer[lane];
@@ -351,27 +352,27 @@ impl<T: Real> Places<'_, T> {
         distances
     }
 
-    /// The same of places anywhere.
+    /// The same of places anywhere. Every step gathers, so that the first are longer and there are more to halve.
     #[inline(always)]
     fn strides_each<const RIGHT: bool>(&self) -> Reach<T> {
         let mut reach = Reach::NONE;
-        for _ in 0..FAR / STRIDE {
-            // SAFETY: a stride beyond one that is closer, or the place itself: inside the margin.
-            let distances = unsafe { self.distances::<RIGHT>(&reach, STRIDE) };
-            reach.note(distances, &self.radii, STRIDE);
+        for _ in 0..FAR / LONG_STRIDE {
+            // SAFETY: a long stride beyond one that is closer, or the place itself: inside the margin.
+            let distances = unsafe { self.distances::<RIGHT>(&reach, LONG_STRIDE) };
+            reach.note(distances, &self.radii, LONG_STRIDE);
             if !self.any_within(&distances) {
-                return reach;
+                return self.reach::<RIGHT, LONG_STRIDE>(reach);
             }
         }
-        halved::<T, RIGHT>(self, reach)
+        self.reach::<RIGHT, STRIDE>(halved::<T, RIGHT>(self, reach))
     }
 
-    /// All places to one side, of which `reach` has the whole strides.
+    /// All places to one side, of which `reach` has those in whole strides of this length.
     #[inline(always)]
-    fn reach<const RIGHT: bool>(&self, mut reach: Reach<T>) -> Reach<T> {
+    fn reach<const RIGHT: bool, const STRIDE: u32>(&self, mut reach: Reach<T>) -> Reach<T> {
         let mut step = STRIDE / 2;
         while step > 0 {
-            // SAFETY: fewer than STRIDE places beyond one that is closer, or the place itself: inside the margin.
+            // SAFETY: fewer than a stride's places beyond one that is closer, or the place itself: inside the margin.
             let distances = unsafe { self.distances::<RIGHT>(&reach, step) };
             reach.note(distances, &self.radii, step);
             step /= 2;

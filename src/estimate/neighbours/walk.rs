@@ -54,9 +54,9 @@ impl<'a, T: Real> Plane<'a, T> {
         &self.along
     }
 
-    /// The radii that belong to the positions in x's order, in y's; as long as [`Found::radii`].
+    /// The radii that belong to the positions in x's order, in y's; as long as what is given.
     pub fn radii_in_y(&self, radii: &[T]) -> Vec<T> {
-        let mut turned = vec![T::default(); self.rank_y.len() + LANES];
+        let mut turned = vec![T::default(); radii.len()];
         for (&rank, &radius) in self.rank_y.iter().zip(radii) {
             turned[rank as usize] = radius;
         }
