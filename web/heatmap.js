@@ -187,20 +187,27 @@ function drawMatrix(plot, data, score, view, room) {
   if (!plot.listening) listen(plot);
   plot.ticks = ticks;
   plot.tell = (/** @type {any} */ event) => {
+    plot.told = event;
     const { x, y } = event.points[0];
+    if (!names[x] || !names[y]) return hideTip();
     const value = cells[y]?.[x];
     const age = data.ages?.[sorted[y]]?.[sorted[x]];
     showTip(event.event, el("div", {}, el("strong", {}, names[y]), " → ", el("strong", {}, names[x])),
       el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`),
       ...(age === undefined || x === y ? [] : [el("div", { class: "dim" }, age > 0 ? `computed ${duration(age)} before this evaluation` : "computed in this evaluation")]));
   };
+  // A box that is open tells of what is drawn now.
+  if (plot.told) plot.tell(plot.told);
 }
 
 /** @param {any} plot */
 function listen(plot) {
   plot.listening = true;
   plot.on("plotly_hover", (/** @type {any} */ event) => plot.tell(event));
-  plot.on("plotly_unhover", hideTip);
+  plot.on("plotly_unhover", () => {
+    plot.told = null;
+    hideTip();
+  });
   // Zoomed in there is room for more names.
   plot.on("plotly_relayout", (/** @type {any} */ change) => {
     for (const axis of ["xaxis", "yaxis"]) {

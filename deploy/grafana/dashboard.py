@@ -296,6 +296,11 @@ def health() -> list[Any]:
             query(gauge("conceptwatch_history_limit_bytes"), "history, at most"),
         ),
         curves(
+            "Age of the oldest pair",
+            "Of rolling windows; above 0 where the CPU share is too small to compute all pairs.", units.Seconds,
+            query('conceptwatch_pair_age_seconds{run=~"$run"}', "{{run}} {{split}}: {{score}}"),
+        ),
+        curves(
             "Processor time of scoring", "Cores that scoring uses, and those that nobody else wants.", units.NoUnit,
             query(rate("conceptwatch_worker_cpu_seconds_total"), "scoring"),
             query(spare, "spare"),

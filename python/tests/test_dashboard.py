@@ -169,7 +169,7 @@ class Watched:
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A sidecar with two runs, scraped by Prometheus; one leaks, and nobody hears of its alerts."""
     folder = tmp_path_factory.mktemp("dashboard")
-    nobody = ["--alertmanager", "http://127.0.0.1:1", "--alertmanager-resend", "1"]
+    nobody = ["--alertmanager", "http://127.0.0.1:1", "--alertmanager-resend", "1", "--interval", "1"]
     sidecar = RealSidecar(folder / "curves", *nobody)
     begin = time.time()
     try:
@@ -180,9 +180,15 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             refused = evaluation(0.0, False)
             refused["concept_activations"][5, 1] = np.nan
             runs[1].log(split="probe", step=1, **refused)
-            counted = f"sum(conceptwatch_step) == {20 * EVALUATIONS} and sum(conceptwatch_batches_refused_total) > 0"
+            # Only rolling windows have pairs of an age, once they are full.
+            rows = evaluation(0.0, False)
+            for batch in range(10):
+                runs[1].log(split="train", step=1, **{**rows, "sample_ids": 600 * batch + rows["sample_ids"]})
+            counted = f"sum(conceptwatch_step{{split='val'}}) == {20 * EVALUATIONS}"
+            counted += " and sum(conceptwatch_batches_refused_total) > 0"
             come_about(lambda: prometheus.query(counted))
             come_about(lambda: prometheus.query("sum(conceptwatch_notifications_failed_total) > 0"))
+            come_about(lambda: prometheus.query("conceptwatch_pair_age_seconds"))
             # A rate needs two scrapes with the counter.
             time.sleep(1)
             yield Watched(sidecar, prometheus, fill(prometheus, Filled(begin, time.time(), {})))

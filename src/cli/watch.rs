@@ -120,11 +120,12 @@ impl<'o> Screen<'o> {
 
     fn load(&mut self, run: &str, score: &str, points: Vec<proto::SeriesPoint>) {
         for point in points {
-            self.take(run, score, point.step, point.value, point.standard_error, &point.undefined);
+            let newest = newest(point.value, point.standard_error, None, &point.undefined);
+            self.take(run, score, point.step, point.value, newest);
         }
     }
 
-    fn take(&mut self, run: &str, score: &str, step: u64, value: Option<f64>, error: Option<f64>, why: &str) {
+    fn take(&mut self, run: &str, score: &str, step: u64, value: Option<f64>, newest: String) {
         let Some(place) = self.options.scores.iter().position(|wanted| wanted == score) else { return };
         let curve = self.curves.entry((run.to_owned(), place)).or_default();
         if step < curve.step {
@@ -133,11 +134,7 @@ impl<'o> Screen<'o> {
         }
         curve.step = step;
         curve.values.extend(value);
-        curve.newest = match (value, error) {
-            (Some(value), Some(error)) => format!("{value:.4} ± {error:.4}"),
-            (Some(value), None) => format!("{value:.4}"),
-            (None, _) => format!("undefined: {why}"),
-        };
+        curve.newest = newest;
     }
 
     fn hear(&mut self, heard: Heard) {
@@ -146,11 +143,12 @@ impl<'o> Screen<'o> {
             Heard::Point(point) => {
                 let mut line = format!("{}  step {}", point.run, point.step);
                 for score in point.scores {
-                    self.take(&point.run, &score.id, point.step, score.value, score.standard_error, &score.undefined);
                     if self.options.scores.contains(&score.id) {
                         let value = score.value.map_or("undefined".to_owned(), |value| format!("{value:.4}"));
-                        line += &format!("  {} {value}", score.id);
+                        line += &format!("  {} {value}{}", score.id, of_age(score.age));
                     }
+                    let newest = newest(score.value, score.standard_error, score.age, &score.undefined);
+                    self.take(&point.run, &score.id, point.step, score.value, newest);
                 }
                 self.say(line);
             }
@@ -203,6 +201,21 @@ impl<'o> Screen<'o> {
     }
 }
 
+/// The newest value in words.
+fn newest(value: Option<f64>, error: Option<f64>, age: Option<f64>, why: &str) -> String {
+    let value = match (value, error) {
+        (Some(value), Some(error)) => format!("{value:.4} ± {error:.4}"),
+        (Some(value), None) => format!("{value:.4}"),
+        (None, _) => format!("undefined: {why}"),
+    };
+    value + &of_age(age)
+}
+
+/// Of the oldest pair in a score, where some were computed before this evaluation for want of CPU time.
+fn of_age(age: Option<f64>) -> String {
+    age.map_or_else(String::new, |age| format!(" (pairs up to {age:.0} s old)"))
+}
+
 /// The newest values as bars of one character, from 0, or the lowest if it is negative, to the highest.
 fn sparkline(values: &[f64]) -> String {
     let shown = &values[values.len().saturating_sub(WIDTH)..];
@@ -218,6 +231,14 @@ fn sparkline(values: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_value_has_its_error_and_the_age_of_its_oldest_pair() {
+        assert_eq!(newest(Some(0.05), Some(0.002), None, ""), "0.0500 ± 0.0020");
+        assert_eq!(newest(Some(0.05), Some(0.002), Some(12.4), ""), "0.0500 ± 0.0020 (pairs up to 12 s old)");
+        assert_eq!(newest(Some(0.9), None, None, ""), "0.9000");
+        assert_eq!(newest(None, None, Some(3.0), "one class"), "undefined: one class (pairs up to 3 s old)");
+    }
 
     #[test]
     fn a_curve_is_drawn_from_0_to_its_highest_value() {

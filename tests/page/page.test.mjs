@@ -184,6 +184,15 @@ test("pairs of earlier samples say how old they are", async (t) => {
   for (const [row, column, text] of [[0, 2, "computed 30 s before this evaluation"], [2, 1, "computed 15 s before this evaluation"]]) {
     await eventually(`the age of ${row}, ${column}`, async () => { const tip = await told(row, column); return tip.includes(text) || tip; });
   }
+  await told(0, 2);
+  mock.runs.forEach((run) => { run.aged = false; });
+  mock.runs.forEach(({ name }) => mock.grow(name));
+  await eventually("the box changes with the map below a pointer that rests", async () => {
+    const tip = await page.locator("#tip").innerText();
+    return (tip.includes("c1 → c3") && !tip.includes("computed")) || tip;
+  });
+  mock.runs.forEach((run) => { run.aged = true; });
+  mock.runs.forEach(({ name }) => mock.grow(name));
   await eventually("no age of a concept with itself", async () => { const tip = await told(1, 1); return (tip.includes("not counted") && !tip.includes("computed")) || tip; });
   assert.deepEqual(complaints, []);
 });
