@@ -403,33 +403,35 @@ fn foreign_files_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_history_of_the_first_schema_is_read_and_written_on() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join(FILE_NAME);
-    let old = History::open(Some(directory.path()), ROOMY).unwrap();
-    old.record_run(&run("r", 2), 1.0).unwrap();
-    old.record_point(&point("r", "val", 1, 2)).unwrap();
-    drop(old);
-    let connection = Connection::open(&file).unwrap();
-    connection
-        .execute_batch(
-            "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve; \
-             ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages; PRAGMA user_version = 1",
-        )
-        .unwrap();
-    drop(connection);
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
-    history.record_point(&point("r", "val", 2, 2)).unwrap();
-    let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
-    assert_eq!((errors(1), errors(2)), (Vec::new(), point("r", "val", 2, 2).change_errors));
-    let ages = |step| {
-        let found = history.point("r", "val", Some(step), true).unwrap().unwrap();
-        let icl = found.score("icl").unwrap().clone();
-        assert_eq!(history.matrix("r", "val", "icl", Some(step)).unwrap().unwrap().ages.as_deref(), icl.ages());
-        (icl.age(), icl.ages().map(<[_]>::to_vec))
-    };
-    assert_eq!(ages(1), (None, None));
-    assert_eq!(ages(2), (Some(22.5), Some(vec![vec![0.0, 7.5], vec![7.5, 0.0]])));
+fn a_history_of_an_older_schema_is_read_and_written_on() {
+    let without_ages = "ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages;";
+    let without_errors = "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve;";
+    let older = [
+        (1, [without_errors, without_ages].concat(), Vec::new()),
+        (2, without_ages.to_owned(), point("r", "val", 1, 2).change_errors),
+    ];
+    for (version, undone, errors_then) in older {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(FILE_NAME);
+        let old = History::open(Some(directory.path()), ROOMY).unwrap();
+        old.record_run(&run("r", 2), 1.0).unwrap();
+        old.record_point(&point("r", "val", 1, 2)).unwrap();
+        drop(old);
+        let back = format!("{undone} PRAGMA user_version = {version}");
+        Connection::open(&file).unwrap().execute_batch(&back).unwrap();
+        let history = History::open(Some(directory.path()), ROOMY).unwrap();
+        history.record_point(&point("r", "val", 2, 2)).unwrap();
+        let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
+        assert_eq!((errors(1), errors(2)), (errors_then, point("r", "val", 2, 2).change_errors), "schema {version}");
+        let ages = |step| {
+            let found = history.point("r", "val", Some(step), true).unwrap().unwrap();
+            let icl = found.score("icl").unwrap().clone();
+            assert_eq!(history.matrix("r", "val", "icl", Some(step)).unwrap().unwrap().ages.as_deref(), icl.ages());
+            (icl.age(), icl.ages().map(<[_]>::to_vec))
+        };
+        assert_eq!(ages(1), (None, None), "schema {version}");
+        assert_eq!(ages(2), (Some(22.5), Some(vec![vec![0.0, 7.5], vec![7.5, 0.0]])));
+    }
 }
 
 #[test]
