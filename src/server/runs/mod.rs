@@ -142,7 +142,7 @@ impl Runs {
         let known = state.clients.len();
         // A process not seen before may resume from an earlier checkpoint; a known one has only reconnected.
         if state.clients.insert(client_hash(client)) && (resumed || known > 0) {
-            state.splits.values_mut().filter_map(|split| split.split.as_mut()).for_each(Split::new_attempt);
+            state.splits.values_mut().for_each(SplitState::new_attempt);
         }
         drop(state);
         Ok(running)
@@ -241,6 +241,12 @@ fn rolling(running: &Arc<Running>, split: &SplitState, snapshot: Snapshot) -> Re
 }
 
 impl SplitState {
+    /// See [`Split::new_attempt`]. Who asks for a step that comes again waits for it again.
+    fn new_attempt(&mut self) {
+        self.settled = None;
+        self.split.iter_mut().for_each(Split::new_attempt);
+    }
+
     fn sampler(&mut self) -> Result<&mut Split, CommitError> {
         let step = self.settled.unwrap_or_default();
         self.split.as_mut().ok_or(CommitError::Late { step })

@@ -1,0 +1,97 @@
+//! A rolling window of which each tick replaces few rows: its pairs are updated, and have the values that a pass of the same
+//! rows has.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use conceptwatch::server::proto::{BatchChunk, Concept, EndPass, Point, Score, StartRunRequest};
+
+use common::rows::{floats, integers};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, until};
+
+const K: usize = 12;
+const ROWS: usize = 256;
+/// Rows that get new values from one step to the next.
+const REPLACED: u64 = 4;
+
+fn many_concepts(trainer: u64) -> StartRunRequest {
+    let mut start = StartRunRequest { client: format!("trainer-{trainer}"), ..run("r") };
+    let concepts = (0..K).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
+    start.run.as_mut().unwrap().concepts = concepts.collect();
+    start
+}
+
+/// Every row, with the values it has after so many replacements by `trainer`, each of the next few rows.
+fn batch(split: &str, step: u64, sequence: u64, (trainer, replacements): (u64, u64)) -> BatchChunk {
+    let (mut activations, mut labels, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..ROWS as u64 {
+        // How often its turn has come.
+        let turns = (replacements * REPLACED + ROWS as u64 - 1 - row) / ROWS as u64;
+        for concept in 0..K as u64 {
+            let mixed = |salt: u64| {
+                (row * 7919 + concept * 104_729 + salt * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+            };
+            let label = mixed(1) & 1;
+            let noise = mixed(100 * trainer + turns + 2) as f32 / (1 << 24) as f32;
+            activations.push(0.4 * label as f32 + 0.5 * noise);
+            labels.push(label as i64);
+        }
+        ids.push(row as i64);
+    }
+    let (n, k) = (ROWS as u64, K as u64);
+    let tensors = vec![
+        floats("concept_activations", &[n, k], &activations),
+        integers("concept_labels", &[n, k], &labels),
+        integers("sample_ids", &[n], &ids),
+    ];
+    BatchChunk { split: split.into(), step, tensors, ..chunk("r", sequence, []) }
+}
+
+/// The scores over pairs, with their errors and matrices.
+fn leakage(point: &Point) -> Vec<&Score> {
+    point.scores.iter().filter(|score| score.id.starts_with("icl")).collect()
+}
+
+/// What a tick of the window and a pass of the same rows give.
+async fn both(client: &mut Client, stream: &mut Stream, step: u64, rows: (u64, u64)) -> Point {
+    let process = format!("trainer-{}", rows.0);
+    let chunk = |split, sequence| BatchChunk { client: process.clone(), ..batch(split, step, sequence, rows) };
+    let answer = stream.ask(chunk("train", 3 * step)).await;
+    assert_eq!(answer.rows, ROWS as u64, "{}", answer.message);
+    let ticked = point(client, "r", "train", step).await;
+    stream.ask(chunk("val", 3 * step + 1)).await;
+    stream.ask(EndPass { step, client: process.clone(), ..end_pass("r", 3 * step + 2) }).await;
+    let passed = point(client, "r", "val", step).await;
+    assert!(leakage(&ticked).len() >= 4);
+    assert_eq!(leakage(&ticked), leakage(&passed), "step {step}");
+    ticked
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn updated_pairs_have_the_values_of_a_pass_and_a_run_that_goes_back_keeps_none() {
+    let share = ["--cpu-share", "2", "--busy-cpu-share", "2", "--interval", "0.1", "--least-changed", "0"];
+    let window = ["--window", "train=all", "--sample-rows", "256"];
+    let sidecar = Sidecar::start(&[&share[..], &window].concat());
+    let mut client = sidecar.client().await;
+    client.start_run(many_concepts(1)).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let kept = || sidecar.metric("conceptwatch_kept_memory_bytes", "");
+    // 8 bytes for each pair and row, from the second tick on.
+    let neighbours = (K * (K - 1) / 2 * ROWS * 8) as f64;
+    for tick in 1..=6 {
+        let ticked = both(&mut client, &mut stream, 10 * tick, (1, tick)).await;
+        assert!(ticked.scores.iter().all(|score| score.age.is_none()), "there is time for every pair");
+        // It is put by after the point was heard.
+        if tick > 1 {
+            until("neighbours are kept", || kept() > neighbours).await;
+        }
+    }
+    // Another process, from a checkpoint.
+    client.start_run(many_concepts(2)).await.unwrap();
+    both(&mut client, &mut stream, 15, (2, 1)).await;
+    until("nothing is kept of the model that was left", || kept() < neighbours).await;
+    both(&mut client, &mut stream, 20, (2, 2)).await;
+    until("neighbours are kept", || kept() > neighbours).await;
+    both(&mut client, &mut stream, 30, (2, 3)).await;
+}
