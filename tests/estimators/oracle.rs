@@ -239,6 +239,17 @@ proptest! {
     }
 
     #[test]
+    fn ksg_on_steep_sigmoids(rows in prop::collection::vec((-1.0..1.0_f64, -1.0..1.0_f64), 20..150), k in 1..5_usize) {
+        // In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
+        let sigmoid = |z: f64| f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32);
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|&(x, y)| (sigmoid(x), sigmoid(y))).unzip();
+        prop_assume!(varies(&x) && varies(&y));
+        let (x, y) = (scalar(&x, X), scalar(&y, Y));
+        let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
+        prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
+    }
+
+    #[test]
     fn ksg_on_vectors((rows, k) in sample_up_to(60)) {
         let x: Vec<f64> = rows.iter().flat_map(|row| [row.0, row.1]).collect();
         let y: Vec<f64> = rows.iter().map(|row| row.1 - row.0).collect();

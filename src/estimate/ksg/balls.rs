@@ -35,11 +35,25 @@ impl Same {
         Self { firsts, like }
     }
 
-    /// If it is likely that many points are identical.
-    fn of_crowded<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Option<Self> {
+    /// If it is likely that for each point there are more than `share` others that are identical.
+    fn of_crowded<T: Real>(
+        x: &Sorted<T>,
+        y: &Sorted<T>,
+        rank_y: &[u32],
+        positions: &[u32],
+        share: f64,
+    ) -> Option<Self> {
         // How many pairs of rows would be identical if the columns were independent, and how many there may be.
-        let n = positions.len() as f64;
-        (x.runs().equal_pairs * y.runs().equal_pairs > 0.5 * n.powi(3)).then(|| Self::new(x, y, rank_y, positions))
+        let n = rank_y.len() as f64;
+        (x.runs().equal_pairs * y.runs().equal_pairs > share * n.powi(3)).then(|| Self::new(x, y, rank_y, positions))
+    }
+
+    /// The same for open points, where it is worth while sooner: else all of them are taken as different.
+    pub(super) fn of_open<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], open: &[u32]) -> Self {
+        Self::of_crowded(x, y, rank_y, open, 0.1).unwrap_or_else(|| Self {
+            firsts: open.iter().map(|&at| (at, 1)).collect(),
+            like: (0..open.len() as u32).collect(),
+        })
     }
 
     fn first_of_at_most(&self, copies: usize) -> Vec<u32> {
@@ -66,7 +80,7 @@ impl<'a, T: Real> Balls<'a, T> {
         // What independent columns need for nearly all groups.
         let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
         let all: Vec<u32> = (0..n as u32).collect();
-        let same = Same::of_crowded(x, y, plane.rank_y(), &all);
+        let same = Same::of_crowded(x, y, plane.rank_y(), &all, 0.5);
         // Where k others are identical the radius is 0.
         let searched = same.as_ref().map(|same| same.first_of_at_most(k));
         let left_over = plane.search(searched.as_ref().unwrap_or(&all), k, share, &mut found);
@@ -104,9 +118,17 @@ impl<'a, T: Real> Balls<'a, T> {
         terms
     }
 
-    /// Whether ties leave the counts open.
-    pub(super) fn is_open(&self, at: usize) -> bool {
-        self.in_x.counts()[at].is_open(self.in_y.counts()[self.rank_y(at)])
+    /// The positions whose counts ties leave open. Which those are is up to chance, so no branch depends on it.
+    pub(super) fn open(&self) -> Vec<u32> {
+        let rank_y = self.plane.rank_y();
+        let mut open = vec![0; rank_y.len()];
+        let mut found = 0;
+        for (at, (&rank, in_x)) in rank_y.iter().zip(self.in_x.counts()).enumerate() {
+            open[found] = at as u32;
+            found += usize::from(in_x.is_open(self.in_y.counts()[rank as usize]));
+        }
+        open.truncate(found);
+        open
     }
 
     pub(super) fn rank_y(&self, at: usize) -> usize {
