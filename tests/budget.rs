@@ -8,44 +8,17 @@ use std::time::Duration;
 
 use conceptwatch::schedule::refresh::{least, most_ticks};
 use conceptwatch::server::proto::watch_response::Event;
-use conceptwatch::server::proto::{
-    BatchChunk, Concept, EndPass, FinishRunRequest, Point, StartRunRequest, WatchRequest,
-};
+use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, Point, WatchRequest};
 
-use common::rows::{floats, integers};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, until};
+use common::rows::{batch_of, run_of};
+use common::{Client, PATIENCE, Sidecar, Stream, end_pass, point, until};
 
 const K: usize = 24;
 const ROWS: usize = 256;
 
-fn many_concepts(name: &str) -> StartRunRequest {
-    let mut start = run(name);
-    let concepts = (0..K).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
-    start.run.as_mut().unwrap().concepts = concepts.collect();
-    start
-}
-
 /// The same rows at every step, with activations that move from step to step.
 fn batch(split: &str, step: u64, sequence: u64) -> BatchChunk {
-    let (mut activations, mut labels, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for row in 0..ROWS as u64 {
-        for concept in 0..K as u64 {
-            let mixed = |salt: u64| {
-                (row * 7919 + concept * 104_729 + salt * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
-            };
-            let label = mixed(1) & 1;
-            activations.push(0.4 * label as f32 + 0.5 * (mixed(step + 2) as f32 / (1 << 24) as f32));
-            labels.push(label as i64);
-        }
-        ids.push(row as i64);
-    }
-    let (n, k) = (ROWS as u64, K as u64);
-    let tensors = vec![
-        floats("concept_activations", &[n, k], &activations),
-        integers("concept_labels", &[n, k], &labels),
-        integers("sample_ids", &[n], &ids),
-    ];
-    BatchChunk { split: split.into(), step, tensors, ..chunk("r", sequence, []) }
+    batch_of([ROWS, K], split, step, sequence, |_| step)
 }
 
 fn age(point: &Point, score: &str) -> Option<f64> {
@@ -69,7 +42,7 @@ async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_gr
     let share = ["--cpu-share", "0.25", "--busy-cpu-share", "0.25", "--interval", "0.01", "--least-changed", "0"];
     let sidecar = Sidecar::start(&[&share[..], &["--sample-rows", "256"]].concat());
     let mut client = sidecar.client().await;
-    client.start_run(many_concepts("r")).await.unwrap();
+    client.start_run(run_of(K)).await.unwrap();
     let mut watched = client.watch(WatchRequest::default()).await.unwrap().into_inner();
 
     let bound = most_ticks(K * (K - 1) / 2, least(K * (K - 1) / 2)).max(most_ticks(K, least(K)));

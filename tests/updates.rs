@@ -5,47 +5,25 @@
 #[path = "common/mod.rs"]
 mod common;
 
-use conceptwatch::server::proto::{BatchChunk, Concept, EndPass, Point, Score, StartRunRequest};
+use conceptwatch::server::proto::{BatchChunk, EndPass, Point, Score, StartRunRequest};
 
-use common::rows::{floats, integers};
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, until};
+use common::rows::{batch_of, run_of};
+use common::{Client, Sidecar, Stream, end_pass, point, until};
 
 const K: usize = 12;
 const ROWS: usize = 256;
 /// Rows that get new values from one step to the next.
 const REPLACED: u64 = 4;
 
-fn many_concepts(trainer: u64) -> StartRunRequest {
-    let mut start = StartRunRequest { client: format!("trainer-{trainer}"), ..run("r") };
-    let concepts = (0..K).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
-    start.run.as_mut().unwrap().concepts = concepts.collect();
-    start
+fn start(trainer: u64) -> StartRunRequest {
+    StartRunRequest { client: format!("trainer-{trainer}"), ..run_of(K) }
 }
 
 /// Every row, with the values it has after so many replacements by `trainer`, each of the next few rows.
 fn batch(split: &str, step: u64, sequence: u64, (trainer, replacements): (u64, u64)) -> BatchChunk {
-    let (mut activations, mut labels, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for row in 0..ROWS as u64 {
-        // How often its turn has come.
-        let turns = (replacements * REPLACED + ROWS as u64 - 1 - row) / ROWS as u64;
-        for concept in 0..K as u64 {
-            let mixed = |salt: u64| {
-                (row * 7919 + concept * 104_729 + salt * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
-            };
-            let label = mixed(1) & 1;
-            let noise = mixed(100 * trainer + turns + 2) as f32 / (1 << 24) as f32;
-            activations.push(0.4 * label as f32 + 0.5 * noise);
-            labels.push(label as i64);
-        }
-        ids.push(row as i64);
-    }
-    let (n, k) = (ROWS as u64, K as u64);
-    let tensors = vec![
-        floats("concept_activations", &[n, k], &activations),
-        integers("concept_labels", &[n, k], &labels),
-        integers("sample_ids", &[n], &ids),
-    ];
-    BatchChunk { split: split.into(), step, tensors, ..chunk("r", sequence, []) }
+    // How often a row's turn has come.
+    let turns = |row: u64| (replacements * REPLACED + ROWS as u64 - 1 - row) / ROWS as u64;
+    batch_of([ROWS, K], split, step, sequence, |row| 100 * trainer + turns(row))
 }
 
 /// The scores over pairs, with their errors and matrices.
@@ -74,7 +52,7 @@ async fn updated_pairs_have_the_values_of_a_pass_and_a_run_that_goes_back_keeps_
     let window = ["--window", "train=all", "--sample-rows", "256"];
     let sidecar = Sidecar::start(&[&share[..], &window].concat());
     let mut client = sidecar.client().await;
-    client.start_run(many_concepts(1)).await.unwrap();
+    client.start_run(start(1)).await.unwrap();
     let mut stream = Stream::open(&mut client).await;
     let kept = || sidecar.metric("conceptwatch_kept_memory_bytes", "");
     // 8 bytes for each pair and row, from the second tick on.
@@ -88,7 +66,7 @@ async fn updated_pairs_have_the_values_of_a_pass_and_a_run_that_goes_back_keeps_
         }
     }
     // Another process, from a checkpoint.
-    client.start_run(many_concepts(2)).await.unwrap();
+    client.start_run(start(2)).await.unwrap();
     both(&mut client, &mut stream, 15, (2, 1)).await;
     until("nothing is kept of the model that was left", || kept() < neighbours).await;
     both(&mut client, &mut stream, 20, (2, 2)).await;

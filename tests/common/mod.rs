@@ -1,6 +1,6 @@
 //! The real program with its two ports, and good messages to send it.
 // Every test program uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod rows;
 

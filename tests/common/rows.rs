@@ -128,3 +128,40 @@ fn mixed(seed: u64) -> u64 {
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
 }
+
+/// The run `r` of `k` binary concepts.
+pub fn run_of(k: usize) -> StartRunRequest {
+    let mut start = run("r");
+    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
+    start.run.as_mut().unwrap().concepts = concepts.collect();
+    start
+}
+
+/// A batch of that run with the rows 0 to `rows`. A row's labels stay, its activations are others for every `version`.
+pub fn batch_of(
+    [rows, k]: [usize; 2],
+    split: &str,
+    step: u64,
+    sequence: u64,
+    version: impl Fn(u64) -> u64,
+) -> BatchChunk {
+    let (mut activations, mut labels, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows as u64 {
+        for concept in 0..k as u64 {
+            let mixed = |salt: u64| {
+                (row * 7919 + concept * 104_729 + salt * 15_485_863).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+            };
+            let label = mixed(1) & 1;
+            activations.push(0.4 * label as f32 + 0.5 * (mixed(version(row) + 2) as f32 / (1 << 24) as f32));
+            labels.push(label as i64);
+        }
+        ids.push(row as i64);
+    }
+    let (n, k) = (rows as u64, k as u64);
+    let tensors = vec![
+        floats("concept_activations", &[n, k], &activations),
+        integers("concept_labels", &[n, k], &labels),
+        integers("sample_ids", &[n], &ids),
+    ];
+    BatchChunk { split: split.into(), step, tensors, ..chunk("r", sequence, []) }
+}

@@ -61,7 +61,7 @@ fn look<T: Real>(x: Side<T>, y: Side<T>, radii: &[T], points: &[u32], found: &mu
         let level = |all: u32, closer: u32| Level { closer, border, beyond: all.wrapping_sub(closer + border) };
         let levels = [level(in_x.all(), closer_in_y), level(in_y.all(), closer_in_x)];
         // Rounding keeps the order: what is closer in float32 is closer.
-        let is_one = in_x.is_one & in_y.is_one & ((in_x.distance == in_y.distance) | (in_x.all() * in_y.all() == 0));
+        let is_one = in_x.is_one & in_y.is_one & ((in_x.distance == in_y.distance) | (in_x.all() == 0) | (in_y.all() == 0));
         found.push(is_one.then_some(levels));
     }
 }
