@@ -3,14 +3,17 @@
 //! Distances grow on either side of a place, so where they reach the radius is found by stepping outward and then
 //! halving the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen
 //! neighbouring places step together, and what they compare with is one contiguous read; only the halving gathers.
-//! Where one of them has more than a few hundred others on one side, as about a crowd of equal or nearly equal values,
-//! all sixteen halve the whole column, so that a count never costs more than the logarithm of N.
+//! Where one of them has more than a thousand others on one side, as about a crowd of equal or nearly equal values, all
+//! sixteen halve the whole column, and in a crowd the next sixteen do so at once.
 //!
-//! Measured on independent uniform columns, ns a place at N = 1,024, 4,096 and 16,384: 4, 5 and 8 with AVX-512, 4.5 and 7
-//! with AVX2 at the first two; on normal ones, whose sparse ends have a group go on for one of its places, 6 and 11. First
-//! steps of sixteen places, which leave four steps to gather in place of two, took 9 to 10 on uniform ones, and stepping by
-//! one place at a time 7 to 25. Steep sigmoids, most of them in two crowds, N = 4,096: letting each far place go on alone,
-//! by doubling its step, took twice as long for the whole estimate.
+//! Measured on independent uniform columns, ns a place at N = 1,024, 4,096 and 16,384: 3.5, 5 and 7 with AVX-512; on normal
+//! ones, whose sparse ends have a group go on for one of its places, 5, 8 and 13. Half of it are the gathers, each of which
+//! waits for the one before. First steps of sixteen places, which leave four steps to gather in place of two, took 9 to 10
+//! on uniform ones, stepping by one place at a time 7 to 25, and the same from where the nearest radius of the sixteen ends
+//! 5 to 12. On normal ones, halving from 256 places on took 6 and 10 at the first two, and counting places far from the
+//! others' reach later, with each other, 8 and 13: a step that reads contiguously costs next to nothing. Steep sigmoids,
+//! most of them in two crowds, N = 4,096: letting each far place go on alone, by doubling its step, took twice as long for
+//! the whole estimate.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -174,13 +177,18 @@ impl Inside {
 }
 
 /// The first steps, which are then halved down to 1.
-const STRIDE: u32 = 4;
+const STRIDE: usize = 4;
 /// The same where places do not stand next to each other.
-const LONG_STRIDE: u32 = 16;
-/// First steps between two looks at whether to go on.
-const STEPS: u32 = 4;
+const LONG_STRIDE: usize = 16;
+/// First steps between two looks at whether to go on, and the places from the first of them to the last.
+const STEPS: usize = 4;
+const LOOK: usize = (STEPS - 1) * STRIDE;
 /// Places on one side up to which that is done; what is farther is found by halving the whole column.
-const FAR: u32 = 256;
+const FAR: usize = 1024;
+/// The same behind a group for which that was not enough: in a crowd it is not enough for any.
+const FAR_IN_A_CROWD: usize = 32;
+/// The same where places do not stand next to each other.
+const LONG_FAR: usize = 256;
 
 /// Counts for each of the places in `padded`, which ascend and have a [`MARGIN`] at either end, within its radius.
 /// `radii` are in the same order and longer than the places by [`LANES`].
@@ -207,6 +215,8 @@ pub fn inside_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], into:
 
 every_width! {
 fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Count]) {
+    // To the left and to the right.
+    let mut far = [FAR; 2];
     for group in (0..left.len()).step_by(LANES) {
         let mut at = [0; LANES];
         for lane in 0..LANES {
@@ -214,8 +224,8 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         }
         let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
-        let to_left = places.reach::<false, STRIDE>(places.strides::<false>(first));
-        let to_right = places.reach::<true, STRIDE>(places.strides::<true>(first));
+        let to_left = places.reach::<false, STRIDE>(places.strides::<false>(first, &mut far[0]));
+        let to_right = places.reach::<true, STRIDE>(places.strides::<true>(first, &mut far[1]));
         let edges = places.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
@@ -314,27 +324,32 @@ impl<T: Real> Places<'_, T> {
         any::<LANES>(|lane| distances[lane] < self.radii[lane])
     }
 
-    /// Whole strides to one side, of places that stand at `first` and behind it.
+    /// Whole strides to one side, of places that stand at `first` and behind it. `far` is where to leave it to halving, and
+    /// then where the next group is to.
     #[inline(always)]
-    fn strides<const RIGHT: bool>(&self, first: usize) -> Reach<T> {
+    fn strides<const RIGHT: bool>(&self, first: usize, far: &mut usize) -> Reach<T> {
         let mut reach = Reach::NONE;
         let mut ahead = STRIDE;
         loop {
             let mut distances = [T::INFINITY; LANES];
-            for _ in 0..STEPS {
-                let start = if RIGHT { first + ahead as usize } else { first - ahead as usize };
-                let places = &self.padded[start..start + LANES];
+            let start = if RIGHT { first + ahead } else { first - ahead - LOOK };
+            let places = &self.padded[start..start + LOOK + LANES];
+            for step in 0..STEPS {
+                let offset = if RIGHT { step * STRIDE } else { LOOK - step * STRIDE };
                 for lane in 0..LANES {
-                    distances[lane] = self.distance::<RIGHT>(lane, places[lane]);
+                    distances[lane] = self.distance::<RIGHT>(lane, places[offset + lane]);
                 }
-                reach.note(distances, &self.radii, STRIDE);
-                ahead += STRIDE;
+                reach.note(distances, &self.radii, STRIDE as u32);
             }
+            ahead += STEPS * STRIDE;
             if !self.any_within(&distances) {
+                *far = FAR;
                 return reach;
             }
-            if ahead > FAR {
-                return halved::<T, RIGHT>(self, reach);
+            if ahead > *far {
+                let reach = halved::<T, RIGHT>(self, reach);
+                *far = if any::<LANES>(|lane| reach.closer[lane] > FAR as u32) { FAR_IN_A_CROWD } else { FAR };
+                return reach;
             }
         }
     }
@@ -357,10 +372,10 @@ impl<T: Real> Places<'_, T> {
     #[inline(always)]
     fn strides_each<const RIGHT: bool>(&self) -> Reach<T> {
         let mut reach = Reach::NONE;
-        for _ in 0..FAR / LONG_STRIDE {
+        for _ in 0..LONG_FAR / LONG_STRIDE {
             // SAFETY: a long stride beyond one that is closer, or the place itself: inside the margin.
-            let distances = unsafe { self.distances::<RIGHT>(&reach, LONG_STRIDE) };
-            reach.note(distances, &self.radii, LONG_STRIDE);
+            let distances = unsafe { self.distances::<RIGHT>(&reach, LONG_STRIDE as u32) };
+            reach.note(distances, &self.radii, LONG_STRIDE as u32);
             if !self.any_within(&distances) {
                 return self.reach::<RIGHT, LONG_STRIDE>(reach);
             }
@@ -370,8 +385,8 @@ impl<T: Real> Places<'_, T> {
 
     /// All places to one side, of which `reach` has those in whole strides of this length.
     #[inline(always)]
-    fn reach<const RIGHT: bool, const STRIDE: u32>(&self, mut reach: Reach<T>) -> Reach<T> {
-        let mut step = STRIDE / 2;
+    fn reach<const RIGHT: bool, const STRIDE: usize>(&self, mut reach: Reach<T>) -> Reach<T> {
+        let mut step = STRIDE as u32 / 2;
         while step > 0 {
             // SAFETY: fewer than a stride's places beyond one that is closer, or the place itself: inside the margin.
             let distances = unsafe { self.distances::<RIGHT>(&reach, step) };
@@ -406,12 +421,12 @@ fn index(at: u32) -> usize {
     at.cast_signed() as usize
 }
 
-every_width! {
 /// Whole strides to one side, over the whole column, from what is known of it.
+#[inline(always)]
 fn halved<T: Real, const RIGHT: bool>(places: &Places<T>, mut reach: Reach<T>) -> Reach<T> {
     let last = places.padded.len() as u32 - 1;
     let mut step = last.next_power_of_two() / 2;
-    while step >= STRIDE {
+    while step >= STRIDE as u32 {
         let mut distances = [T::default(); LANES];
         for lane in 0..LANES {
             let offset = reach.closer[lane] + step;
@@ -424,7 +439,6 @@ fn halved<T: Real, const RIGHT: bool>(places: &Places<T>, mut reach: Reach<T>) -
         step /= 2;
     }
     reach
-}
 }
 
 /// The positions about `at` whose distance from `places[at]` is exactly `radius`: those before and those behind
