@@ -77,23 +77,11 @@ impl<'a, T: Real> Balls<'a, T> {
         let n = x.rows().len();
         let plane = Plane::new(x, y);
         let mut found = Found::new(n);
-        // What independent columns need for nearly all groups.
-        let share = 2 * ((k * n) as f64).sqrt() as usize + 48;
         let all: Vec<u32> = (0..n as u32).collect();
         let same = Same::of_crowded(x, y, plane.rank_y(), &all, 0.5);
         // Where k others are identical the radius is 0.
         let searched = same.as_ref().map(|same| same.first_of_at_most(k));
-        let left_over = plane.search(searched.as_ref().unwrap_or(&all), k, share, &mut found);
-        if !left_over.is_empty() {
-            let mut positions: Vec<u32> = left_over.iter().map(|&at| plane.rank_y()[at as usize]).collect();
-            positions.sort_unstable();
-            let mut found_y = Found::new(n);
-            Plane::new(y, x).search(&positions, k, usize::MAX, &mut found_y);
-            for at in left_over.into_iter().map(|at| at as usize) {
-                let at_y = plane.rank_y()[at] as usize;
-                (found.radii[at], found.levels[at]) = (found_y.radii[at_y], found_y.levels[at_y]);
-            }
-        }
+        plane.search(searched.as_ref().unwrap_or(&all), k, &mut found);
         if let Some(same) = same {
             for (at, like) in same.like.into_iter().enumerate() {
                 let (first, copies) = same.firsts[like as usize];
@@ -164,7 +152,7 @@ impl<'a> Balls<'a, f32> {
         let Carried { radii, mut radii_y, mut in_x, mut in_y, again } = Carried::new(before, &plane, x, y);
         let ((x, _), (y, _)) = (x, y);
         let mut found = Found { radii, levels: vec![0; x.rows().len()] };
-        plane.search(&again, k, usize::MAX, &mut found);
+        plane.search(&again, k, &mut found);
         for &at in &again {
             radii_y[plane.rank_y()[at as usize] as usize] = found.radii[at as usize];
         }

@@ -36,6 +36,7 @@ pub struct Sorted<T> {
     rows: Vec<u32>,
     ranks: Vec<u32>,
     runs: OnceLock<Box<Runs>>,
+    gaps: OnceLock<Box<Gaps>>,
 }
 
 /// Equal places of a column.
@@ -47,6 +48,18 @@ pub struct Runs {
     pub equal_pairs: f64,
 }
 
+/// How far apart the places of a column stand, in octaves: one more is twice as far.
+#[derive(Clone, Debug)]
+pub struct Gaps {
+    /// About each place.
+    pub about: Vec<u16>,
+    pub least: u16,
+    pub most: u16,
+}
+
+/// Places on either side that a gap is the mean of.
+const AROUND: usize = 16;
+
 impl<T: Real> Sorted<T> {
     /// Equal values keep the order of their rows.
     pub fn new(column: &[T]) -> Self {
@@ -57,7 +70,13 @@ impl<T: Real> Sorted<T> {
             ranks[row as usize] = rank;
         }
         let padded = with_margin(pairs.iter().map(|pair| pair.0));
-        Self { padded, rows: pairs.iter().map(|pair| pair.1).collect(), ranks, runs: OnceLock::new() }
+        Self {
+            padded,
+            rows: pairs.iter().map(|pair| pair.1).collect(),
+            ranks,
+            runs: OnceLock::new(),
+            gaps: OnceLock::new(),
+        }
     }
 
     /// Ascending.
@@ -89,6 +108,23 @@ impl<T: Real> Sorted<T> {
         })
     }
 
+    /// How far apart places stand. Worked out when first asked for.
+    pub fn gaps(&self) -> &Gaps {
+        self.gaps.get_or_init(|| {
+            let (places, last) = (self.places(), self.rows.len().saturating_sub(1));
+            let about = |at: usize| {
+                let (from, to) = (at.saturating_sub(AROUND), (at + AROUND).min(last));
+                let gap = (places[to].widen() - places[from].widen()) / (to - from).max(1) as f64;
+                // The exponent.
+                (gap.to_bits() >> (f64::MANTISSA_DIGITS - 2)) as u16
+            };
+            let about: Vec<u16> = (0..places.len()).map(about).collect();
+            let (least, most) = (about.iter().min(), about.iter().max());
+            let (least, most) = (least.map_or(0, |&least| least), most.map_or(0, |&most| most));
+            Box::new(Gaps { about, least, most })
+        })
+    }
+
     /// The value of a row.
     pub fn of_row(&self, row: usize) -> T {
         self.places()[self.ranks[row] as usize]
@@ -96,7 +132,8 @@ impl<T: Real> Sorted<T> {
 
     /// Bytes that it takes, at most.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.padded) + self.rows.len() * (2 * size_of::<u32>() + size_of::<[u32; 2]>())
+        let of_row = 2 * size_of::<u32>() + size_of::<[u32; 2]>() + size_of::<u16>();
+        size_of_val(&*self.padded) + self.rows.len() * of_row
     }
 
     /// The position of each row in [`Self::places`].
