@@ -247,14 +247,15 @@ mod tests {
     fn distribution(shape: Shape) -> Vec<f64> {
         let behind = shape.only_here + shape.only_there + shape.both - shape.missing;
         let chances = Chances::new(shape);
+        let chances = chances.view();
         let last = shape.only_here + shape.both + shape.beyond;
         let chance = |n: usize| {
             let mut is_n = vec![0.0; last + 2 * LANES];
             is_n[1 + n] = 1.0;
-            assert!(few::is_few(&chances, behind, shape.beyond));
+            assert!(few::is_few(chances, behind, shape.beyond));
             let few =
-                few::expectation(&chances, behind, shape.beyond, &is_n, Choices::get(), &mut Shares::default()).total();
-            let many = many::expectation(&chances, behind, shape.beyond, &is_n);
+                few::expectation(chances, behind, shape.beyond, &is_n, Choices::get(), &mut Shares::default()).total();
+            let many = many::expectation(chances, behind, shape.beyond, &is_n);
             assert!((few - many).abs() < 1e-14, "{shape:?}: {few}, {many}");
             few
         };
