@@ -42,10 +42,11 @@
 //! Measured with AVX-512, k = 3, N = 1,024, a side of an open point: about 15 ns for bfloat16 sigmoids, 28 for columns of
 //! 100 levels and 190 for some 25 levels, where half a dozen points are at the radius and 75 beyond it; borders one at a
 //! time, each kind by a function of its own, took nearly twice as long for the first two. What did not help: working on
-//! borders of like shapes together, steps of 32 lanes, and fused multiplications. Remembering whole distributions of n_x
-//! took eight to ten times as long, since d makes nearly every shape a new one. Not taken: recurrences of E ψ and E 1/n in
-//! p and n_x are O(1) a step, but unstable in one direction or the other depending on the shape; sums of ψ against
-//! polynomials of κ from prefix sums cancel; and the series of positive terms that follows from
+//! borders of like shapes together, steps of 32 lanes, fused multiplications, and values and binomials that stay in registers
+//! from one p to the next. Remembering whole distributions of n_x took eight to ten times as long, since d makes nearly
+//! every shape a new one. Not taken: recurrences of E ψ and E 1/n in p and n_x are O(1) a step, but unstable in one
+//! direction or the other depending on the shape; sums of ψ against polynomials of κ from prefix sums cancel; and the
+//! series of positive terms that follows from
 //!
 //! ```text
 //! ψ(x) − ψ(x − y) = Σ_{l ≥ 1} y(y + 1)…(y + l − 1) / (l · x(x + 1)…(x + l − 1))
