@@ -115,9 +115,16 @@ impl Update<'_> {
     /// [`mutual_information`] of columns `i` < `j`.
     pub fn mutual_information(&self, i: usize, j: usize) -> Result<Estimate, Undefined> {
         let number_of_pair = i * (2 * self.columns.len() - i - 1) / 2 + (j - i - 1);
+        let (column_x, column_y) = (&self.columns[i], &self.columns[j]);
         let (Some(pair), Some(x), Some(y)) = (self.pairs.get(number_of_pair), self.sorted[i], self.sorted[j]) else {
-            return mutual_information(&self.columns[i], &self.columns[j], &self.settings);
+            return mutual_information(column_x, column_y, &self.settings);
         };
+        if let (Variable::Scalar(x), Variable::Scalar(y)) = (column_x, column_y)
+            && ksg::levels_of_few_cells(x, y).is_some()
+        {
+            // Found anew as soon as updated.
+            return mutual_information(column_x, column_y, &self.settings);
+        }
         let mut pair = pair.lock().unwrap_or_else(PoisonError::into_inner);
         let before = pair.take().filter(|pair| pair.sample + 1 == self.number);
         let moves = || Some([self.moves.get(i)?.as_ref()?, self.moves.get(j)?.as_ref()?]);
@@ -224,7 +231,7 @@ mod tests {
             seed: u64,
             rows in 20..600_usize,
             neighbours in 1..6_usize,
-            levels in prop_oneof![Just(0.0), Just(32_768.0), Just(32_768.0), Just(4096.0), Just(32.0)],
+            levels in prop_oneof![Just(0.0), Just(32_768.0), Just(32_768.0), Just(4096.0), Just(200.0), Just(32.0)],
             replacements in prop::collection::vec(0..12_usize, 2..8),
         ) {
             let settings = Settings { neighbours, ..Settings::default() };

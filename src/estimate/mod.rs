@@ -18,6 +18,7 @@ pub(crate) mod elementwise;
 pub(crate) mod ids;
 pub mod kept;
 pub mod ksg;
+pub(crate) mod levels;
 pub mod neighbours;
 pub mod noise;
 pub mod plug_in;

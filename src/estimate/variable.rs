@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::Undefined;
+use super::levels::Levels;
 use super::neighbours::rows::Block;
 use super::neighbours::sorted::Sorted;
 use super::noise::Source;
@@ -199,8 +200,9 @@ pub struct Scalar {
     values: Vec<f64>,
     ids: Arc<[u64]>,
     key: Key,
-    sorted: OnceLock<Sorted<f64>>,
+    sorted: OnceLock<Box<Sorted<f64>>>,
     compact: OnceLock<Option<Sorted<f32>>>,
+    levels: OnceLock<Option<Box<Levels>>>,
     tied: OnceLock<usize>,
     fault: OnceLock<Option<Undefined>>,
 }
@@ -214,6 +216,7 @@ impl Scalar {
             key,
             sorted: OnceLock::new(),
             compact: OnceLock::new(),
+            levels: OnceLock::new(),
             tied: OnceLock::new(),
             fault: OnceLock::new(),
         }
@@ -228,7 +231,7 @@ impl Scalar {
     }
 
     pub fn sorted(&self) -> &Sorted<f64> {
-        self.sorted.get_or_init(|| Sorted::new(&self.values))
+        self.sorted.get_or_init(|| Box::new(Sorted::new(&self.values)))
     }
 
     /// Rows whose value equals that of another row.
@@ -247,6 +250,15 @@ impl Scalar {
             exact.then(|| Sorted::new(&values))
         };
         self.compact.get_or_init(narrow).as_ref()
+    }
+
+    /// The distinct values, where they are few.
+    pub fn levels(&self) -> Option<&Levels> {
+        let of_sorted = || match self.compact() {
+            Some(sorted) => Levels::new(sorted),
+            None => Levels::new(self.sorted()),
+        };
+        self.levels.get_or_init(|| of_sorted().map(Box::new)).as_deref()
     }
 
     /// The column with the published estimator's noise: Gaussian, of scale 10⁻¹⁰·|mean|.

@@ -239,6 +239,22 @@ proptest! {
     }
 
     #[test]
+    fn ksg_on_few_levels(
+        (levels_x, levels_y) in (prop::collection::vec(value(), 2..12), prop::collection::vec(value(), 2..12)),
+        rows in prop::collection::vec((0..100_usize, 0..100_usize), 12..120),
+        k in 1..=10_usize,
+    ) {
+        // About a third of the rows depend on each other, and low levels have more rows than high ones.
+        let of = |levels: &[f64], at: usize| levels[at * at / 100 % levels.len()];
+        let x: Vec<f64> = rows.iter().map(|row| of(&levels_x, row.0)).collect();
+        let y: Vec<f64> = rows.iter().map(|row| of(&levels_y, if row.1 < 30 { row.0 } else { row.1 })).collect();
+        prop_assume!(varies(&x) && varies(&y));
+        let (x, y) = (scalar(&x, X), scalar(&y, Y));
+        let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
+        prop_assert!((got - expected).abs() < 1e-12 * expected.abs().max(1.0), "{} {}", got, expected);
+    }
+
+    #[test]
     fn ksg_on_steep_sigmoids(rows in prop::collection::vec((-1.0..1.0_f64, -1.0..1.0_f64), 20..150), k in 1..5_usize) {
         // In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
         let sigmoid = |z: f64| f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32);

@@ -172,13 +172,13 @@ impl Far {
 #[derive(Default)]
 pub(super) struct Around {
     /// In x and in y.
-    closer: [usize; 2],
-    closer_in_both: usize,
+    pub(super) closer: [usize; 2],
+    pub(super) closer_in_both: usize,
     /// Points at the radius: see [`Shape`].
-    only: [usize; 2],
-    both: usize,
-    beyond: [usize; 2],
-    missing: usize,
+    pub(super) only: [usize; 2],
+    pub(super) both: usize,
+    pub(super) beyond: [usize; 2],
+    pub(super) missing: usize,
 }
 
 impl Around {
@@ -200,7 +200,7 @@ impl Around {
     }
 
     /// Seen from x and from y.
-    fn borders(&self) -> [Border; 2] {
+    pub(super) fn borders(&self) -> [Border; 2] {
         [(0, 1), (1, 0)].map(|(here, there)| {
             let shape = Shape {
                 missing: self.missing,

@@ -18,16 +18,18 @@
 
 mod around;
 mod balls;
+mod cells;
 
 use std::borrow::Cow;
 
 use super::digamma::Digamma;
+use super::levels::Levels;
 use super::neighbours::carry::{self, Moves};
 use super::neighbours::lanes::larger;
 use super::neighbours::rows::{self, Block};
 use super::neighbours::sorted::Sorted;
 use super::ties;
-use super::variable::Continuous;
+use super::variable::{Continuous, Scalar};
 use super::{Estimate, Settings};
 use around::{Around, tie_aware_terms};
 use balls::Balls;
@@ -85,8 +87,9 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     let (n, k) = (x.rows(), settings.neighbours);
     let digamma = digamma_of_ties(n);
     let terms = match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (a.compact(), b.compact()) {
-            (Some(a), Some(b)) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (levels_of_few_cells(a, b), a.compact(), b.compact()) {
+            (Some([a, b]), ..) => cells::tie_aware_terms(a, b, k, &digamma),
+            (_, Some(a), Some(b)) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
             _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma).0,
         },
         _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
@@ -97,6 +100,12 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
         }),
     };
     Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[])
+}
+
+/// The levels of two columns where a table of their cells is worth while.
+pub(super) fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
+    let levels = [x.levels()?, y.levels()?];
+    cells::are_worthwhile(levels).then_some(levels)
 }
 
 /// A position among tied distances counts those of two variables, and several are looked up at once.

@@ -20,7 +20,7 @@ const FEW: usize = 32;
 const FEW_BEHIND: usize = 64;
 const LONGEST: usize = 1 << 12;
 
-pub fn is_few(chances: &Chances, behind: usize, beyond: usize) -> bool {
+pub fn is_few(chances: Chances<&[f64]>, behind: usize, beyond: usize) -> bool {
     (chances.first + chances.count <= FEW) & (chances.of.len() <= NUMBERS) & (behind < FEW_BEHIND) & (beyond < LONGEST)
 }
 
@@ -28,7 +28,7 @@ pub fn is_few(chances: &Chances, behind: usize, beyond: usize) -> bool {
 /// more than needed.
 #[inline(always)]
 pub fn expectation(
-    chances: &Chances,
+    chances: Chances<&[f64]>,
     behind: usize,
     beyond: usize,
     values: &[f64],
@@ -62,7 +62,7 @@ impl Default for Shares {
 }
 
 struct Terms<'a> {
-    chances: &'a Chances,
+    chances: Chances<&'a [f64]>,
     /// C(q + d − κ, q), κ = 0, 1, …
     behind: &'a [f64],
     beyond: usize,

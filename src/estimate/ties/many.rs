@@ -15,7 +15,7 @@ const PART: usize = 64;
 /// The expectation of `values[1 + p − e + κ]`: `values[0]` is no part of it. There are [`LANES`] more than needed.
 #[cold]
 #[inline(never)]
-pub fn expectation(chances: &Chances, behind: usize, beyond: usize, values: &[f64]) -> f64 {
+pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, values: &[f64]) -> f64 {
     let (count, width, highest) = (chances.count, chances.width, chances.lowest + chances.width - 1);
     let mut expectation = 0.0;
     for from in (0..count).step_by(PART) {

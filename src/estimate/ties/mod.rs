@@ -42,10 +42,11 @@
 //! Measured with AVX-512, k = 3, N = 1,024, a side of an open point: about 15 ns for bfloat16 sigmoids, 28 for columns of
 //! 100 levels and 190 for some 25 levels, where half a dozen points are at the radius and 75 beyond it; borders one at a
 //! time, each kind by a function of its own, took nearly twice as long for the first two. What did not help: working on
-//! borders of like shapes together, steps of 32 lanes, and fused multiplications. Remembering whole distributions of n_x
-//! took eight to ten times as long, since d makes nearly every shape a new one. Not taken: recurrences of E ψ and E 1/n in
-//! p and n_x are O(1) a step, but unstable in one direction or the other depending on the shape; sums of ψ against
-//! polynomials of κ from prefix sums cancel; and the series of positive terms that follows from
+//! borders of like shapes together, steps of 32 lanes, fused multiplications, and values and binomials that stay in registers
+//! from one p to the next. Remembering whole distributions of n_x took eight to ten times as long, since d makes nearly
+//! every shape a new one. Not taken: recurrences of E ψ and E 1/n in p and n_x are O(1) a step, but unstable in one
+//! direction or the other depending on the shape; sums of ψ against polynomials of κ from prefix sums cancel; and the
+//! series of positive terms that follows from
 //!
 //! ```text
 //! ψ(x) − ψ(x − y) = Σ_{l ≥ 1} y(y + 1)…(y + l − 1) / (l · x(x + 1)…(x + l − 1))
@@ -247,14 +248,15 @@ mod tests {
     fn distribution(shape: Shape) -> Vec<f64> {
         let behind = shape.only_here + shape.only_there + shape.both - shape.missing;
         let chances = Chances::new(shape);
+        let chances = chances.view();
         let last = shape.only_here + shape.both + shape.beyond;
         let chance = |n: usize| {
             let mut is_n = vec![0.0; last + 2 * LANES];
             is_n[1 + n] = 1.0;
-            assert!(few::is_few(&chances, behind, shape.beyond));
+            assert!(few::is_few(chances, behind, shape.beyond));
             let few =
-                few::expectation(&chances, behind, shape.beyond, &is_n, Choices::get(), &mut Shares::default()).total();
-            let many = many::expectation(&chances, behind, shape.beyond, &is_n);
+                few::expectation(chances, behind, shape.beyond, &is_n, Choices::get(), &mut Shares::default()).total();
+            let many = many::expectation(chances, behind, shape.beyond, &is_n);
             assert!((few - many).abs() < 1e-14, "{shape:?}: {few}, {many}");
             few
         };

@@ -8,7 +8,7 @@ use super::{LANES, Sum};
 
 /// E ψ(p + 1 + κ − e), from `psi[n]` = ψ(n): the closed form of the module.
 #[inline(always)]
-pub fn expectation(chances: &Chances, behind: usize, beyond: usize, psi: &[f64]) -> Sum {
+pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, psi: &[f64]) -> Sum {
     let mut sums = [0.0; LANES];
     let (width, lowest, count) = (chances.width, chances.lowest, chances.count);
     let highest = lowest + width - 1;
