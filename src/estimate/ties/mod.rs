@@ -40,7 +40,7 @@
 //! p, whatever d is. Where there is more of anything than binomials are looked up for, [`many`] works the weights out.
 //!
 //! Measured with AVX-512, k = 3, N = 1,024, a side of an open point: about 15 ns for bfloat16 sigmoids, 28 for columns of
-//! 100 levels and 190 for some 25 levels, where half a dozen points are at the radius and 75 beyond it; borders one at a
+//! 100 levels and 140 for some 25 levels, where half a dozen points are at the radius and 75 beyond it; borders one at a
 //! time, each kind by a function of its own, took nearly twice as long for the first two. What did not help: working on
 //! borders of like shapes together, steps of 32 lanes, fused multiplications, and values and binomials that stay in registers
 //! from one p to the next. Remembering whole distributions of n_x took eight to ten times as long, since d makes nearly
