@@ -48,7 +48,7 @@ pub struct Runs {
     pub equal_pairs: f64,
 }
 
-/// How far apart the places of a column stand, in octaves: one more is twice as far.
+/// How far apart the places of a column stand, in about half octaves: two more is twice as far.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     /// About each place.
@@ -115,7 +115,7 @@ impl<T: Real> Sorted<T> {
             let about = |at: usize| {
                 let (from, to) = (at.saturating_sub(AROUND), (at + AROUND).min(last));
                 let gap = (places[to].widen() - places[from].widen()) / (to - from).max(1) as f64;
-                // The exponent.
+                // The exponent and the first digit behind it.
                 (gap.to_bits() >> (f64::MANTISSA_DIGITS - 2)) as u16
             };
             let about: Vec<u16> = (0..places.len()).map(about).collect();

@@ -141,7 +141,7 @@ impl<'a, T: Real> Plane<'a, T> {
     }
 }
 
-/// Octaves by which gaps are to be larger in y for y's order to be taken.
+/// Half octaves by which gaps are to be larger in y for y's order to be taken.
 const CLEARLY: u16 = 3;
 /// A second order is worth while for one point in so many, and one query in so many is asked.
 const FEW: usize = 24;
