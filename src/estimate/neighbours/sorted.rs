@@ -6,14 +6,14 @@
 //! Where one of them has more than a thousand others on one side, as about a crowd of equal or nearly equal values, all
 //! sixteen halve the whole column, and in a crowd the next sixteen do so at once.
 //!
-//! Measured on independent uniform columns, ns a place at N = 1,024, 4,096 and 16,384: 3.5, 5 and 7 with AVX-512; on normal
-//! ones, whose sparse ends have a group go on for one of its places, 5, 8 and 13. Half of it are the gathers, each of which
-//! waits for the one before. First steps of sixteen places, which leave four steps to gather in place of two, took 9 to 10
-//! on uniform ones, stepping by one place at a time 7 to 25, and the same from where the nearest radius of the sixteen ends
-//! 5 to 12. On normal ones, halving from 256 places on took 6 and 10 at the first two, and counting places far from the
-//! others' reach later, with each other, 8 and 13: a step that reads contiguously costs next to nothing. Steep sigmoids,
-//! most of them in two crowds, N = 4,096: letting each far place go on alone, by doubling its step, took twice as long for
-//! the whole estimate.
+//! Measured on independent uniform columns, ns a place at N = 1,024 and 4,096: 3 and 4.4 with AVX-512; on normal ones, whose
+//! sparse ends have a group go on for one of its places, 4.6 and 6.5. Half of it are the gathers, each of which waits for
+//! the one before on its side: the sides one after the other took 3.6 and 5. First steps of sixteen places, which leave four
+//! steps to gather in place of two, took 9 to 10 on uniform ones, stepping by one place at a time 7 to 25, and the same from
+//! where the nearest radius of the sixteen ends 5 to 12. On normal ones, halving from 256 places on took 6 and 10, and
+//! counting places far from the others' reach later, with each other, 8: a step that reads contiguously costs next to
+//! nothing. First all steps of many groups and then all gathers: a third longer. Steep sigmoids, most of them in two crowds,
+//! N = 4,096: letting each far place go on alone, by doubling its step, took twice as long for the whole estimate.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -261,8 +261,8 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         }
         let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
-        let to_left = places.reach::<false, STRIDE>(places.strides::<false>(first, &mut far[0]));
-        let to_right = places.reach::<true, STRIDE>(places.strides::<true>(first, &mut far[1]));
+        let (to_left, to_right) = (places.strides::<false>(first, &mut far[0]), places.strides::<true>(first, &mut far[1]));
+        let (to_left, to_right) = places.reach::<STRIDE>(to_left, to_right);
         let edges = places.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
@@ -290,7 +290,7 @@ fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut
             places.centres[lane] = padded[MARGIN + at as usize];
             places.radii[lane] = radii[at as usize];
         }
-        let (to_left, to_right) = (places.strides_each::<false>(), places.strides_each::<true>());
+        let (to_left, to_right) = places.reach_each();
         let edges = places.edges(&to_left, &to_right);
         for (lane, &at) in group.iter().enumerate() {
             left[at as usize] = to_left.closer[lane];
@@ -405,32 +405,39 @@ impl<T: Real> Places<'_, T> {
         distances
     }
 
-    /// The same of places anywhere. Every step gathers, so that the first are longer and there are more to halve.
+    /// All places to either side of places anywhere. Every step gathers, so that the first are longer and there are more to
+    /// halve.
     #[inline(always)]
-    fn strides_each<const RIGHT: bool>(&self) -> Reach<T> {
-        let mut reach = Reach::NONE;
+    fn reach_each(&self) -> (Reach<T>, Reach<T>) {
+        let (mut to_left, mut to_right) = (Reach::NONE, Reach::NONE);
         for _ in 0..LONG_FAR / LONG_STRIDE {
+            let step = LONG_STRIDE as u32;
             // SAFETY: a long stride beyond one that is closer, or the place itself: inside the margin.
-            let distances = unsafe { self.distances::<RIGHT>(&reach, LONG_STRIDE as u32) };
-            reach.note(distances, &self.radii, LONG_STRIDE as u32);
-            if !self.any_within(&distances) {
-                return self.reach::<RIGHT, LONG_STRIDE>(reach);
+            let (left, right) =
+                unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
+            to_left.note(left, &self.radii, step);
+            to_right.note(right, &self.radii, step);
+            if !(self.any_within(&left) | self.any_within(&right)) {
+                return self.reach::<LONG_STRIDE>(to_left, to_right);
             }
         }
-        self.reach::<RIGHT, STRIDE>(halved::<T, RIGHT>(self, reach))
+        self.reach::<STRIDE>(halved::<T, false>(self, to_left), halved::<T, true>(self, to_right))
     }
 
-    /// All places to one side, of which `reach` has those in whole strides of this length.
+    /// All places to either side, of which there are those in whole strides of this length. The two sides take turns, since
+    /// every step waits for the one before.
     #[inline(always)]
-    fn reach<const RIGHT: bool, const STRIDE: usize>(&self, mut reach: Reach<T>) -> Reach<T> {
+    fn reach<const STRIDE: usize>(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
         let mut step = STRIDE as u32 / 2;
         while step > 0 {
             // SAFETY: fewer than a stride's places beyond one that is closer, or the place itself: inside the margin.
-            let distances = unsafe { self.distances::<RIGHT>(&reach, step) };
-            reach.note(distances, &self.radii, step);
+            let (left, right) =
+                unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
+            to_left.note(left, &self.radii, step);
+            to_right.note(right, &self.radii, step);
             step /= 2;
         }
-        reach
+        (to_left, to_right)
     }
 
     /// How many places are at the radius, where that is none or one; more where it is more.
