@@ -30,11 +30,11 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
     if open.is_empty() {
         return (terms, open);
     }
-    let turned = Plane::new(y, x);
+    let turned = balls.plane.turned();
     let Same { firsts, like } = Same::of_open(x, y, balls.plane.rank_y(), &open);
     let firsts: Vec<u32> = firsts.into_iter().map(|(first, _)| first).collect();
     let side_x = Side { column: x, plane: &balls.plane, inside: &balls.in_x };
-    let side_y = Side { column: y, plane: &turned, inside: &balls.in_y };
+    let side_y = Side { column: y, plane: turned, inside: &balls.in_y };
     let mut of_firsts = Vec::with_capacity(firsts.len());
     let (mut borders, mut expected, mut far) = (Vec::new(), Vec::new(), Far::default());
     for some in firsts.chunks(SOME) {
@@ -43,7 +43,7 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
             let at = at as usize;
             let around = match levels {
                 Some(levels) => balls.around_of(at, levels),
-                None => balls.around(at, &turned, &mut far),
+                None => balls.around(at, turned, &mut far),
             };
             borders.extend(around.closed(balls.k).borders());
         }

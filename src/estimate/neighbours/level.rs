@@ -23,10 +23,10 @@ use super::walk::Plane;
 
 /// One coordinate of the plane, in its own order.
 #[derive(Clone, Copy)]
-pub struct Side<'a, T> {
+pub struct Side<'a, 'b, T> {
     pub column: &'a Sorted<T>,
     /// The plane in the order of this coordinate.
-    pub plane: &'a Plane<'a, T>,
+    pub plane: &'a Plane<'b, T>,
     pub inside: &'a Inside,
 }
 

@@ -22,6 +22,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use crate::estimate::width::every_width;
 
@@ -36,6 +37,7 @@ pub struct Plane<'a, T> {
     rank_y: Vec<u32>,
     /// y of each point, with a margin as x has it.
     along: Vec<T>,
+    turned: OnceCell<Box<Self>>,
 }
 
 impl<'a, T: Real> Plane<'a, T> {
@@ -47,7 +49,12 @@ impl<'a, T: Real> Plane<'a, T> {
         along.resize(MARGIN, T::default());
         along.extend(rank_y.iter().map(|&rank| places[rank as usize]));
         along.resize(x.padded().len(), T::default());
-        Self { x, y, rank_y, along }
+        Self { x, y, rank_y, along, turned: OnceCell::new() }
+    }
+
+    /// The same points in the order of y. Worked out when first asked for.
+    pub fn turned(&self) -> &Self {
+        self.turned.get_or_init(|| Box::new(Self::new(self.y, self.x)))
     }
 
     /// The position in y's order of each point.
@@ -89,7 +96,7 @@ impl<'a, T: Real> Plane<'a, T> {
         if in_y.is_empty() && late_in_x.is_empty() {
             return;
         }
-        let turned = Self::new(self.y, self.x);
+        let turned = self.turned();
         let mut found_in_y = Found::new(n);
         let late_in_y = turned.search_along(&self.turn(&in_y), k, share, &mut found_in_y);
         turned.search_along(&self.turn(&late_in_x), k, usize::MAX, &mut found_in_y);
@@ -359,8 +366,7 @@ mod tests {
         let all: Vec<u32> = (0..N as u32).collect();
         let (_, in_y) = plane.by_coordinate(&all);
         assert!(in_y.len() > N / 4, "{}", in_y.len());
-        let turned = Plane::new(&y, &x);
-        let late = turned.search_along(&plane.turn(&in_y), K, share_of(N, K), &mut Found::new(N));
+        let late = plane.turned().search_along(&plane.turn(&in_y), K, share_of(N, K), &mut Found::new(N));
         assert!(late.len() > N / 16, "{}", late.len());
         check(&x, &y);
     }
