@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import conceptwatch
+from conceptwatch import _sender
 from sidecar import Sidecar
 
 K = 3
@@ -41,6 +42,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def no_senders_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process keeps its sender for an address, and a later test may be given the same port."""
+    monkeypatch.setattr(_sender, "_senders", {})
 
 
 @pytest.fixture
