@@ -6,12 +6,12 @@
 //! time of one pass that looks at each point once.
 
 use crate::estimate::digamma::Digamma;
+use crate::estimate::neighbours::inside::{Count, border};
 use crate::estimate::neighbours::lanes::{Real, larger};
 use crate::estimate::neighbours::level::{self, Level, Side};
-use crate::estimate::neighbours::sorted::{Count, border};
+
 use crate::estimate::neighbours::walk::Plane;
 use crate::estimate::ties::{self, Border, Shape};
-use crate::estimate::width::every_width;
 
 use super::balls::{Balls, Same};
 
@@ -56,7 +56,6 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
     (terms, open)
 }
 
-every_width! {
 /// −(ψ(n_x + 1) + ψ(n_y + 1)) of each row, and whether ties leave that open for any. A side is the position of each row in
 /// its order, and the counts at each position; `digamma` is ψ(1), ψ(2), …
 fn closed_terms([x, y]: [(&[u32], &[Count]); 2], digamma: &[f64], terms: &mut [f64]) -> bool {
@@ -77,7 +76,6 @@ fn closed_terms([x, y]: [(&[u32], &[Count]); 2], digamma: &[f64], terms: &mut [f
         terms[row] = -(psi_x + psi_y);
     }
     open
-}
 }
 
 impl<T: Real> Balls<'_, T> {

@@ -2,8 +2,9 @@
 //! before.
 
 use crate::estimate::neighbours::carry::{self, Carried, Moves};
+use crate::estimate::neighbours::inside::{Inside, border, inside, inside_again};
 use crate::estimate::neighbours::lanes::Real;
-use crate::estimate::neighbours::sorted::{Inside, Sorted, border, inside, inside_again};
+use crate::estimate::neighbours::sorted::Sorted;
 use crate::estimate::neighbours::walk::{Found, Plane};
 
 /// Which points of a plane are identical. Identical points have identical balls and terms.

@@ -23,8 +23,9 @@
 use crate::estimate::ids::side_by_side;
 use crate::estimate::width::every_width;
 
+use super::inside::Inside;
 use super::lanes::{LANES, larger};
-use super::sorted::{Inside, MARGIN, Sorted};
+use super::sorted::{MARGIN, Sorted};
 use super::walk::Plane;
 
 /// Which rows of a sample stand for which of the one before.

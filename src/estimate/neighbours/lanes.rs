@@ -27,10 +27,18 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
     fn abs(self) -> Self;
     fn widen(self) -> f64;
     fn order(&self, other: &Self) -> Ordering;
+
+    /// The larger of two distances. Of float32 numbers that are not below 0 the larger one has the larger bits, and
+    /// comparing those is work for other units of the processor than minima of numbers are: a search that does both in turns
+    /// takes a tenth less with AVX-512 and AVX2 (a tenth more with SSE2, which has no such instruction).
+    #[inline(always)]
+    fn farther(self, other: Self) -> Self {
+        larger(self, other)
+    }
 }
 
 macro_rules! real {
-    ($real:ty) => {
+    ($real:ty, $($farther:item)?) => {
         impl Real for $real {
             const INFINITY: Self = Self::INFINITY;
             const LOWEST: Self = Self::NEG_INFINITY;
@@ -48,12 +56,21 @@ macro_rules! real {
             fn order(&self, other: &Self) -> Ordering {
                 self.total_cmp(other)
             }
+
+            $($farther)?
         }
     };
 }
 
-real!(f32);
-real!(f64);
+real!(
+    f32,
+    #[inline(always)]
+    fn farther(self, other: Self) -> Self {
+        let (a, b) = (self.to_bits().cast_signed(), other.to_bits().cast_signed());
+        Self::from_bits((if a > b { a } else { b }).cast_unsigned())
+    }
+);
+real!(f64,);
 
 /// The first values, one in each lane.
 #[inline(always)]
@@ -67,6 +84,12 @@ pub fn contiguous<T: Real>(values: &[T]) -> [T; LANES] {
 #[inline(always)]
 pub fn larger<T: Real>(a: T, b: T) -> T {
     if a > b { a } else { b }
+}
+
+/// The smaller, likewise.
+#[inline(always)]
+pub fn smaller<T: Real>(a: T, b: T) -> T {
+    if a < b { a } else { b }
 }
 
 /// Whether any lane holds true.

@@ -17,8 +17,9 @@
 
 use crate::estimate::width::every_width;
 
+use super::inside::Inside;
 use super::lanes::{LANES, Real};
-use super::sorted::{Inside, MARGIN, Sorted};
+use super::sorted::{MARGIN, Sorted};
 use super::walk::Plane;
 
 /// One coordinate of the plane, in its own order.
@@ -161,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::estimate::neighbours::sorted::inside;
+    use crate::estimate::neighbours::inside::inside;
 
     fn value() -> impl Strategy<Value = f32> {
         prop_oneof![(-9..9_i32).prop_map(|v| v as f32), -3.0..3.0_f32]

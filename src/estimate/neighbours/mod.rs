@@ -5,6 +5,7 @@
 pub mod by_class;
 pub mod carry;
 pub mod dot_products;
+pub mod inside;
 pub mod lanes;
 pub mod level;
 pub mod rows;

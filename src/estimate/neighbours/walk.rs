@@ -26,7 +26,7 @@ use std::cell::OnceCell;
 
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, Real, any, contiguous, insert, larger};
+use super::lanes::{LANES, Real, any, contiguous, insert, larger, smaller};
 use super::sorted::{MARGIN, Sorted};
 
 /// Points of the plane in the order of x.
@@ -43,12 +43,17 @@ pub struct Plane<'a, T> {
 impl<'a, T: Real> Plane<'a, T> {
     /// `x` and `y` are columns of the same rows.
     pub fn new(x: &'a Sorted<T>, y: &'a Sorted<T>) -> Self {
-        let rank_y: Vec<u32> = x.rows().iter().map(|&row| y.ranks()[row as usize]).collect();
-        let places = y.places();
-        let mut along = Vec::with_capacity(x.padded().len());
-        along.resize(MARGIN, T::default());
-        along.extend(rank_y.iter().map(|&rank| places[rank as usize]));
-        along.resize(x.padded().len(), T::default());
+        let (rows, ranks, places) = (x.rows(), y.ranks(), y.places());
+        assert_eq!(rows.len(), ranks.len(), "the columns are of the same rows");
+        let mut rank_y = vec![0; rows.len()];
+        let mut along = vec![T::default(); x.padded().len()];
+        for ((&row, rank_y), along) in rows.iter().zip(&mut rank_y).zip(&mut along[MARGIN..]) {
+            // SAFETY: rows and ranks are below the number of rows, which is that of the places.
+            (*rank_y, *along) = unsafe {
+                let rank = *ranks.get_unchecked(row as usize);
+                (rank, *places.get_unchecked(rank as usize))
+            };
+        }
         Self { x, y, rank_y, along, turned: OnceCell::new() }
     }
 
@@ -140,10 +145,10 @@ impl<'a, T: Real> Plane<'a, T> {
     /// looked at more than `share` candidates.
     fn search_along(&self, queries: &[u32], k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
         let plane = Search { xs: self.x.padded(), ys: &self.along, queries, share };
-        // One more than is asked for: see there. The usual k is kept in registers.
+        // The usual k is kept in registers.
         match k {
-            3 => search(plane, Four([[T::INFINITY; LANES]; 4]), found),
-            _ => search(plane, vec![[T::INFINITY; LANES]; k + 1], found),
+            3 => search(plane, Few::<T, 3>::new(), found),
+            _ => search(plane, vec![[T::INFINITY; LANES]; k], found),
         }
     }
 }
@@ -151,7 +156,7 @@ impl<'a, T: Real> Plane<'a, T> {
 /// Half octaves by which gaps are to be larger in y for y's order to be taken.
 const CLEARLY: u16 = 3;
 /// A second order is worth while for one point in so many, and one query in so many is asked.
-const FEW: usize = 24;
+const FEW: usize = 12;
 const SAMPLED: usize = 16;
 
 /// The candidates that independent columns need for nearly all groups.
@@ -180,15 +185,83 @@ const BLOCK: usize = 8;
 /// long again.
 const SPAN: u32 = 16 * LANES as u32;
 
-/// The four nearest of each lane.
+/// The nearest of each lane, in ascending order.
+trait Nearest<T>: Clone {
+    /// Takes a block of candidates among them.
+    fn take<const OWN: bool>(&mut self, points: &Group<T>, block: &Candidates<T>);
+
+    fn all(&self) -> &[[T; LANES]];
+
+    #[inline(always)]
+    fn last(&self) -> &[T; LANES] {
+        let all = self.all();
+        &all[all.len() - 1]
+    }
+}
+
+/// So many that a lane keeps them in registers while it goes through a block.
 #[derive(Clone)]
 #[repr(align(64))]
-struct Four<T>([[T; LANES]; 4]);
+struct Few<T, const K: usize>([[T; LANES]; K]);
 
-impl<T> AsMut<[[T; LANES]]> for Four<T> {
-    fn as_mut(&mut self) -> &mut [[T; LANES]] {
-        &mut self.0
+impl<T: Real, const K: usize> Few<T, K> {
+    fn new() -> Self {
+        Self([[T::INFINITY; LANES]; K])
     }
+}
+
+impl<T: Real, const K: usize> Nearest<T> for Few<T, K> {
+    #[inline(always)]
+    fn take<const OWN: bool>(&mut self, points: &Group<T>, block: &Candidates<T>) {
+        for lane in 0..LANES {
+            let mut nearest = [T::INFINITY; K];
+            for k in 0..K {
+                nearest[k] = self.0[k][lane];
+            }
+            for candidate in 0..BLOCK {
+                let mut distance = points.distance::<OWN>(lane, block, candidate);
+                for k in 0..K {
+                    let near = smaller(distance, nearest[k]);
+                    distance = distance.farther(nearest[k]);
+                    nearest[k] = near;
+                }
+            }
+            for k in 0..K {
+                self.0[k][lane] = nearest[k];
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[[T; LANES]] {
+        &self.0
+    }
+}
+
+impl<T: Real> Nearest<T> for Vec<[T; LANES]> {
+    #[inline(always)]
+    fn take<const OWN: bool>(&mut self, points: &Group<T>, block: &Candidates<T>) {
+        for candidate in 0..BLOCK {
+            let mut distance = [T::default(); LANES];
+            for lane in 0..LANES {
+                distance[lane] = points.distance::<OWN>(lane, block, candidate);
+            }
+            insert(self, distance);
+        }
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[[T; LANES]] {
+        self
+    }
+}
+
+/// Points that follow each other.
+struct Candidates<'a, T> {
+    /// In the padded columns.
+    first: usize,
+    xs: &'a [T],
+    ys: &'a [T],
 }
 
 #[derive(Clone, Copy)]
@@ -204,18 +277,21 @@ struct Search<'a, T> {
 struct Group<T> {
     x: [T; LANES],
     y: [T; LANES],
+    /// Where each is in the padded columns.
+    at: [u32; LANES],
 }
 
 impl<T: Real> Group<T> {
     /// Not inlined, so that the arrays come back as a whole and not as what each lane was made of.
     #[inline(never)]
     fn new(plane: &Search<T>, positions: &[u32]) -> Self {
-        let mut group = Self { x: [T::default(); LANES], y: [T::default(); LANES] };
+        let mut group = Self { x: [T::default(); LANES], y: [T::default(); LANES], at: [0; LANES] };
         for lane in 0..LANES {
             // Lanes to spare repeat the last point.
-            let at = positions[lane.min(positions.len() - 1)];
-            group.x[lane] = plane.xs[MARGIN + at as usize];
-            group.y[lane] = plane.ys[MARGIN + at as usize];
+            let at = MARGIN + positions[lane.min(positions.len() - 1)] as usize;
+            group.x[lane] = plane.xs[at];
+            group.y[lane] = plane.ys[at];
+            group.at[lane] = at as u32;
         }
         group
     }
@@ -223,22 +299,25 @@ impl<T: Real> Group<T> {
     /// Of all positions from the first on.
     #[inline(always)]
     fn in_a_row(plane: &Search<T>, first: u32) -> Self {
-        let at = MARGIN + first as usize;
-        Self { x: contiguous(&plane.xs[at..]), y: contiguous(&plane.ys[at..]) }
+        let first = MARGIN + first as usize;
+        let mut at = [0; LANES];
+        for lane in 0..LANES {
+            at[lane] = (first + lane) as u32;
+        }
+        Self { x: contiguous(&plane.xs[first..]), y: contiguous(&plane.ys[first..]), at }
     }
 
+    /// From a lane's point to a candidate. With `OWN` that may be the point itself, which is not its own neighbour.
     #[inline(always)]
-    fn distance(&self, x: T, y: T) -> [T; LANES] {
-        let mut distance = [T::default(); LANES];
-        for lane in 0..LANES {
-            distance[lane] = larger((x - self.x[lane]).abs(), (y - self.y[lane]).abs());
-        }
-        distance
+    fn distance<const OWN: bool>(&self, lane: usize, block: &Candidates<T>, candidate: usize) -> T {
+        let (x, y) = (block.xs[candidate], block.ys[candidate]);
+        let distance = larger((x - self.x[lane]).abs(), (y - self.y[lane]).abs());
+        if OWN && self.at[lane] == (block.first + candidate) as u32 { T::INFINITY } else { distance }
     }
 }
 
 every_width! {
-fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, found: &mut Found<T>) -> Vec<u32> {
+fn search<T: Real, N: Nearest<T>>(plane: Search<T>, empty: N, found: &mut Found<T>) -> Vec<u32> {
     let Search { xs, ys, mut queries, share } = plane;
     let mut left_over = Vec::new();
     while let Some(&first) = queries.first() {
@@ -248,38 +327,35 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, f
         let last = positions[near - 1];
         let in_a_row = near == LANES && last - first == LANES as u32 - 1;
         let points = if in_a_row { Group::in_a_row(&plane, first) } else { Group::new(&plane, positions) };
+        let block = |first: usize| {
+            Candidates { first, xs: &xs[first..first + BLOCK], ys: &ys[first..first + BLOCK] }
+        };
         let mut nearest = empty.clone();
-        let nearest = nearest.as_mut();
-        // Among them is the point itself, at a distance of 0: the least is one too many.
-        for at in MARGIN + first as usize..=MARGIN + last as usize {
-            insert(nearest, points.distance(xs[at], ys[at]));
+        let (mut left, mut right) = (MARGIN + first as usize, MARGIN + first as usize);
+        while right <= MARGIN + last as usize {
+            nearest.take::<true>(&points, &block(right));
+            right += BLOCK;
         }
-        let nearest = &mut nearest[1..];
-        let (mut left, mut right) = (MARGIN + first as usize, MARGIN + last as usize + 1);
         let (mut to_left, mut to_right) = (true, true);
         // Beyond the group itself.
         let share = share.saturating_add(right - left);
         while (to_left || to_right) && right - left < share {
             if to_right {
-                let (block_x, block_y) = (&xs[right..=right + BLOCK], &ys[right..=right + BLOCK]);
-                for candidate in 0..BLOCK {
-                    insert(nearest, points.distance(block_x[candidate], block_y[candidate]));
-                }
+                nearest.take::<false>(&points, &block(right));
                 right += BLOCK;
-                to_right = any::<LANES>(|lane| block_x[BLOCK] - points.x[lane] < last_of(nearest)[lane]);
+                let next = xs[right];
+                to_right = any::<LANES>(|lane| next - points.x[lane] < nearest.last()[lane]);
             }
             if to_left {
-                let (block_x, block_y) = (&xs[left - BLOCK - 1..left], &ys[left - BLOCK - 1..left]);
-                for candidate in 1..=BLOCK {
-                    insert(nearest, points.distance(block_x[candidate], block_y[candidate]));
-                }
                 left -= BLOCK;
-                to_left = any::<LANES>(|lane| points.x[lane] - block_x[0] < last_of(nearest)[lane]);
+                nearest.take::<false>(&points, &block(left));
+                let next = xs[left - 1];
+                to_left = any::<LANES>(|lane| points.x[lane] - next < nearest.last()[lane]);
             }
         }
-        let radius = last_of(nearest);
+        let radius = nearest.last();
         let mut level = [0_u32; LANES];
-        for kept in nearest.iter() {
+        for kept in nearest.all() {
             for lane in 0..LANES {
                 level[lane] += u32::from(kept[lane] == radius[lane]);
             }
@@ -304,11 +380,6 @@ fn search<T: Real, B: AsMut<[[T; LANES]]> + Clone>(plane: Search<T>, empty: B, f
     }
     left_over
 }
-}
-
-#[inline(always)]
-fn last_of<T: Real>(nearest: &[[T; LANES]]) -> &[T; LANES] {
-    &nearest[nearest.len() - 1]
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 use super::{Border, Classes, Terms};
 use crate::estimate::Estimate;
 use crate::estimate::neighbours::by_class;
+use crate::estimate::neighbours::inside::{border, inside};
 use crate::estimate::neighbours::lanes::Real;
-use crate::estimate::neighbours::sorted::{MARGIN, Sorted, border, inside, with_margin};
+use crate::estimate::neighbours::sorted::{MARGIN, Sorted, with_margin};
 
 impl Terms<'_> {
     /// I(x; label).
