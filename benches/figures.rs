@@ -49,6 +49,8 @@ const FIGURES: [Figure; 6] = [
 ];
 
 fn main() {
+    // As the program does.
+    conceptwatch::memory::keep_freed();
     let settings = Settings::default();
     println!("{}", machine::facts());
     println!("estimator tie_aware, {} neighbours; seconds, median of {REPEATS}\n", settings.neighbours);

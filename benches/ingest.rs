@@ -38,6 +38,8 @@ const PASS: usize = 4;
 const TARGET: f64 = 0.6;
 
 fn main() {
+    // As the program does.
+    conceptwatch::memory::keep_freed();
     println!("ingest on loopback: {}", machine::facts());
     println!(
         "float32 activations, uint8 labels, {} bytes a row, turns of {} MiB, median of {TURNS}\n",

@@ -24,6 +24,8 @@ const ENOUGH: f64 = 8.0;
 const MOST_REPEATS: usize = 5;
 
 fn main() {
+    // As the program does.
+    conceptwatch::memory::keep_freed();
     println!("a full evaluation on one thread, tie_aware: {}\n", machine::facts());
     println!("{:40} {:>6} {:>7} {:>9} {:>9}  most of it", "case", "N", "scores", "seconds", "on CPU");
     let scalar = |k| (format!("{k} scalar concepts"), k, 2048, None);

@@ -75,6 +75,8 @@ fn all_pairs(columns: &[Variable]) -> f64 {
 }
 
 fn main() {
+    // As the program does.
+    conceptwatch::memory::keep_freed();
     let asked: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let all_rows = if asked.is_empty() { &ROWS[..] } else { &asked };
     println!("{}", machine::facts());

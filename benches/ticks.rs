@@ -59,6 +59,8 @@ impl Window {
 }
 
 fn main() {
+    // As the program does.
+    conceptwatch::memory::keep_freed();
     println!("{}", machine::facts());
     println!("icl, k = {CONCEPTS}, N = {ROWS}, one thread; seconds, medians of {TICKS} ticks in turns\n");
     println!("{:>12} {:>14} {:>12} {:>6} {:>10}", "replaced, %", "from nothing", "with memory", "ratio", "kept, MB");

@@ -16,6 +16,8 @@
 
 pub mod fault;
 
+pub mod memory;
+
 pub mod tensor;
 
 pub mod run;

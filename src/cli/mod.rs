@@ -23,6 +23,8 @@ use clap::{Parser, Subcommand};
 
 pub use options::ServeOptions;
 
+use crate::memory;
+
 /// Bad input or usage, as for most command line tools.
 const BAD_INPUT: u8 = 2;
 
@@ -49,6 +51,7 @@ enum Command {
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    memory::keep_freed();
     let command = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line.command,
         Err(error) => {

@@ -44,6 +44,7 @@ use tonic::{Request, Status};
 use crate::alert::{Alerts, Parts, Rule};
 use crate::fault::Fault;
 use crate::history::{History, HistoryError, Limits as HistoryLimits};
+use crate::memory;
 use crate::point::ScoreDescription;
 use crate::schedule::{Budget as CpuBudget, Ticks};
 use crate::score::catalogue::{self, CATALOGUE, CATALOGUE_VERSION, Score};
@@ -199,7 +200,6 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
     AlertCollector::register(&registry, Arc::clone(&live))?;
 
-    release::keep_until_then();
     let (stop, stopping) = watch::channel(false);
     let budget = Budget::new(options.ingest_bytes, metrics.ingest_budget_used.clone());
     metrics.ingest_budget_limit.set(budget.limit() as i64);
@@ -342,7 +342,7 @@ async fn tick(
         advice.look(unix_time());
         if release.is_due(metrics.received_bytes.get(), Instant::now()) {
             // Not waited for: it only has to happen away from the threads that serve.
-            tokio::task::spawn_blocking(release::give_back);
+            tokio::task::spawn_blocking(memory::give_back);
         }
     }
 }

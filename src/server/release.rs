@@ -1,4 +1,4 @@
-//! Gives memory back to the system when ingest rests: the allocator would keep what a burst of batches took.
+//! When memory is given back to the system: when ingest rests. The allocator would keep what a burst of batches took.
 
 use std::time::{Duration, Instant};
 
@@ -21,31 +21,6 @@ impl Release {
             self.busy = Some(now);
         }
         self.busy.take_if(|busy| now.duration_since(*busy) >= REST).is_some()
-    }
-}
-
-/// Bytes that the allocator may keep free at the end of an arena, and from which on it asks the system for a piece of its
-/// own. Samples of passes are made and freed again and again: by default each goes back to the system and comes again as
-/// pages that have to be zeroed, which took a quarter of the time of ingest.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT: libc::c_int = 32 << 20;
-
-/// Lets the allocator keep what was freed until [`give_back`].
-pub fn keep_until_then() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: mallopt has no precondition; what it refuses stays as it was.
-    unsafe {
-        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
-    }
-}
-
-/// Gives free pages back. Takes milliseconds.
-pub fn give_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: glibc's malloc_trim has no precondition and locks the arenas it looks at.
-    unsafe {
-        libc::malloc_trim(0);
     }
 }
 

@@ -33,6 +33,8 @@ struct Answer {
 }
 
 fn main() {
+    // As the program does; it serves the other crates as well.
+    conceptwatch::memory::keep_freed();
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line.expect("text on standard input")).expect("a request");
