@@ -29,8 +29,9 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
     fn order(&self, other: &Self) -> Ordering;
 
     /// The larger of two distances. Of float32 numbers that are not below 0 the larger one has the larger bits, and
-    /// comparing those is work for other units of the processor than minima of numbers are: a search that does both in turns
-    /// takes a tenth less with AVX-512 and AVX2 (a tenth more with SSE2, which has no such instruction).
+    /// comparing those is work for other units of the processor than minima of numbers are. With searches that do both in
+    /// turns whole estimates take 6 to 8 % less with AVX-512 and AVX2, more than with bits alone, and a tenth more with SSE2,
+    /// which has no such instruction.
     #[inline(always)]
     fn farther(self, other: Self) -> Self {
         larger(self, other)

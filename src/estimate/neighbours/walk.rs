@@ -11,12 +11,14 @@
 //! searched for in the order of the coordinate in which its neighbours stand clearly farther apart, and a search that
 //! exceeds its share is left to a second round in the order of the other: the sum stays at about √(kN) a point.
 //!
-//! Measured, independent uniform columns, float32, ns a point: 8 at N = 1,024, 14 at 4,096 and 21 at 10,000 with AVX-512;
-//! 15, 27 and 50 with AVX2; 33, 59 and 89 with SSE2. Normal ones took 13 and 22 at the first two, AVX-512. Choosing the
-//! coordinate takes 9 to 14 % off the whole estimate of sigmoids and of columns of different scales, N = 1,024 and 2,048,
-//! and nothing off that of normal columns, where a few points are left to the other order anyway. Cutting the
-//! plane into strips, so that a search sees about as many candidates at any N, was not tried with lanes; one point at a
-//! time it took 150 ns at N = 2,048.
+//! Measured, AVX-512, float32, ns a point at N = 1,024 and 4,096: 7 and 12 on independent uniform columns, 11 and 18 on
+//! normal ones. Whole estimates of normal columns take 23 and 34 with AVX-512, 34 and 52 with AVX2, 133 and 183 with SSE2.
+//! With the k nearest in memory from candidate to candidate, in place of registers for a block of them, AVX2 took a tenth
+//! longer. What did not help: merging sorted pairs of candidates, blocks of 4 or 6, and both sides in one step; blocks of 12
+//! no longer become vectors. Choosing the coordinate takes 9 to 14 % off the whole estimate of sigmoids and of columns of
+//! different scales, N = 1,024 and 2,048, and nothing off that of normal columns, where a few points are left to the other
+//! order anyway. Cutting the plane into strips, so that a search sees about as many candidates at any N, was not tried with
+//! lanes; one point at a time it took 150 ns at N = 2,048.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
