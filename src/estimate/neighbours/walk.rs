@@ -147,9 +147,14 @@ impl<'a, T: Real> Plane<'a, T> {
     /// looked at more than `share` candidates.
     fn search_along(&self, queries: &[u32], k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
         let plane = Search { xs: self.x.padded(), ys: &self.along, queries, share };
-        // The usual k is kept in registers.
+        // In registers, as far as there are enough: with a list of any length estimates take three times as long.
         match k {
+            1 => search(plane, Few::<T, 1>::new(), found),
+            2 => search(plane, Few::<T, 2>::new(), found),
             3 => search(plane, Few::<T, 3>::new(), found),
+            4 => search(plane, Few::<T, 4>::new(), found),
+            5 => search(plane, Few::<T, 5>::new(), found),
+            6..=10 => search(plane, UpTo { nearest: Few::<T, 10>::new(), k }, found),
             _ => search(plane, vec![[T::INFINITY; LANES]; k], found),
         }
     }
@@ -201,12 +206,16 @@ trait Nearest<T>: Clone {
     }
 }
 
-/// So many that a lane keeps them in registers while it goes through a block.
+/// So many that a lane keeps them in registers while it goes through candidates.
 #[derive(Clone)]
 #[repr(align(64))]
 struct Few<T, const K: usize>([[T; LANES]; K]);
 
 impl<T: Real, const K: usize> Few<T, K> {
+    /// Candidates of a block that are taken at once. What takes many more steps no longer becomes vectors: with eight of
+    /// them at k = 5, AVX2 took ten times as long.
+    const AT_ONCE: usize = if K <= 8 { BLOCK / 2 } else { BLOCK / 4 };
+
     fn new() -> Self {
         Self([[T::INFINITY; LANES]; K])
     }
@@ -215,21 +224,23 @@ impl<T: Real, const K: usize> Few<T, K> {
 impl<T: Real, const K: usize> Nearest<T> for Few<T, K> {
     #[inline(always)]
     fn take<const OWN: bool>(&mut self, points: &Group<T>, block: &Candidates<T>) {
-        for lane in 0..LANES {
-            let mut nearest = [T::INFINITY; K];
-            for k in 0..K {
-                nearest[k] = self.0[k][lane];
-            }
-            for candidate in 0..BLOCK {
-                let mut distance = points.distance::<OWN>(lane, block, candidate);
+        for first in (0..BLOCK).step_by(Self::AT_ONCE) {
+            for lane in 0..LANES {
+                let mut nearest = [T::INFINITY; K];
                 for k in 0..K {
-                    let near = smaller(distance, nearest[k]);
-                    distance = distance.farther(nearest[k]);
-                    nearest[k] = near;
+                    nearest[k] = self.0[k][lane];
                 }
-            }
-            for k in 0..K {
-                self.0[k][lane] = nearest[k];
+                for candidate in first..first + Self::AT_ONCE {
+                    let mut distance = points.distance::<OWN>(lane, block, candidate);
+                    for k in 0..K {
+                        let near = smaller(distance, nearest[k]);
+                        distance = distance.farther(nearest[k]);
+                        nearest[k] = near;
+                    }
+                }
+                for k in 0..K {
+                    self.0[k][lane] = nearest[k];
+                }
             }
         }
     }
@@ -237,6 +248,25 @@ impl<T: Real, const K: usize> Nearest<T> for Few<T, K> {
     #[inline(always)]
     fn all(&self) -> &[[T; LANES]] {
         &self.0
+    }
+}
+
+/// The first k of them.
+#[derive(Clone)]
+struct UpTo<T, const K: usize> {
+    nearest: Few<T, K>,
+    k: usize,
+}
+
+impl<T: Real, const K: usize> Nearest<T> for UpTo<T, K> {
+    #[inline(always)]
+    fn take<const OWN: bool>(&mut self, points: &Group<T>, block: &Candidates<T>) {
+        self.nearest.take::<OWN>(points, block);
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[[T; LANES]] {
+        &self.nearest.0[..self.k]
     }
 }
 
