@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use crate::estimate::width::every_width;
 
-use super::lanes::{LANES, Real, any, contiguous};
+use super::lanes::{LANES, Real, any, contiguous, smaller};
 use super::sorted::MARGIN;
 
 /// How many other places lie about a place within its radius, and how many of the first beyond are at it.
@@ -208,7 +208,7 @@ impl<T: Real> Reach<T> {
         }
         for lane in 0..LANES {
             let beyond = if distances[lane] < radii[lane] { T::INFINITY } else { distances[lane] };
-            self.beyond[lane] = if beyond < self.beyond[lane] { beyond } else { self.beyond[lane] };
+            self.beyond[lane] = smaller(beyond, self.beyond[lane]);
         }
     }
 }
@@ -261,7 +261,7 @@ impl<T: Real> Places<'_, T> {
                     }
                 }
                 reach.closer[lane] += closer;
-                reach.beyond[lane] = if beyond < reach.beyond[lane] { beyond } else { reach.beyond[lane] };
+                reach.beyond[lane] = smaller(beyond, reach.beyond[lane]);
             }
             ahead += STEPS * STRIDE;
             if !self.any_within(&distances) {
