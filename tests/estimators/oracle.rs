@@ -2,9 +2,10 @@
 
 use std::num::NonZero;
 
+use conceptwatch::estimate::neighbours::plane::Plane;
 use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
 use conceptwatch::estimate::neighbours::sorted::Sorted;
-use conceptwatch::estimate::neighbours::walk::{Found, Plane};
+use conceptwatch::estimate::neighbours::walk::Found;
 use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
 
@@ -172,6 +173,13 @@ fn ksg(x: &Variable, y: &Variable, k: usize) -> f64 {
     psi(n) + psi(k) - (0..n).map(|row| ksg_term(&dx[row], &dy[row], row, k)).sum::<f64>() / n as f64
 }
 
+/// The same without a matrix of all distances.
+fn ksg_of_many(x: &[f64], y: &[f64], k: usize) -> f64 {
+    let from = |values: &[f64], row: usize| -> Vec<f64> { values.iter().map(|v| (v - values[row]).abs()).collect() };
+    let terms = (0..x.len()).map(|row| ksg_term(&from(x, row), &from(y, row), row, k));
+    psi(x.len()) + psi(k) - terms.sum::<f64>() / x.len() as f64
+}
+
 /// Values with ties, both zeros, the smallest and nearly the largest of float32, and plain ones.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
@@ -202,6 +210,42 @@ fn sample_up_to(most: usize) -> impl Strategy<Value = (Rows, usize)> {
         let row = (value(), value(), prop_oneof![9 => 0..classes, 1 => 100..130_i32]);
         (prop::collection::vec(row, rows.max(k + 2)), Just(k))
     })
+}
+
+/// Columns of any shape, a few of whose values repeat: some 1 % at most, as the oracle takes long for them.
+fn many_scalars() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+    type Shape = fn(f64) -> f64;
+    let shape = || {
+        prop_oneof![
+            3 => Just((|z| z) as Shape),
+            3 => Just((|z| f64::from(z as f32)) as Shape),
+            1 => Just((|z| f64::from((1.0 / (1.0 + (-3.0 * z).exp())) as f32)) as Shape),
+            1 => Just((|z| z * z * z) as Shape),
+            1 => Just((|z| (100.0 * z).round() + 1e-3 * z) as Shape),
+        ]
+    };
+    let scale = prop_oneof![4 => Just(1.0), 1 => Just(10.0), 1 => Just(1e-3)];
+    let dependence = prop_oneof![2 => Just(0.0), 1 => Just(0.9), 1 => Just(0.999)];
+    (shape(), shape(), scale, dependence, 1500..3000_usize, 0..30_usize, any::<u64>()).prop_map(
+        |(of_x, of_y, scale, dependence, rows, ties, seed)| {
+            let (x, y) = correlated(dependence, rows, seed);
+            let mut x: Vec<f64> = x.into_iter().map(|z| scale * of_x(z)).collect();
+            let mut y: Vec<f64> = y.into_iter().map(of_y).collect();
+            (0..ties).for_each(|tie| x[40 * tie] = x[40 * tie + 7]);
+            (0..ties / 2).for_each(|tie| y[40 * tie + 9] = y[40 * tie]);
+            (x, y)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn ksg_on_many_scalars((x, y) in many_scalars(), k in 1..=10_usize) {
+        let (got, expected) = (estimate(&scalar(&x, X), &scalar(&y, Y), &tie_aware(k)).value, ksg_of_many(&x, &y, k));
+        prop_assert!((got - expected).abs() < 1e-12 * expected.abs().max(1.0), "{} {}", got, expected);
+    }
 }
 
 proptest! {

@@ -26,6 +26,7 @@ const KINDS: [(&str, Make); 8] = [
 fn main() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     updates(&mut random);
+    many_rows(&mut random);
     for rows in [5, 17, 64, 333, 900] {
         let ids: Arc<[u64]> = (0..rows as u64).collect();
         let hidden: Vec<f64> = (0..rows).map(|_| normal(&mut random)).collect();
@@ -62,6 +63,25 @@ fn main() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Enough rows for searches within windows, of columns that do not depend on each other.
+fn many_rows(random: &mut ChaCha8Rng) {
+    let rows = 2000;
+    let ids: Arc<[u64]> = (0..rows as u64).collect();
+    let names: Vec<&str> = [0, 1, 7].map(|kind: usize| KINDS[kind].0).into();
+    let column = |(kind, coordinate): (usize, u64), random: &mut ChaCha8Rng| {
+        let values = (0..rows).map(|row| KINDS[kind].1(normal(random), row, random)).collect();
+        Variable::scalar(values, &ids, Key { tensor: 1, coordinate })
+    };
+    let columns: Vec<Variable> = [(0, 0), (1, 1), (7, 2), (1, 3)].map(|column_of| column(column_of, random)).into();
+    for neighbours in [1, 3, 10] {
+        for (i, j) in [(0, 1), (1, 2), (1, 3)] {
+            let settings = Settings { neighbours, ..Settings::default() };
+            let name = format!("k {neighbours} N {rows} {} and {j}", names[i]);
+            print(&name, mutual_information(&columns[i], &columns[j], &settings));
         }
     }
 }

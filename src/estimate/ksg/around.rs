@@ -9,7 +9,7 @@ use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::inside::{Count, border};
 use crate::estimate::neighbours::lanes::{Real, larger};
 use crate::estimate::neighbours::level::{self, Level, Side};
-use crate::estimate::neighbours::walk::Plane;
+use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::ties::{self, Border, Shape};
 
 use super::balls::{Balls, Same};

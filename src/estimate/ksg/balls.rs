@@ -4,8 +4,9 @@
 use crate::estimate::neighbours::carry::{self, Carried, Moves};
 use crate::estimate::neighbours::inside::{Inside, border, inside, inside_again};
 use crate::estimate::neighbours::lanes::Real;
+use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::neighbours::sorted::Sorted;
-use crate::estimate::neighbours::walk::{Found, Plane};
+use crate::estimate::neighbours::walk::Found;
 
 /// Which points of a plane are identical. Identical points have identical balls and terms.
 pub(super) struct Same {

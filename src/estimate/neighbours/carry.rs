@@ -27,8 +27,8 @@ use crate::estimate::width::every_width;
 
 use super::inside::Inside;
 use super::lanes::{LANES, larger};
+use super::plane::Plane;
 use super::sorted::{MARGIN, Sorted};
-use super::walk::Plane;
 
 /// Which rows of a sample stand for which of the one before.
 #[derive(Clone, Debug)]

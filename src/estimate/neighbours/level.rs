@@ -19,8 +19,8 @@ use crate::estimate::width::every_width;
 
 use super::inside::Inside;
 use super::lanes::{LANES, Real};
+use super::plane::Plane;
 use super::sorted::{MARGIN, Sorted};
-use super::walk::Plane;
 
 /// One coordinate of the plane, in its own order.
 #[derive(Clone, Copy)]

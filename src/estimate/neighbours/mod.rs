@@ -8,9 +8,11 @@ pub mod dot_products;
 pub mod inside;
 pub mod lanes;
 pub mod level;
+pub mod plane;
 pub mod rows;
 pub mod sorted;
 pub mod walk;
+pub mod windows;
 
 /// How many other points lie about a point, by their distance to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

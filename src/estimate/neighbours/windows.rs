@@ -1,0 +1,190 @@
+//! Searches within windows of x, each in the order of y.
+//!
+//! Points next to each other in x are anywhere in y: sixteen that search together have what is in reach of them in x as
+//! candidates, some √(kN) points, most of them far away in y. Here the points of a window of x come in the order of y.
+//! Sixteen that follow each other there are near each other in both coordinates, and so are their candidates: some 60, whatever
+//! N is.
+//!
+//! The column is cut into units of about √(kN) points, which is how far a ball reaches. A window searches for the points of
+//! two units and has one more unit on either side as candidates, so each point is in two windows. Points are dealt out to
+//! their windows in the order of y, which puts them in order. A ball that reaches beyond its window is left to others.
+//!
+//! Cost: one step a point for the dealing, and about 60 candidates for sixteen points. Candidates looked at for sixteen
+//! points, on the left in the order of x alone: 179 and 52 on uniform columns, N = 4,096, 347 and 53 at 16,384; 241 and 60 on
+//! normal ones at 4,096, of whose points 2 % are left over. Whole estimates of normal columns, AVX-512, on a machine where
+//! those of the order of x alone take twice as long as said in [`walk`](super::walk): 41, 42 and 66 ns a row in place of 48,
+//! 60 and 118 at N = 2,048, 4,096 and 16,384. Where a column all but follows from the other, candidates are few anyway and
+//! windows took up to half as long again; [`plane`](super::plane) does not use them there.
+
+use super::lanes::{LANES, Real};
+use super::plane::Plane;
+use super::sorted::MARGIN;
+use super::walk::{Found, Search};
+
+/// Searches for the `k` nearest other points of each point; there are more than k. Returns the positions in x's order,
+/// ascending, of those that it leaves over: what is found for them is not all there is. A search of more than `share`
+/// candidates is given up.
+pub fn search<T: Real>(plane: &Plane<T>, k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
+    let windows = Windows::new(plane, k);
+    for window in 0..windows.count {
+        for at in windows.of(window, share).nearest(k, found) {
+            found.radii[at as usize] = T::INFINITY;
+        }
+    }
+    windows.left_over(plane.x(), &found.radii)
+}
+
+/// The points of a plane by window.
+struct Windows<T> {
+    rows: usize,
+    /// Points of a unit, a power of two.
+    unit: usize,
+    count: usize,
+    /// All windows one after the other, and one more on either side for points beyond the first and the last.
+    points: Points<T>,
+    /// The places in their window of the points that it searches for, window by window.
+    asked: Vec<u32>,
+    /// The positions of those in x's order.
+    positions: Vec<u32>,
+}
+
+/// Points in the order of y, with a [`MARGIN`] at either end of each window.
+struct Points<T> {
+    /// From one window to the next.
+    stride: usize,
+    y: Vec<T>,
+    x: Vec<T>,
+    /// How many each window has.
+    counts: Vec<usize>,
+}
+
+impl<T: Real> Points<T> {
+    fn new(windows: usize, most: usize) -> Self {
+        let stride = most + 2 * MARGIN;
+        let (mut y, x) = (vec![T::INFINITY; windows * stride], vec![T::INFINITY; windows * stride]);
+        y.chunks_exact_mut(stride).for_each(|window| window[..MARGIN].fill(T::LOWEST));
+        Self { stride, y, x, counts: vec![0; windows] }
+    }
+
+    /// Returns the place in the window that the point has got.
+    #[inline(always)]
+    fn deal(&mut self, window: usize, x: T, y: T) -> usize {
+        let place = self.counts[window];
+        self.counts[window] += 1;
+        let at = window * self.stride + MARGIN + place;
+        (self.y[at], self.x[at]) = (y, x);
+        place
+    }
+}
+
+impl<T: Real> Windows<T> {
+    fn new(plane: &Plane<T>, k: usize) -> Self {
+        let turned = plane.turned();
+        let rows = turned.rank_y().len();
+        let unit = (((k * rows) as f64).sqrt() as usize).max(LANES).next_power_of_two();
+        let count = rows.div_ceil(2 * unit);
+        let mut points = Points::new(count + 2, 4 * unit);
+        let (mut asked, mut positions) = (vec![0; 2 * unit * count], vec![0; 2 * unit * count]);
+        let mut next: Vec<usize> = (0..count).map(|window| window * 2 * unit).collect();
+        let shift = unit.ilog2();
+        for ((&at, &x), &y) in turned.rank_y().iter().zip(turned.along()).zip(turned.x()) {
+            let of_unit = at as usize >> shift;
+            let (own, is_second) = (of_unit / 2, of_unit % 2);
+            let place = points.deal(own + 1, x, y);
+            let query = next[own];
+            next[own] += 1;
+            (asked[query], positions[query]) = (place as u32, at);
+            // The window before the first unit of its own, the one behind the second.
+            points.deal(own + 2 * is_second, x, y);
+        }
+        Self { rows, unit, count, points, asked, positions }
+    }
+
+    /// The points of a window, and which of them it searches for.
+    fn of(&self, window: usize, share: usize) -> Search<'_, T> {
+        let all = (window + 1) * self.points.stride..(window + 2) * self.points.stride;
+        let queries = self.queries(window);
+        Search {
+            along: &self.points.y[all.clone()],
+            across: &self.points.x[all],
+            queries: &self.asked[queries.clone()],
+            to: Some(&self.positions[queries]),
+            share,
+        }
+    }
+
+    /// The positions in x's order of the points that a window searches for.
+    fn queries(&self, window: usize) -> std::ops::Range<usize> {
+        let first = window * 2 * self.unit;
+        first..(first + 2 * self.unit).min(self.rows)
+    }
+
+    /// The points whose radius reaches beyond their window.
+    fn left_over(&self, x: &[T], radii: &[T]) -> Vec<u32> {
+        let mut left_over = Vec::new();
+        for queries in (0..self.count).map(|window| self.queries(window)) {
+            // The nearest that the window does not have.
+            let before = queries.start.checked_sub(self.unit + 1).map_or(T::LOWEST, |at| x[at]);
+            let behind = x.get(queries.end + self.unit).map_or(T::INFINITY, |&x| x);
+            left_over.extend(
+                queries
+                    .filter(|&at| {
+                        (x[at] - before < radii[at]) | (behind - x[at] < radii[at]) | (radii[at] == T::INFINITY)
+                    })
+                    .map(|at| at as u32),
+            );
+        }
+        left_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::sorted::Sorted;
+    use super::*;
+
+    /// How many points are left over; all others have what a search of all points finds.
+    fn left_over(rows: usize, k: usize, share: usize, point: impl Fn(f32, f32) -> (f32, f32)) -> usize {
+        let mut random = ChaCha8Rng::seed_from_u64(rows as u64);
+        let points: Vec<(f32, f32)> = (0..rows).map(|_| point(random.random(), random.random())).collect();
+        let (x, y): (Vec<f32>, Vec<f32>) = points.into_iter().unzip();
+        let (x, y) = (Sorted::new(&x), Sorted::new(&y));
+        let plane = Plane::new(&x, &y);
+        let mut found = Found::new(rows);
+        let left_over = search(&plane, k, share, &mut found);
+        assert!(left_over.is_sorted());
+        for at in (0..rows).filter(|&at| left_over.binary_search(&(at as u32)).is_err()) {
+            let [centre_x, centre_y] = [x.places()[at], plane.along()[at]];
+            let to = |(&x, &y): (&f32, &f32)| (x - centre_x).abs().max((y - centre_y).abs());
+            let mut distances: Vec<f32> = x.places().iter().zip(plane.along()).map(to).collect();
+            // The point itself is at 0.
+            let radius = *distances.select_nth_unstable_by(k, f32::total_cmp).1;
+            assert_eq!(found.radii[at], radius, "position {at} of {rows}");
+            let closer = distances.iter().filter(|&&distance| distance < radius).count();
+            let inside = closer.saturating_sub(1);
+            assert_eq!(found.levels[at] as usize, k - inside, "position {at} of {rows}");
+        }
+        left_over.len()
+    }
+
+    #[test]
+    fn what_is_not_left_over_has_its_nearest() {
+        for (rows, k) in [(20, 3), (60, 1), (300, 3), (1000, 10), (1500, 5), (4096, 3)] {
+            let independent = left_over(rows, k, usize::MAX, |u, v| (u, v));
+            assert!(independent * 10 < rows, "{independent} of {rows}");
+            left_over(rows, k, usize::MAX, |u, v| (u, 0.1 * v));
+            left_over(rows, k, usize::MAX, |u, v| (u * u * u, v * v));
+            left_over(rows, k, usize::MAX, |u, v| ((8.0 * u).round(), (8.0 * v).round()));
+        }
+    }
+
+    #[test]
+    fn balls_beyond_a_window_and_long_searches_are_left_over() {
+        // All x of a window are closer than the next point in y.
+        assert_eq!(left_over(2000, 3, usize::MAX, |u, v| (1e-6 * u, v)), 2000);
+        assert_eq!(left_over(2000, 3, 40, |u, v| (u, 1e-6 * v)), 2000);
+    }
+}
