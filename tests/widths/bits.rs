@@ -67,20 +67,20 @@ fn main() {
     }
 }
 
-/// Enough rows for searches within windows, of columns that do not depend on each other.
+/// Enough rows for searches within windows, of columns that do not depend on each other, and for long sums over ties.
 fn many_rows(random: &mut ChaCha8Rng) {
-    let rows = 2000;
+    let rows = 2500;
     let ids: Arc<[u64]> = (0..rows as u64).collect();
-    let names: Vec<&str> = [0, 1, 7].map(|kind: usize| KINDS[kind].0).into();
+    let kinds = [(0, 0), (1, 1), (7, 2), (1, 3), (4, 4)];
     let column = |(kind, coordinate): (usize, u64), random: &mut ChaCha8Rng| {
         let values = (0..rows).map(|row| KINDS[kind].1(normal(random), row, random)).collect();
         Variable::scalar(values, &ids, Key { tensor: 1, coordinate })
     };
-    let columns: Vec<Variable> = [(0, 0), (1, 1), (7, 2), (1, 3)].map(|column_of| column(column_of, random)).into();
+    let columns: Vec<Variable> = kinds.map(|kind| column(kind, random)).into();
     for neighbours in [1, 3, 10] {
-        for (i, j) in [(0, 1), (1, 2), (1, 3)] {
+        for (i, j) in [(0, 1), (1, 2), (1, 3), (4, 1), (4, 2)] {
             let settings = Settings { neighbours, ..Settings::default() };
-            let name = format!("k {neighbours} N {rows} {} and {j}", names[i]);
+            let name = format!("k {neighbours} N {rows} {} and {}", KINDS[kinds[i].0].0, KINDS[kinds[j].0].0);
             print(&name, mutual_information(&columns[i], &columns[j], &settings));
         }
     }

@@ -6,7 +6,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::chances::Chances;
-use super::{LANES, NEGLIGIBLE, Sum};
+use super::{LANES, NEGLIGIBLE, Sum, steps};
 use crate::estimate::width::every_width;
 
 /// Values of p that are worked on at once: over more, what is negligible for the first may be what counts for the last.
@@ -25,12 +25,7 @@ pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, value
         if of.iter().sum::<f64>() <= NEGLIGIBLE {
             continue;
         }
-        let steps: Vec<f64> = (p..p + part)
-            .map(|p| {
-                let distances = p + behind + 2;
-                distances as f64 / ((p + 1) * (distances + beyond)) as f64
-            })
-            .collect();
+        let steps = steps(p..p + part, behind, beyond);
         let negligible = if part > 1 { NEGLIGIBLE.powi(4) } else { NEGLIGIBLE };
         let (start, weights) = beta_binomial(p, behind, beyond, negligible);
         let values = &values[1 + p + start - highest..];
