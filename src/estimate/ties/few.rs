@@ -4,7 +4,7 @@
 //! P(κ | p) = C(p + κ, κ) C(q + d − κ, q) / C(S + d, d)
 //! ```
 //!
-//! so that a step has no division, and the second factor is taken once for all p. The tables take 1.3 MB.
+//! so that a step has no division, and the second factor is taken once for all p. The tables take 5 MB.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -12,14 +12,13 @@
 use std::sync::LazyLock;
 
 use super::chances::{Chances, NUMBERS};
-use super::long::LEAST_BEYOND;
 use super::{LANES, Sum};
 
 /// Below so many distances before the border and behind it, and so many others, the binomials are looked up. Their
 /// products are below 10²⁰⁰.
 const FEW: usize = 32;
 const FEW_BEHIND: usize = 64;
-const LONGEST: usize = LEAST_BEYOND;
+const LONGEST: usize = 1 << 12;
 
 pub fn is_few(chances: Chances<&[f64]>, behind: usize, beyond: usize) -> bool {
     (chances.first + chances.count <= FEW) & (chances.of.len() <= NUMBERS) & (behind < FEW_BEHIND) & (beyond < LONGEST)
