@@ -67,7 +67,7 @@ fn main() {
     }
 }
 
-/// Enough rows for searches within windows, of columns that do not depend on each other, and for long sums over ties.
+/// Enough rows for searches within strips, of columns that do not depend on each other, and for long sums over ties.
 fn many_rows(random: &mut ChaCha8Rng) {
     let rows = 2500;
     let ids: Arc<[u64]> = (0..rows as u64).collect();

@@ -11,8 +11,8 @@ pub mod level;
 pub mod plane;
 pub mod rows;
 pub mod sorted;
+pub mod strips;
 pub mod walk;
-pub mod windows;
 
 /// How many other points lie about a point, by their distance to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

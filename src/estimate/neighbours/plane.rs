@@ -6,7 +6,7 @@
 //! with w others in both strips need N_w ≤ k(N/w)²). So a point is searched for in the order of the coordinate in which its
 //! neighbours stand clearly farther apart, and a search that exceeds its share is left to a second round in the order of the
 //! other: the sum stays at about √(kN) a point. Where neither coordinate is clearly thinner and there are many points,
-//! [`windows`](super::windows) take most of that away.
+//! [`strips`](super::strips) take most of that away.
 //!
 //! Choosing the coordinate takes 9 to 14 % off the whole estimate of sigmoids and of columns of different scales, N = 1,024
 //! and 2,048, and nothing off that of normal columns, where a few points are left to the other order anyway.
@@ -16,8 +16,8 @@ use std::cell::OnceCell;
 
 use super::lanes::Real;
 use super::sorted::{MARGIN, Sorted};
+use super::strips;
 use super::walk::{Found, Search};
-use super::windows;
 
 /// Points of the plane in the order of x.
 pub struct Plane<'a, T> {
@@ -91,8 +91,8 @@ impl<'a, T: Real> Plane<'a, T> {
     pub fn search(&self, queries: &[u32], k: usize, found: &mut Found<T>) {
         let n = self.rank_y.len();
         let share = share_of(n, k);
-        let (in_x, in_y) = match queries.len() == n && self.is_for_windows() {
-            true => (Cow::default(), windows::search(self, k, share, found)),
+        let (in_x, in_y) = match queries.len() == n && self.is_for_strips() {
+            true => (Cow::default(), strips::search(self, k, share, found)),
             false => self.by_coordinate(queries),
         };
         let late_in_x = self.search_along(&in_x, k, share, found);
@@ -110,9 +110,9 @@ impl<'a, T: Real> Plane<'a, T> {
         self.search_along(&turned.turn(&late_in_y), k, usize::MAX, found);
     }
 
-    /// Whether windows are worth while: candidates are many, because the neighbours of a point in one order are anywhere in
+    /// Whether strips are worth while: candidates are many, because the neighbours of a point in one order are anywhere in
     /// the other and there are many points, and gaps are about the same, so that balls are about as long as wide.
-    fn is_for_windows(&self) -> bool {
+    fn is_for_strips(&self) -> bool {
         let (x, y) = (&self.x.gaps().about, &self.y.gaps().about);
         let (mut apart, mut unequal) = (0, 0);
         let asked = (0..self.rank_y.len() - 1).step_by(SAMPLED);
@@ -167,11 +167,11 @@ const CLEARLY: u16 = 3;
 const FEW: usize = 12;
 const SAMPLED: usize = 16;
 
-/// Half octaves that gaps may differ by within windows, but for one point in so many.
+/// Half octaves that gaps may differ by within strips, but for one point in so many.
 const MUCH: u16 = 5;
 const FEW_UNEQUAL: usize = 4;
-/// How far apart in the order of y points next to each other in x are to be for windows. Of N points in any order it is
-/// N/3. Columns of 1,024 rows take about as long either way, and a quarter longer in windows where ρ = 0.99.
+/// How far apart in the order of y points next to each other in x are to be for strips. Of N points in any order it is
+/// N/3. Columns of 1,024 rows take about as long either way, and a quarter longer in strips where ρ = 0.99.
 const FAR_APART: usize = 500;
 
 /// The candidates that independent columns need for nearly all groups.
@@ -227,21 +227,21 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_for_many_independent_points_of_about_equal_gaps() {
+    fn strips_are_for_many_independent_points_of_about_equal_gaps() {
         let y = column(2, |_, u| u);
-        let is_for_windows = |x: &Sorted<f32>| Plane::new(x, &y).is_for_windows();
-        assert!(is_for_windows(&column(1, |_, u| u)));
-        assert!(is_for_windows(&column(1, |_, u| u * u)));
+        let is_for_strips = |x: &Sorted<f32>| Plane::new(x, &y).is_for_strips();
+        assert!(is_for_strips(&column(1, |_, u| u)));
+        assert!(is_for_strips(&column(1, |_, u| u * u)));
         // The same random numbers, so that y follows from x.
-        assert!(!is_for_windows(&column(2, |_, u| 1.0 - u * u)));
-        assert!(!is_for_windows(&column(1, |_, u| 100.0 * u)));
-        assert!(!is_for_windows(&column(1, |_, u| 0.01 * u)));
-        assert!(!is_for_windows(&column(1, |row, u| if row % 2 == 0 { 0.0 } else { u })));
+        assert!(!is_for_strips(&column(2, |_, u| 1.0 - u * u)));
+        assert!(!is_for_strips(&column(1, |_, u| 100.0 * u)));
+        assert!(!is_for_strips(&column(1, |_, u| 0.01 * u)));
+        assert!(!is_for_strips(&column(1, |row, u| if row % 2 == 0 { 0.0 } else { u })));
         let few = |seed| {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             Sorted::new(&(0..1024).map(|_| random.random()).collect::<Vec<f32>>())
         };
-        assert!(!Plane::new(&few(1), &few(2)).is_for_windows());
+        assert!(!Plane::new(&few(1), &few(2)).is_for_strips());
         check(&column(1, |_, u| u * u), &y);
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Cost: a search looks at the points whose distance along the coordinate is below the radius, about √(kN) where the
 //! coordinates are independent and all points are in that order. [`plane`](super::plane) chooses the order, and
-//! [`windows`](super::windows) which points.
+//! [`strips`](super::strips) which points.
 //!
 //! Measured, AVX-512, float32, ns a point at N = 1,024 and 4,096 in the order of one coordinate alone: 7 and 12 on
 //! independent uniform columns, 11 and 18 on normal ones. Whole estimates of normal columns took 23 and 34 with AVX-512, 34

@@ -1,20 +1,22 @@
-//! Searches within windows of x, each in the order of y.
+//! Searches within strips of x, each in the order of y.
 //!
 //! Points next to each other in x are anywhere in y: sixteen that search together have what is in reach of them in x as
-//! candidates, some √(kN) points, most of them far away in y. Here the points of a window of x come in the order of y.
+//! candidates, some √(kN) points, most of them far away in y. Here the points of a strip of x come in the order of y.
 //! Sixteen that follow each other there are near each other in both coordinates, and so are their candidates: some 60, whatever
 //! N is.
 //!
-//! The column is cut into units of about √(kN) points, which is how far a ball reaches. A window searches for the points of
-//! two units and has one more unit on either side as candidates, so each point is in two windows. Points are dealt out to
-//! their windows in the order of y, which puts them in order. A ball that reaches beyond its window is left to others.
+//! The column is cut into units of about √(kN) points, which is how far a ball reaches. A strip searches for the points of
+//! two units and has one more unit on either side as candidates, so each point is in two strips. Points are dealt out to
+//! their strips in the order of y, which puts them in order. A ball that reaches beyond its strip is left to others.
 //!
 //! Cost: one step a point for the dealing, and about 60 candidates for sixteen points. Candidates looked at for sixteen
 //! points, on the left in the order of x alone: 179 and 52 on uniform columns, N = 4,096, 347 and 53 at 16,384; 241 and 60 on
 //! normal ones at 4,096, of whose points 2 % are left over. Whole estimates of normal columns, AVX-512, on a machine where
 //! those of the order of x alone take twice as long as said in [`walk`](super::walk): 41, 42 and 66 ns a row in place of 48,
 //! 60 and 118 at N = 2,048, 4,096 and 16,384. Where a column all but follows from the other, candidates are few anyway and
-//! windows took up to half as long again; [`plane`](super::plane) does not use them there.
+//! strips took up to half as long again; [`plane`](super::plane) does not use them there.
+
+use std::ops::Range;
 
 use super::lanes::{LANES, Real};
 use super::plane::Plane;
@@ -25,59 +27,59 @@ use super::walk::{Found, Search};
 /// ascending, of those that it leaves over: what is found for them is not all there is. A search of more than `share`
 /// candidates is given up.
 pub fn search<T: Real>(plane: &Plane<T>, k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
-    let windows = Windows::new(plane, k);
-    for window in 0..windows.count {
-        for at in windows.of(window, share).nearest(k, found) {
+    let strips = Strips::new(plane, k);
+    for strip in 0..strips.count {
+        for at in strips.of(strip, share).nearest(k, found) {
             found.radii[at as usize] = T::INFINITY;
         }
     }
-    windows.left_over(plane.x(), &found.radii)
+    strips.left_over(plane.x(), &found.radii)
 }
 
-/// The points of a plane by window.
-struct Windows<T> {
+/// The points of a plane by strip.
+struct Strips<T> {
     rows: usize,
     /// Points of a unit, a power of two.
     unit: usize,
     count: usize,
-    /// All windows one after the other, and one more on either side for points beyond the first and the last.
+    /// All strips one after the other, and one more on either side for points beyond the first and the last.
     points: Points<T>,
-    /// The places in their window of the points that it searches for, window by window.
+    /// The places in their strip of the points that it searches for, strip by strip.
     asked: Vec<u32>,
     /// The positions of those in x's order.
     positions: Vec<u32>,
 }
 
-/// Points in the order of y, with a [`MARGIN`] at either end of each window.
+/// Points in the order of y, with a [`MARGIN`] at either end of each strip.
 struct Points<T> {
-    /// From one window to the next.
+    /// From one strip to the next.
     stride: usize,
     y: Vec<T>,
     x: Vec<T>,
-    /// How many each window has.
+    /// How many each strip has.
     counts: Vec<usize>,
 }
 
 impl<T: Real> Points<T> {
-    fn new(windows: usize, most: usize) -> Self {
+    fn new(strips: usize, most: usize) -> Self {
         let stride = most + 2 * MARGIN;
-        let (mut y, x) = (vec![T::INFINITY; windows * stride], vec![T::INFINITY; windows * stride]);
-        y.chunks_exact_mut(stride).for_each(|window| window[..MARGIN].fill(T::LOWEST));
-        Self { stride, y, x, counts: vec![0; windows] }
+        let (mut y, x) = (vec![T::INFINITY; strips * stride], vec![T::INFINITY; strips * stride]);
+        y.chunks_exact_mut(stride).for_each(|strip| strip[..MARGIN].fill(T::LOWEST));
+        Self { stride, y, x, counts: vec![0; strips] }
     }
 
-    /// Returns the place in the window that the point has got.
+    /// Returns the place in the strip that the point has got.
     #[inline(always)]
-    fn deal(&mut self, window: usize, x: T, y: T) -> usize {
-        let place = self.counts[window];
-        self.counts[window] += 1;
-        let at = window * self.stride + MARGIN + place;
+    fn deal(&mut self, strip: usize, x: T, y: T) -> usize {
+        let place = self.counts[strip];
+        self.counts[strip] += 1;
+        let at = strip * self.stride + MARGIN + place;
         (self.y[at], self.x[at]) = (y, x);
         place
     }
 }
 
-impl<T: Real> Windows<T> {
+impl<T: Real> Strips<T> {
     fn new(plane: &Plane<T>, k: usize) -> Self {
         let turned = plane.turned();
         let rows = turned.rank_y().len();
@@ -85,7 +87,7 @@ impl<T: Real> Windows<T> {
         let count = rows.div_ceil(2 * unit);
         let mut points = Points::new(count + 2, 4 * unit);
         let (mut asked, mut positions) = (vec![0; 2 * unit * count], vec![0; 2 * unit * count]);
-        let mut next: Vec<usize> = (0..count).map(|window| window * 2 * unit).collect();
+        let mut next: Vec<usize> = (0..count).map(|strip| strip * 2 * unit).collect();
         let shift = unit.ilog2();
         for ((&at, &x), &y) in turned.rank_y().iter().zip(turned.along()).zip(turned.x()) {
             let of_unit = at as usize >> shift;
@@ -94,16 +96,16 @@ impl<T: Real> Windows<T> {
             let query = next[own];
             next[own] += 1;
             (asked[query], positions[query]) = (place as u32, at);
-            // The window before the first unit of its own, the one behind the second.
+            // The strip before the first unit of its own, the one behind the second.
             points.deal(own + 2 * is_second, x, y);
         }
         Self { rows, unit, count, points, asked, positions }
     }
 
-    /// The points of a window, and which of them it searches for.
-    fn of(&self, window: usize, share: usize) -> Search<'_, T> {
-        let all = (window + 1) * self.points.stride..(window + 2) * self.points.stride;
-        let queries = self.queries(window);
+    /// The points of a strip, and which of them it searches for.
+    fn of(&self, strip: usize, share: usize) -> Search<'_, T> {
+        let all = (strip + 1) * self.points.stride..(strip + 2) * self.points.stride;
+        let queries = self.queries(strip);
         Search {
             along: &self.points.y[all.clone()],
             across: &self.points.x[all],
@@ -113,17 +115,17 @@ impl<T: Real> Windows<T> {
         }
     }
 
-    /// The positions in x's order of the points that a window searches for.
-    fn queries(&self, window: usize) -> std::ops::Range<usize> {
-        let first = window * 2 * self.unit;
+    /// The positions in x's order of the points that a strip searches for.
+    fn queries(&self, strip: usize) -> Range<usize> {
+        let first = strip * 2 * self.unit;
         first..(first + 2 * self.unit).min(self.rows)
     }
 
-    /// The points whose radius reaches beyond their window.
+    /// The points whose radius reaches beyond their strip.
     fn left_over(&self, x: &[T], radii: &[T]) -> Vec<u32> {
         let mut left_over = Vec::new();
-        for queries in (0..self.count).map(|window| self.queries(window)) {
-            // The nearest that the window does not have.
+        for queries in (0..self.count).map(|strip| self.queries(strip)) {
+            // The nearest that the strip does not have.
             let before = queries.start.checked_sub(self.unit + 1).map_or(T::LOWEST, |at| x[at]);
             let behind = x.get(queries.end + self.unit).map_or(T::INFINITY, |&x| x);
             left_over.extend(
@@ -182,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn balls_beyond_a_window_and_long_searches_are_left_over() {
-        // All x of a window are closer than the next point in y.
+    fn balls_beyond_a_strip_and_long_searches_are_left_over() {
+        // All x of a strip are closer than the next point in y.
         assert_eq!(left_over(2000, 3, usize::MAX, |u, v| (1e-6 * u, v)), 2000);
         assert_eq!(left_over(2000, 3, 40, |u, v| (u, 1e-6 * v)), 2000);
     }
