@@ -169,15 +169,17 @@ fn ksg(x: &Variable, y: &Variable, k: usize) -> f64 {
         Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
     };
     let (dx, dy) = (distances(x), distances(y));
-    let n = x.rows();
-    psi(n) + psi(k) - (0..n).map(|row| ksg_term(&dx[row], &dy[row], row, k)).sum::<f64>() / n as f64
+    ksg_of_terms(x.rows(), k, |row| ksg_term(&dx[row], &dy[row], row, k))
+}
+
+fn ksg_of_terms(rows: usize, k: usize, term: impl Fn(usize) -> f64) -> f64 {
+    psi(rows) + psi(k) - (0..rows).map(term).sum::<f64>() / rows as f64
 }
 
 /// The same without a matrix of all distances.
 fn ksg_of_many(x: &[f64], y: &[f64], k: usize) -> f64 {
     let from = |values: &[f64], row: usize| -> Vec<f64> { values.iter().map(|v| (v - values[row]).abs()).collect() };
-    let terms = (0..x.len()).map(|row| ksg_term(&from(x, row), &from(y, row), row, k));
-    psi(x.len()) + psi(k) - terms.sum::<f64>() / x.len() as f64
+    ksg_of_terms(x.len(), k, |row| ksg_term(&from(x, row), &from(y, row), row, k))
 }
 
 /// Values with ties, both zeros, the smallest and nearly the largest of float32, and plain ones.

@@ -180,6 +180,21 @@ fn share_of(rows: usize, k: usize) -> usize {
 }
 
 #[cfg(test)]
+impl Plane<'_, f32> {
+    /// That what was found for a position is what all points give.
+    pub fn assert_nearest(&self, at: usize, k: usize, found: &Found<f32>) {
+        let [centre_x, centre_y] = [self.x()[at], self.along()[at]];
+        let to = |(&x, &y): (&f32, &f32)| (x - centre_x).abs().max((y - centre_y).abs());
+        let mut distances: Vec<f32> = self.x().iter().zip(self.along()).map(to).collect();
+        // The point itself is at 0.
+        let radius = *distances.select_nth_unstable_by(k, f32::total_cmp).1;
+        assert_eq!(found.radii[at], radius, "position {at}");
+        let inside = distances.iter().filter(|&&distance| distance < radius).count().saturating_sub(1);
+        assert_eq!(found.levels[at] as usize, k - inside, "position {at}");
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -198,12 +213,7 @@ mod tests {
         let plane = Plane::new(x, y);
         let mut found = Found::new(N);
         plane.search(&(0..N as u32).collect::<Vec<_>>(), K, &mut found);
-        let points: Vec<(f32, f32)> = x.places().iter().copied().zip(plane.along().iter().copied()).collect();
-        for (at, &(x, y)) in points.iter().enumerate() {
-            let mut distances: Vec<f32> = points.iter().map(|&(a, b)| (a - x).abs().max((b - y).abs())).collect();
-            // The point itself is at 0.
-            assert_eq!(found.radii[at], *distances.select_nth_unstable_by(K, f32::total_cmp).1);
-        }
+        (0..N).for_each(|at| plane.assert_nearest(at, K, &found));
     }
 
     #[test]

@@ -158,17 +158,8 @@ mod tests {
         let mut found = Found::new(rows);
         let left_over = search(&plane, k, share, &mut found);
         assert!(left_over.is_sorted());
-        for at in (0..rows).filter(|&at| left_over.binary_search(&(at as u32)).is_err()) {
-            let [centre_x, centre_y] = [x.places()[at], plane.along()[at]];
-            let to = |(&x, &y): (&f32, &f32)| (x - centre_x).abs().max((y - centre_y).abs());
-            let mut distances: Vec<f32> = x.places().iter().zip(plane.along()).map(to).collect();
-            // The point itself is at 0.
-            let radius = *distances.select_nth_unstable_by(k, f32::total_cmp).1;
-            assert_eq!(found.radii[at], radius, "position {at} of {rows}");
-            let closer = distances.iter().filter(|&&distance| distance < radius).count();
-            let inside = closer.saturating_sub(1);
-            assert_eq!(found.levels[at] as usize, k - inside, "position {at} of {rows}");
-        }
+        let searched = (0..rows).filter(|&at| left_over.binary_search(&(at as u32)).is_err());
+        searched.for_each(|at| plane.assert_nearest(at, k, &found));
         left_over.len()
     }
 

@@ -7,8 +7,8 @@
 //!
 //! with [`NODES`] whole numbers t_j, denser towards both ends of the block as Chebyshev's are, and g_j such that it holds for
 //! all polynomials of a lower degree than there are nodes. For other f the error is about ρ^−32 times what f grows to on the
-//! ellipse about the block whose half-axes sum up to ρ half-lengths of it (Trefethen 2008, DOI 10.1137/060659831, theorem
-//! 4.5). Blocks are short enough that with ρ = 4 this is less than rounding: no longer than the pole of ψ is away, three
+//! ellipse about the block whose half-axes sum up to ρ half-lengths of it (of Chebyshev's points: Trefethen 2008, DOI
+//! 10.1137/060659831). Blocks are short enough that with ρ = 4 this is less than rounding: no longer than the pole of ψ is away, three
 //! times the width of the bell that P(κ | p) is there, and where P(κ | p) is largest at an end, which the ellipse reaches
 //! beyond, so long that it changes by exp(13).
 //!
