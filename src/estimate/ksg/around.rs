@@ -1,18 +1,14 @@
 //! The terms of the tie-aware estimate: from the counts where no more than one distance equals the radius, as mostly, and from
 //! all that lies about a point where ties leave it open.
-//!
-//! Rounding to float32 can make hundreds of distances look equal, as those from 0.5 to all that steep sigmoids make of what
-//! is far below 0. They are written down in f64 and counted in one pass for each kind, which becomes vectors: a third of the
-//! time of one pass that looks at each point once.
 
 use crate::estimate::digamma::Digamma;
-use crate::estimate::neighbours::inside::{Count, border};
-use crate::estimate::neighbours::lanes::{Real, larger};
+use crate::estimate::neighbours::inside::Count;
+use crate::estimate::neighbours::lanes::Real;
 use crate::estimate::neighbours::level::{self, Level, Side};
-use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::ties::{self, Border, Shape};
 
 use super::balls::{Balls, Same};
+use super::rounded::Near;
 
 /// Open points that are worked on at once, so that what is known of them stays at hand.
 const SOME: usize = 128;
@@ -35,14 +31,14 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
     let side_x = Side { column: x, plane: &balls.plane, inside: &balls.in_x };
     let side_y = Side { column: y, plane: turned, inside: &balls.in_y };
     let mut of_firsts = Vec::with_capacity(firsts.len());
-    let (mut borders, mut expected, mut far) = (Vec::new(), Vec::new(), Far::default());
+    let (mut borders, mut expected, mut near) = (Vec::new(), Vec::new(), Near::default());
     for some in firsts.chunks(SOME) {
         borders.clear();
         for (&at, levels) in some.iter().zip(level::levels(side_x, side_y, &balls.found.radii, some)) {
             let at = at as usize;
             let around = match levels {
                 Some(levels) => balls.around_of(at, levels),
-                None => balls.around(at, turned, &mut far),
+                None => balls.around_in_f64(at, turned, &mut near),
             };
             borders.extend(around.closed(balls.k).borders());
         }
@@ -88,80 +84,6 @@ impl<T: Real> Balls<'_, T> {
             beyond: levels.map(|level| level.beyond as usize),
             missing: 0,
         }
-    }
-
-    /// The same in f64, because distances that equal the radius may do so by rounding alone. `turned` is the plane in
-    /// y's order, `far` is overwritten.
-    fn around(&self, at: usize, turned: &Plane<T>, far: &mut Far) -> Around {
-        let at_y = self.rank_y(at);
-        let (radius, x, y) = (self.found.radii[at], self.x.places()[at], self.y.places()[at_y]);
-        let (near_x, near_y) = (self.in_x.range(at), self.in_y.range(at_y));
-        let mut around = Around {
-            closer_in_both: self.k - self.found.levels[at] as usize,
-            closer: [near_x.len() - 1, near_y.len() - 1],
-            ..Around::default()
-        };
-        let in_x = border(self.x.places(), at, radius, near_x);
-        let in_y = border(self.y.places(), at_y, radius, near_y);
-        // All are to be added with both their distances, so none is closer yet.
-        let closer = |others: &[T], centre: T| others.iter().filter(|&&other| (other - centre).abs() < radius).count();
-        let wide = |other: &T, centre: T| (other.widen() - centre.widen()).abs();
-        far.x.clear();
-        far.y.clear();
-        for range in [in_x.0, in_x.1] {
-            let (others_x, others_y) = (&self.x.places()[range.clone()], &self.plane.along()[range]);
-            far.x.extend(others_x.iter().map(|other| wide(other, x)));
-            far.y.extend(others_y.iter().map(|other| wide(other, y)));
-            around.closer[1] -= closer(others_y, y);
-        }
-        for range in [in_y.0, in_y.1] {
-            let (others_x, others_y) = (&turned.along()[range.clone()], &self.y.places()[range]);
-            // Points at the radius in both are there already.
-            let once = |other_x: T, distance: f64| if (other_x - x).abs() == radius { f64::INFINITY } else { distance };
-            far.x.extend(others_x.iter().map(|other| once(*other, wide(other, x))));
-            far.y.extend(others_x.iter().zip(others_y).map(|(&other_x, other)| once(other_x, wide(other, y))));
-            around.closer[0] -= closer(others_x, x);
-        }
-        let exact = far.exact_radius(radius.widen(), self.k - around.closer_in_both);
-        far.add_to(&mut around, exact);
-        around
-    }
-}
-
-/// Distances of points in x and in y.
-#[derive(Default)]
-struct Far {
-    x: Vec<f64>,
-    y: Vec<f64>,
-}
-
-impl Far {
-    fn count(&self, counts: impl Fn(f64, f64) -> bool) -> usize {
-        self.x.iter().zip(&self.y).map(|(&dx, &dy)| u64::from(counts(dx, dy))).sum::<u64>() as usize
-    }
-
-    /// Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its `place`.
-    fn exact_radius(&self, rounded: f64, place: usize) -> f64 {
-        // Differences of float32 values mostly are float32 values.
-        if self.count(|dx, dy| larger(dx, dy) <= rounded) >= place
-            && self.count(|dx, dy| larger(dx, dy) < rounded) < place
-        {
-            return rounded;
-        }
-        let mut joint: Vec<f64> = self.x.iter().zip(&self.y).map(|(&dx, &dy)| larger(dx, dy)).collect();
-        *joint.select_nth_unstable_by(place - 1, f64::total_cmp).1
-    }
-
-    /// One pass for each count: that is what becomes vectors.
-    fn add_to(&self, around: &mut Around, radius: f64) {
-        around.closer[0] += self.count(|dx, _| dx < radius);
-        around.closer[1] += self.count(|_, dy| dy < radius);
-        around.closer_in_both += self.count(|dx, dy| (dx < radius) & (dy < radius));
-        around.only[0] += self.count(|dx, dy| (dx == radius) & (dy < radius));
-        around.only[1] += self.count(|dx, dy| (dx < radius) & (dy == radius));
-        around.both += self.count(|dx, dy| (dx == radius) & (dy == radius));
-        around.beyond[0] += self.count(|dx, dy| (dx == radius) & (dy > radius));
-        around.beyond[1] += self.count(|dx, dy| (dx > radius) & (dy == radius));
     }
 }
 

@@ -21,19 +21,22 @@ impl Same {
     /// note for each value of y is enough.
     pub(super) fn new<T: Real>(x: &Sorted<T>, y: &Sorted<T>, rank_y: &[u32], positions: &[u32]) -> Self {
         let (runs_x, runs_y) = (&x.runs().bounds, &y.runs().bounds);
-        let (mut firsts, mut like) = (Vec::with_capacity(positions.len()), Vec::with_capacity(positions.len()));
+        let (mut firsts, mut like) = (vec![(0, 0); positions.len()], Vec::with_capacity(positions.len()));
+        let mut count = 0;
         // By where a run in y starts: the last run in x that it was met in, and its point there.
         let mut met = vec![[u32::MAX; 2]; rank_y.len()];
         for &at in positions {
             let run_x = runs_x[at as usize][0];
             let met = &mut met[runs_y[rank_y[at as usize] as usize][0] as usize];
-            if met[0] != run_x {
-                *met = [run_x, firsts.len() as u32];
-                firsts.push((at, 0));
-            }
+            // Whether it is another of a point is up to chance, so no branch depends on it.
+            let is_first = met[0] != run_x;
+            firsts[count].0 = at;
+            *met = [run_x, if is_first { count as u32 } else { met[1] }];
+            count += usize::from(is_first);
             firsts[met[1] as usize].1 += 1;
             like.push(met[1]);
         }
+        firsts.truncate(count);
         Self { firsts, like }
     }
 

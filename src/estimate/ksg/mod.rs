@@ -19,6 +19,7 @@
 mod around;
 mod balls;
 mod cells;
+mod rounded;
 
 use std::borrow::Cow;
 

@@ -46,7 +46,14 @@ pub fn is_long(chances: Chances<&[f64]>, behind: usize, beyond: usize) -> bool {
 /// E ψ(`closer` + 1 + p − e + κ), from `psi[n]` = ψ(n); `closer` is at least 1.
 #[cold]
 #[inline(never)]
-pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, closer: usize, psi: &[f64]) -> f64 {
+pub fn expectation(
+    chances: Chances<&[f64]>,
+    behind: usize,
+    beyond: usize,
+    closer: usize,
+    psi: &[f64],
+    shares: &mut Vec<f64>,
+) -> f64 {
     let (count, width, highest) = (chances.count, chances.width, chances.lowest + chances.width - 1);
     let mut expectation = 0.0;
     for from in (0..count).step_by(PART) {
@@ -56,16 +63,24 @@ pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, close
             continue;
         }
         let first = chances.first + from;
-        let weights = [first, first + part - 1].map(|p| Weight::new(p, behind, beyond));
+        // What a block is to be good for follows from the first p and the last.
+        let both = [first, first + part - 1].map(|p| Weight::new(p, behind, beyond));
+        let weights = if part == 1 { &both[..1] } else { &both[..] };
         let mode = weights[0].mode;
         // The least number that ψ is asked for.
         let least = closer + 1 + first - highest;
+        shares.clear();
+        shares.extend((1..=first).map(|i| 1.0 / (mode + i) as f64));
+        shares.extend((1..=behind).map(|i| 1.0 / (beyond - mode + i) as f64));
+        let (before, after) = shares.split_at(first);
+        let mut of_steps = [0.0; PART];
+        of_steps.iter_mut().zip(steps(first..first + part, behind, beyond)).for_each(|(of, step)| *of = step);
         let terms = Terms {
             of,
             width,
-            steps: steps(first..first + part, behind, beyond),
-            before: (1..=first).map(|i| 1.0 / (mode + i) as f64).collect(),
-            behind: (1..=behind).map(|i| 1.0 / (beyond - mode + i) as f64).collect(),
+            steps: &of_steps[..part],
+            before,
+            behind: after,
             beyond,
             place: (first + 1) as f64,
             psi: &psi[least..],
@@ -115,7 +130,7 @@ impl Weight {
         let (start, last) = (start as f64, self.beyond as f64);
         // The logarithm of P(κ | p) as integrals in place of sums. Its curvature is 1/σ² of a bell of width σ.
         let bell = |kappa: f64| {
-            let of = |left: f64, factors: usize| 1.0 / (left + 0.5) - 1.0 / (left + 0.5 + factors as f64);
+            let of = |left: f64, factors: usize| factors as f64 / ((left + 0.5) * (left + 0.5 + factors as f64));
             WIDTHS / (of(kappa, self.p) + of(last - kappa, self.behind)).sqrt()
         };
         // At the block's end it may be narrower.
@@ -145,10 +160,10 @@ struct Terms<'a> {
     of: &'a [f64],
     width: usize,
     /// P(κ | p + 1) is (p + 1 + κ) times that many P(κ | p).
-    steps: Vec<f64>,
+    steps: &'a [f64],
     /// 1/(mode + i) and 1/(d − mode + i), i = 1, 2, …, so that P(κ | p) is in proportion to a product that is 1 at the mode.
-    before: Vec<f64>,
-    behind: Vec<f64>,
+    before: &'a [f64],
+    behind: &'a [f64],
     beyond: usize,
     /// p + 1 of the first p.
     place: f64,
@@ -179,13 +194,13 @@ fn add(terms: &Terms, start: usize, rule: &Rule, sums: &mut Sums) {
     for node in 0..NODES {
         place[node] += terms.place;
     }
-    for share in &terms.before {
+    for share in terms.before {
         for node in 0..NODES {
             left[node] += 1.0;
             weight[node] *= left[node] * share;
         }
     }
-    for share in &terms.behind {
+    for share in terms.behind {
         for node in 0..NODES {
             right[node] += 1.0;
             weight[node] *= right[node] * share;
@@ -194,7 +209,7 @@ fn add(terms: &Terms, start: usize, rule: &Rule, sums: &mut Sums) {
     for node in 0..NODES {
         sums.weights[node] += weight[node];
     }
-    for (p, (of, step)) in terms.of.chunks_exact(terms.width).zip(&terms.steps).enumerate() {
+    for (p, (of, step)) in terms.of.chunks_exact(terms.width).zip(terms.steps).enumerate() {
         for (e, of) in of.iter().enumerate() {
             let psi = &terms.psi[p + terms.width - 1 - e..];
             for node in 0..NODES {
@@ -359,7 +374,7 @@ mod tests {
                     let chances = Chances::new(shape);
                     let (chances, behind) = (chances.view(), level - missing);
                     assert!(is_long(chances, behind, beyond));
-                    let got = expectation(chances, behind, beyond, closer, psi);
+                    let got = expectation(chances, behind, beyond, closer, psi, &mut Vec::new());
                     let expected = every_term(chances, behind, beyond, closer, psi);
                     assert!((got - expected).abs() < 1e-13, "{closer}, {shape:?}: {got}, {expected}");
                     tried += 1;

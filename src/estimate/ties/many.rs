@@ -25,7 +25,7 @@ pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, value
         if of.iter().sum::<f64>() <= NEGLIGIBLE {
             continue;
         }
-        let steps = steps(p..p + part, behind, beyond);
+        let steps: Vec<f64> = steps(p..p + part, behind, beyond).collect();
         let negligible = if part > 1 { NEGLIGIBLE.powi(4) } else { NEGLIGIBLE };
         let (start, weights) = beta_binomial(p, behind, beyond, negligible);
         let values = &values[1 + p + start - highest..];

@@ -116,10 +116,10 @@ impl Border {
 /// [`Border::expected_digamma`] of each of the `borders`.
 pub fn expected_digammas(borders: &[Border], digamma: &Digamma, expected: &mut Vec<f64>) {
     expected.clear();
-    WORK.with_borrow_mut(|Work { memory, shares, sums }| {
-        sums.clear();
-        work_out(borders, digamma.from(0), memory, shares, sums);
-        expected.extend(sums.iter().map(Sum::total));
+    WORK.with_borrow_mut(|work| {
+        work.sums.clear();
+        work_out(borders, digamma.from(0), work);
+        expected.extend(work.sums.iter().map(Sum::total));
     });
 }
 
@@ -132,13 +132,16 @@ thread_local! {
 struct Work {
     memory: Memory,
     shares: Shares,
+    /// Of [`long`].
+    factors: Vec<f64>,
     sums: Vec<Sum>,
 }
 
 every_width! {
 /// `psi` is ψ(0), ψ(1), … What is to be added up is kept and added up by who asks: else the compiler takes the lanes of
 /// all steps before apart.
-fn work_out(borders: &[Border], psi: &[f64], memory: &mut Memory, shares: &mut Shares, sums: &mut Vec<Sum>) {
+fn work_out(borders: &[Border], psi: &[f64], work: &mut Work) {
+    let Work { memory, shares, factors, sums } = work;
     let choices = Choices::get();
     for border in borders {
         let Border { closer, shape } = *border;
@@ -154,7 +157,7 @@ fn work_out(borders: &[Border], psi: &[f64], memory: &mut Memory, shares: &mut S
         } else if few::is_few(chances, behind, beyond) {
             few::expectation(chances, behind, beyond, &psi[closer..], choices, shares)
         } else if long::is_long(chances, behind, beyond) {
-            Sum::of(long::expectation(chances, behind, beyond, closer, psi))
+            Sum::of(long::expectation(chances, behind, beyond, closer, psi, factors))
         } else {
             Sum::of(many::expectation(chances, behind, beyond, &psi[closer..]))
         });
@@ -210,12 +213,11 @@ fn mean(psi: &[f64], after: usize, count: usize) -> Sum {
 }
 
 /// P(κ | p + 1) is (p + 1 + κ) times that many P(κ | p), for each p.
-fn steps(p: Range<usize>, behind: usize, beyond: usize) -> Vec<f64> {
-    let step = |p: usize| {
+fn steps(p: Range<usize>, behind: usize, beyond: usize) -> impl Iterator<Item = f64> {
+    p.map(move |p| {
         let distances = p + behind + 2;
         distances as f64 / ((p + 1) * (distances + beyond)) as f64
-    };
-    p.map(step).collect()
+    })
 }
 
 /// Numbers that are worked on at once.
