@@ -11,36 +11,64 @@
 
 use super::Estimate;
 use super::variable::Discrete;
+use super::width::every_width;
 
 /// I(X;Y) ≥ 0 up to rounding. 0 if either has one class.
 pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     let (width, n) = (y.sizes().len(), x.classes().len());
-    let cell_of = |(&x, &y): (&u32, &u32)| x as usize * width + y as usize;
     let information = |cell: usize, together: u32| {
         let alone = f64::from(x.sizes()[cell / width]) * f64::from(y.sizes()[cell % width]);
         (f64::from(together) * n as f64 / alone).ln()
     };
+    let mut terms = vec![0.0; n];
     // A table where it is small, as it nearly always is; otherwise the occupied cells alone.
     let table = x.sizes().len() * width;
     if table <= n {
-        // Rows in turn have counters of their own: to add to the one that was just written is to wait for it.
-        let mut together = vec![[0_u32; 4]; table];
-        let rows = x.classes().iter().zip(y.classes()).map(cell_of);
-        rows.enumerate().for_each(|(row, cell)| together[cell][row % 4] += 1);
-        let of_cell = (0..).zip(&together).map(|(cell, together)| information(cell, together.iter().sum()));
-        let of_cell: Vec<f64> = of_cell.collect();
-        let terms = x.classes().iter().zip(y.classes()).map(|pair| of_cell[cell_of(pair)]).collect();
+        let mut cells = vec![0; n];
+        join(x.classes(), y.classes(), width as u32, &mut cells);
+        let together = if table <= FEW {
+            (0..table as u32).map(|cell| count(&cells, cell)).collect()
+        } else {
+            histogram(&cells, table)
+        };
+        let of_cells: Vec<f64> = together.into_iter().enumerate().map(|(cell, rows)| information(cell, rows)).collect();
+        terms.iter_mut().zip(cells).for_each(|(term, cell)| *term = of_cells[cell as usize]);
         return Estimate::from_terms(0.0, terms, &[]);
     }
+    let cell_of = |(&x, &y): (&u32, &u32)| x as usize * width + y as usize;
     let cells: Vec<usize> = x.classes().iter().zip(y.classes()).map(cell_of).collect();
     let mut rows: Vec<usize> = (0..n).collect();
     rows.sort_unstable_by_key(|&row| cells[row]);
-    let mut terms = vec![0.0; n];
     for run in rows.chunk_by(|&a, &b| cells[a] == cells[b]) {
         let information = information(cells[run[0]], run.len() as u32);
         run.iter().for_each(|&row| terms[row] = information);
     }
     Estimate::from_terms(0.0, terms, &[])
+}
+
+/// So many cells are counted in one pass each, which becomes vectors.
+const FEW: usize = 8;
+
+every_width! {
+/// The cell of each row.
+fn join(x: &[u32], y: &[u32], width: u32, cells: &mut [u32]) {
+    cells.iter_mut().zip(x).zip(y).for_each(|((cell, &x), &y)| *cell = x * width + y);
+}
+}
+
+every_width! {
+/// Rows in a cell.
+fn count(cells: &[u32], of: u32) -> u32 {
+    cells.iter().map(|&cell| u32::from(cell == of)).sum()
+}
+}
+
+/// Rows in each of the cells.
+fn histogram(cells: &[u32], table: usize) -> Vec<u32> {
+    // Rows in turn have counters of their own: to add to the one that was just written is to wait for it.
+    let mut together = vec![[0_u32; 4]; table];
+    cells.iter().enumerate().for_each(|(row, &cell)| together[cell as usize][row % 4] += 1);
+    together.iter().map(|counts| counts.iter().sum()).collect()
 }
 
 /// H(X): 0 for one class.
