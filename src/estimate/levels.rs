@@ -4,7 +4,7 @@ use super::neighbours::lanes::Real;
 use super::neighbours::sorted::Sorted;
 
 /// Distinct values up to which a column has few.
-const MOST: usize = 512;
+const MOST: usize = 1024;
 
 /// The distinct values of a column, ascending, by number.
 #[derive(Clone, Debug)]
