@@ -44,7 +44,7 @@ struct Strips<T> {
     count: usize,
     /// All strips one after the other, and one more on either side for points beyond the first and the last.
     points: Points<T>,
-    /// The places in their strip of the points that it searches for, strip by strip.
+    /// The points that are searched for, strip by strip: their places among all points, behind the first margin.
     asked: Vec<u32>,
     /// The positions of those in x's order.
     positions: Vec<u32>,
@@ -52,12 +52,10 @@ struct Strips<T> {
 
 /// Points in the order of y, with a [`MARGIN`] at either end of each strip.
 struct Points<T> {
-    /// From one strip to the next.
-    stride: usize,
     y: Vec<T>,
     x: Vec<T>,
-    /// How many each strip has.
-    counts: Vec<usize>,
+    /// Where the next point of each goes.
+    ends: Vec<u32>,
 }
 
 impl<T: Real> Points<T> {
@@ -65,17 +63,18 @@ impl<T: Real> Points<T> {
         let stride = most + 2 * MARGIN;
         let (mut y, x) = (vec![T::INFINITY; strips * stride], vec![T::INFINITY; strips * stride]);
         y.chunks_exact_mut(stride).for_each(|strip| strip[..MARGIN].fill(T::LOWEST));
-        Self { stride, y, x, counts: vec![0; strips] }
+        let ends = (0..strips).map(|strip| (strip * stride + MARGIN) as u32).collect();
+        Self { y, x, ends }
     }
 
-    /// Returns the place in the strip that the point has got.
+    /// Returns where it is.
     #[inline(always)]
-    fn deal(&mut self, strip: usize, x: T, y: T) -> usize {
-        let place = self.counts[strip];
-        self.counts[strip] += 1;
-        let at = strip * self.stride + MARGIN + place;
-        (self.y[at], self.x[at]) = (y, x);
-        place
+    fn deal(&mut self, strip: usize, x: T, y: T) -> u32 {
+        let end = &mut self.ends[strip];
+        let at = *end;
+        *end += 1;
+        (self.y[at as usize], self.x[at as usize]) = (y, x);
+        at
     }
 }
 
@@ -92,27 +91,21 @@ impl<T: Real> Strips<T> {
         for ((&at, &x), &y) in turned.rank_y().iter().zip(turned.along()).zip(turned.x()) {
             let of_unit = at as usize >> shift;
             let (own, is_second) = (of_unit / 2, of_unit % 2);
-            let place = points.deal(own + 1, x, y);
+            let dealt = points.deal(own + 1, x, y);
             let query = next[own];
             next[own] += 1;
-            (asked[query], positions[query]) = (place as u32, at);
+            (asked[query], positions[query]) = (dealt - MARGIN as u32, at);
             // The strip before the first unit of its own, the one behind the second.
             points.deal(own + 2 * is_second, x, y);
         }
         Self { rows, unit, count, points, asked, positions }
     }
 
-    /// The points of a strip, and which of them it searches for.
+    /// What a strip searches for, among all points: between strips there is a margin.
     fn of(&self, strip: usize, share: usize) -> Search<'_, T> {
-        let all = (strip + 1) * self.points.stride..(strip + 2) * self.points.stride;
         let queries = self.queries(strip);
-        Search {
-            along: &self.points.y[all.clone()],
-            across: &self.points.x[all],
-            queries: &self.asked[queries.clone()],
-            to: Some(&self.positions[queries]),
-            share,
-        }
+        let (along, across) = (&self.points.y, &self.points.x);
+        Search { along, across, queries: &self.asked[queries.clone()], to: Some(&self.positions[queries]), share }
     }
 
     /// The positions in x's order of the points that a strip searches for.
