@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::{Border, Classes, Terms};
 use crate::estimate::Estimate;
 use crate::estimate::neighbours::by_class;
-use crate::estimate::neighbours::inside::{border, inside};
+use crate::estimate::neighbours::inside::{Count, border, inside};
 use crate::estimate::neighbours::lanes::Real;
 use crate::estimate::neighbours::sorted::{MARGIN, Sorted, with_margin};
 
@@ -31,22 +31,31 @@ impl Terms<'_> {
         let inside = inside(column.padded, &radii);
         let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
         let mut terms = vec![0.0; x.rows().len()];
-        let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
-        for (at, (&row, &class)) in column.rows.iter().zip(&of).enumerate() {
-            let border = || {
-                let k = classes.neighbours[class as usize];
-                column.border(at, radii[at], inside.range(at), &of, k)
-            };
-            let point = radii[at].widen() == 0.0;
-            terms[row as usize] = if inside.edges(at) == 1 && !point {
-                of_class[class as usize] - self.digamma.at(inside.closer(at) + 1)
-            } else if point {
-                // Identical points of a class have identical terms.
-                let point = (column.places()[at].widen().to_bits(), class);
-                *of_points.entry(point).or_insert_with(|| self.term(classes, class as usize, border()))
-            } else {
-                self.term(classes, class as usize, border())
-            };
+        let digamma = self.digamma.from(1);
+        let is_open = |count: Count, radius: T| (count.edges() != 1) | (radius.widen() == 0.0);
+        let mut any_open = false;
+        // As if no other distance equals a radius, so that no branch depends on what is up to chance.
+        for ((&row, &class), (&count, &radius)) in column.rows.iter().zip(&of).zip(inside.counts().iter().zip(&radii)) {
+            terms[row as usize] = of_class[class as usize] - digamma[count.closer() as usize];
+            any_open |= is_open(count, radius);
+        }
+        if any_open {
+            let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
+            let open = (0..of.len()).filter(|&at| is_open(inside.counts()[at], radii[at]));
+            for at in open {
+                let class = of[at];
+                let border = || {
+                    let k = classes.neighbours[class as usize];
+                    column.border(at, radii[at], inside.range(at), &of, k)
+                };
+                terms[column.rows[at] as usize] = if radii[at].widen() == 0.0 {
+                    // Identical points of a class have identical terms.
+                    let point = (column.places()[at].widen().to_bits(), class);
+                    *of_points.entry(point).or_insert_with(|| self.term(classes, class as usize, border()))
+                } else {
+                    self.term(classes, class as usize, border())
+                };
+            }
         }
         self.estimate(classes, terms)
     }
