@@ -46,7 +46,7 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     Estimate::from_terms(0.0, terms, &[])
 }
 
-/// So many cells are counted in one pass each, which becomes vectors.
+/// Up to so many cells are counted in one pass each, which becomes vectors.
 const FEW: usize = 8;
 
 every_width! {

@@ -182,7 +182,8 @@ fn ksg_of_many(x: &[f64], y: &[f64], k: usize) -> f64 {
     ksg_of_terms(x.len(), k, |row| ksg_term(&from(x, row), &from(y, row), row, k))
 }
 
-/// Values with ties, both zeros, the smallest and nearly the largest of float32, and plain ones.
+/// Values with ties, both zeros, the smallest and nearly the largest of float32, whose differences are none, and plain
+/// ones.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => (-6..6_i32).prop_map(|v| f64::from(v) / 4.0),
@@ -193,7 +194,13 @@ fn value() -> impl Strategy<Value = f64> {
         1 => (1..5_u32).prop_map(|bits| f64::from(f32::from_bits(bits))),
         1 => Just(1e38),
         1 => Just(-1e38),
+        1 => prop_oneof![Just(f64::from(3e38_f32)), Just(f64::from(-3e38_f32))],
     ]
+}
+
+/// In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
+fn steep_sigmoid(z: f64) -> f64 {
+    f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32)
 }
 
 fn varies(values: &[f64]) -> bool {
@@ -202,13 +209,15 @@ fn varies(values: &[f64]) -> bool {
 
 type Rows = Vec<(f64, f64, i32)>;
 
-/// Rows of (x, y, class), of which there may be many or few, and k.
+/// Rows of (x, y, class), of which there may be many or few, and k. Half of the time all values are of float32.
 fn sample() -> impl Strategy<Value = (Rows, usize)> {
     sample_up_to(300)
 }
 
 fn sample_up_to(most: usize) -> impl Strategy<Value = (Rows, usize)> {
-    (1..6_i32, 1..10_usize, prop_oneof![5..40_usize, 5..most]).prop_flat_map(|(classes, k, rows)| {
+    let rows = prop_oneof![5..40_usize, 5..most];
+    (1..6_i32, 1..10_usize, rows, any::<bool>()).prop_flat_map(|(classes, k, rows, narrow)| {
+        let value = move || value().prop_map(move |v| if narrow { f64::from(v as f32) } else { v });
         let row = (value(), value(), prop_oneof![9 => 0..classes, 1 => 100..130_i32]);
         (prop::collection::vec(row, rows.max(k + 2)), Just(k))
     })
@@ -302,13 +311,21 @@ proptest! {
 
     #[test]
     fn ksg_on_steep_sigmoids(rows in prop::collection::vec((-1.0..1.0_f64, -1.0..1.0_f64), 20..150), k in 1..5_usize) {
-        // In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
-        let sigmoid = |z: f64| f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32);
-        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|&(x, y)| (sigmoid(x), sigmoid(y))).unzip();
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|&(x, y)| (steep_sigmoid(x), steep_sigmoid(y))).unzip();
         prop_assume!(varies(&x) && varies(&y));
         let (x, y) = (scalar(&x, X), scalar(&y, Y));
         let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
         prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
+    }
+
+    #[test]
+    fn ross_on_steep_sigmoids(rows in prop::collection::vec((-1.0..1.0_f64, 0..3_i32), 20..150), k in 1..5_usize) {
+        let x: Vec<f64> = rows.iter().map(|&(z, _)| steep_sigmoid(z)).collect();
+        let labels: Vec<i32> = rows.iter().map(|row| row.1).collect();
+        if let Ok(got) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
+            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            prop_assert!((got.value - expected).abs() < 1e-11, "{} {}", got.value, expected);
+        }
     }
 
     #[test]

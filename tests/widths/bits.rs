@@ -48,6 +48,7 @@ fn main() {
         let label = |classes| Variable::discrete(&hidden.iter().map(|z| class_of(z, classes)).collect::<Vec<_>>());
         let classes: [Variable; 2] = [2, 7].map(label);
         let labels: Vec<&Variable> = classes.iter().collect();
+        let binary = Variable::discrete(&(0..rows as i32).map(|row| row % 2).collect::<Vec<_>>());
         let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).chain(["3 wide", "16 wide"]).collect();
         let all: Vec<&Variable> = columns.iter().chain(&vectors).collect();
         for kind in [Kind::TieAware, Kind::Published] {
@@ -62,6 +63,12 @@ fn main() {
                         print(&format!("{kind:?} k {neighbours} N {rows} {} and label {label}", names[i]), found);
                     }
                 }
+                let found = mutual_information(labels[0], labels[1], &settings);
+                print(&format!("{kind:?} k {neighbours} N {rows} labels"), found);
+                print(
+                    &format!("{kind:?} k {neighbours} N {rows} label"),
+                    mutual_information(labels[0], &binary, &settings),
+                );
             }
         }
     }
@@ -71,14 +78,14 @@ fn main() {
 fn many_rows(random: &mut ChaCha8Rng) {
     let rows = 2500;
     let ids: Arc<[u64]> = (0..rows as u64).collect();
-    let kinds = [(0, 0), (1, 1), (7, 2), (1, 3), (4, 4)];
+    let kinds = [(0, 0), (1, 1), (7, 2), (1, 3), (4, 4), (2, 5), (2, 6)];
     let column = |(kind, coordinate): (usize, u64), random: &mut ChaCha8Rng| {
         let values = (0..rows).map(|row| KINDS[kind].1(normal(random), row, random)).collect();
         Variable::scalar(values, &ids, Key { tensor: 1, coordinate })
     };
     let columns: Vec<Variable> = kinds.map(|kind| column(kind, random)).into();
     for neighbours in [1, 3, 10] {
-        for (i, j) in [(0, 1), (1, 2), (1, 3), (4, 1), (4, 2)] {
+        for (i, j) in [(0, 1), (1, 2), (1, 3), (4, 1), (4, 2), (5, 6)] {
             let settings = Settings { neighbours, ..Settings::default() };
             let name = format!("k {neighbours} N {rows} {} and {}", KINDS[kinds[i].0].0, KINDS[kinds[j].0].0);
             print(&name, mutual_information(&columns[i], &columns[j], &settings));

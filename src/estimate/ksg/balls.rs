@@ -28,7 +28,7 @@ impl Same {
         for &at in positions {
             let run_x = runs_x[at as usize][0];
             let met = &mut met[runs_y[rank_y[at as usize] as usize][0] as usize];
-            // Whether it is another of a point is up to chance, so no branch depends on it.
+            // Whether an identical one was met is up to chance, so no branch depends on it.
             let is_first = met[0] != run_x;
             firsts[count].0 = at;
             *met = [run_x, if is_first { count as u32 } else { met[1] }];

@@ -7,7 +7,8 @@
 //! last bit.
 //!
 //! Cost: one step for each cell of the table, and for each cell with rows one step for each distance up to the radius. The
-//! table is small where the cells are no more than [`MOST_CELLS`] a row, and then the k nearest are few steps away.
+//! table is small where the cells are no more than [`MOST_CELLS`] a row, and the k nearest are few steps away where there are
+//! no more levels than one for [`LEAST_ROWS`] rows.
 //!
 //! Measured with AVX-512, k = 3, N = 1,024, 2,048 and 4,096: a pair takes 102, 84 and 69 ns a row for some 25 levels, and
 //! 105, 113 and 145 for 100 levels; with a search over points, and more of the shapes of ties worked out anew, it was 163,
@@ -23,9 +24,9 @@ use crate::estimate::ties;
 
 use super::around::Around;
 
-/// Cells per row up to which the table is worth while, and rows per level from which on: among levels of few rows a ball
-/// takes many steps.
+/// Cells per row up to which the table is worth while.
 const MOST_CELLS: usize = 24;
+/// Rows per level from which on it is: among levels of few rows a ball takes many steps.
 const LEAST_ROWS: usize = 5;
 
 /// Whether the pair is to be estimated here.
@@ -169,7 +170,7 @@ mod tests {
             6 => (-6..6_i32).prop_map(|v| v as f32),
             3 => -3.0..3.0_f32,
             2 => (0..4_u32).prop_map(f32::from_bits),
-            1 => prop_oneof![Just(1e38_f32), Just(-1e38), Just(-1e38_f32.next_up()), Just(1e30)],
+            1 => prop_oneof![Just(1e38_f32), Just(-1e38), Just(-1e38_f32.next_up()), Just(1e30), Just(3e38), Just(-3e38)],
             1 => (-8..8_i32).prop_map(|exponent| 1.0 + 2_f32.powi(-3 * exponent.abs())),
         ];
         prop::collection::vec(value, 2..40)

@@ -1,9 +1,10 @@
-//! What lies about a point some of whose distances equal the radius by rounding to float32 alone: thousands may, as those
-//! from 0.5 to all that steep sigmoids make of what is far below 0.
+//! What lies about a point whose distances at the radius are not all of one value on each side. Mostly they are equal by
+//! rounding to float32 alone: thousands may be, as those from 0.5 to all that steep sigmoids make of what is far below 0. Or
+//! differences leave the range of float32, or are equal in f64 too, by its rounding.
 //!
-//! In f64 they differ. In either coordinate the order of the points is that of their distances, so how many are closer than
-//! the radius in f64 is found by halving. Only those that are no farther in the other coordinate have to be met one by one,
-//! and of all that are at the rounded radius they are few: a look at sixteen at a time finds them.
+//! The radius is one in f64, and on either side of the point the order of the others is that of their distances, so how
+//! many are closer is found by halving. Only those that are no farther in the other coordinate have to be met one by one, and
+//! of all that are at the rounded radius they are few: a look at sixteen at a time finds them.
 //!
 //! Measured with AVX-512 on sigmoids of 30 z, N = 16,384, where one point in sixty is such a point and has some 640 others
 //! at its rounded radius: 330 ns a row; 430 with all of them written down in f64 and counted, and 390 with a ball that
@@ -14,6 +15,7 @@
 
 use std::ops::Range;
 
+use crate::estimate::neighbours::inside::border;
 use crate::estimate::neighbours::lanes::{LANES, Real, larger};
 use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::width::every_width;
@@ -28,8 +30,8 @@ pub(super) struct Near {
     distances: Vec<[f64; 2]>,
     /// The larger of the two.
     joint: Vec<f64>,
-    /// Where they are among those at the radius.
-    places: Vec<u32>,
+    /// What was found last, as indices of what was looked through.
+    found: Vec<u32>,
 }
 
 impl<T: Real> Balls<'_, T> {
@@ -41,25 +43,25 @@ impl<T: Real> Balls<'_, T> {
         let in_y = Line { places: self.y.places(), at: at_y, closer: self.in_y.range(at_y) };
         let [x, y] = [in_x.centre(), in_y.centre()];
         near.distances.clear();
-        for range in in_x.border(|distance| distance == radius) {
-            let others = &self.plane.along()[range.clone()];
-            near.find(others, y, radius);
-            let both = near.places.iter().map(|&place| place as usize);
-            let both = both.map(|place| [far(in_x.places[range.start + place], x), far(others[place], y)]);
-            near.distances.extend(both);
+        let (before, behind) = border(in_x.places, at, radius, in_x.closer.clone());
+        for range in [before, behind] {
+            let (here, others) = (&in_x.places[range.clone()], &self.plane.along()[range]);
+            find(others, y, radius, &mut near.found);
+            let found = near.found.iter().map(|&index| index as usize);
+            near.distances.extend(found.map(|index| [far(here[index], x), far(others[index], y)]));
         }
-        for range in in_y.border(|distance| distance == radius) {
-            let others = &turned.along()[range.clone()];
-            near.find(others, x, radius);
+        let (before, behind) = border(in_y.places, at_y, radius, in_y.closer.clone());
+        for range in [before, behind] {
+            let (here, others) = (&in_y.places[range.clone()], &turned.along()[range]);
+            find(others, x, radius, &mut near.found);
+            let found = near.found.iter().map(|&index| index as usize);
             // Those at the radius in both are there already.
-            let once =
-                near.places.iter().map(|&place| place as usize).filter(|&place| (others[place] - x).abs() < radius);
-            let both = once.map(|place| [far(others[place], x), far(in_y.places[range.start + place], y)]);
-            near.distances.extend(both);
+            let once = found.filter(|&index| (others[index] - x).abs() < radius);
+            near.distances.extend(once.map(|index| [far(others[index], x), far(here[index], y)]));
         }
         // What is closer in float32 is closer.
-        let place = self.found.levels[at] as usize;
-        let radius = near.radius(place);
+        let missing = self.found.levels[at] as usize;
+        let radius = near.radius(missing);
         let count = |counts: fn(f64, f64, f64) -> bool| {
             near.distances.iter().filter(|&&[dx, dy]| counts(dx, dy, radius)).count()
         };
@@ -68,7 +70,7 @@ impl<T: Real> Balls<'_, T> {
         let [(closer_x, all_x), (closer_y, all_y)] = [in_x.counts(radius), in_y.counts(radius)];
         Around {
             closer: [closer_x, closer_y],
-            closer_in_both: self.k - place + count(|dx, dy, r| (dx < r) & (dy < r)),
+            closer_in_both: self.k - missing + count(|dx, dy, r| (dx < r) & (dy < r)),
             only,
             both,
             beyond: [all_x - only[0] - both, all_y - only[1] - both],
@@ -83,22 +85,18 @@ fn far<T: Real>(a: T, b: T) -> f64 {
 }
 
 impl Near {
-    /// The distance in f64 that has that `place`, from 1 on.
-    fn radius(&mut self, place: usize) -> f64 {
+    /// The radius in f64 that has as many within it as are `missing`, at least 1.
+    fn radius(&mut self, missing: usize) -> f64 {
         self.joint.clear();
         self.joint.extend(self.distances.iter().map(|&[dx, dy]| larger(dx, dy)));
-        *self.joint.select_nth_unstable_by(place - 1, f64::total_cmp).1
-    }
-
-    /// Finds the `others` that are no farther than `radius`.
-    fn find<T: Real>(&mut self, others: &[T], centre: T, radius: T) {
-        self.places.clear();
-        find(others, centre, radius, &mut self.places);
+        *self.joint.select_nth_unstable_by(missing - 1, f64::total_cmp).1
     }
 }
 
 every_width! {
-fn find<T: Real>(others: &[T], centre: T, radius: T, places: &mut Vec<u32>) {
+/// The indices of the `others` that are no farther than `radius`.
+fn find<T: Real>(others: &[T], centre: T, radius: T, found: &mut Vec<u32>) {
+    found.clear();
     for (block, others) in others.chunks(LANES).enumerate() {
         let mut distances = [T::INFINITY; LANES];
         match <&[T; LANES]>::try_from(others) {
@@ -116,7 +114,7 @@ fn find<T: Real>(others: &[T], centre: T, radius: T, places: &mut Vec<u32>) {
         if any {
             for lane in 0..others.len() {
                 if distances[lane] <= radius {
-                    places.push((block * LANES + lane) as u32);
+                    found.push((block * LANES + lane) as u32);
                 }
             }
         }
@@ -138,24 +136,15 @@ impl<T: Real> Line<'_, T> {
         self.places[self.at]
     }
 
-    /// The positions before and behind those that are closer whose rounded distance is still `level`.
-    fn border(&self, level: impl Fn(T) -> bool) -> [Range<usize>; 2] {
-        let (before, behind) = self.places.split_at(self.closer.end);
-        let before = &before[..self.closer.start];
-        let level = |place: &T| level((*place - self.centre()).abs());
-        let start = before.partition_point(|place| !level(place));
-        [start..before.len(), self.closer.end..self.closer.end + behind.partition_point(level)]
-    }
-
     /// How many others are closer than `radius`, which is one in f64 that rounds to the rounded one, and how many are at it.
     fn counts(&self, radius: f64) -> (usize, usize) {
         let (before, behind) = (&self.places[..self.closer.start], &self.places[self.closer.end..]);
-        let far = |place: &T| far(*place, self.centre());
+        let distance = |place: &T| far(*place, self.centre());
         let [closer, no_farther] = [
-            before.len() - before.partition_point(|place| far(place) >= radius)
-                + behind.partition_point(|place| far(place) < radius),
-            before.len() - before.partition_point(|place| far(place) > radius)
-                + behind.partition_point(|place| far(place) <= radius),
+            before.len() - before.partition_point(|place| distance(place) >= radius)
+                + behind.partition_point(|place| distance(place) < radius),
+            before.len() - before.partition_point(|place| distance(place) > radius)
+                + behind.partition_point(|place| distance(place) <= radius),
         ];
         (self.closer.len() - 1 + closer, no_farther - closer)
     }

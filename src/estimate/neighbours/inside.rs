@@ -375,9 +375,10 @@ fn halved<T: Real, const RIGHT: bool>(places: &Places<T>, mut reach: Reach<T>) -
 pub fn border<T: Real>(places: &[T], at: usize, radius: T, closer: Range<usize>) -> (Range<usize>, Range<usize>) {
     let centre = places[at];
     let level = |place: &T| (*place - centre).abs() == radius;
-    let before = places[..closer.start].iter().rev().take_while(|place| level(place)).count();
-    let behind = places[closer.end..].iter().take_while(|place| level(place)).count();
-    (closer.start - before..closer.start, closer.end..closer.end + behind)
+    // Distances grow on either side, so those at the radius come first.
+    let start = places[..closer.start].partition_point(|place| !level(place));
+    let end = closer.end + places[closer.end..].partition_point(level);
+    (start..closer.start, closer.end..end)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ struct Strips<T> {
 struct Points<T> {
     y: Vec<T>,
     x: Vec<T>,
-    /// Where the next point of each goes.
+    /// Where the next point of each strip goes.
     ends: Vec<u32>,
 }
 

@@ -151,7 +151,8 @@ struct Candidates<'a, T> {
 /// Points in the order of one coordinate, and which of them to search for.
 #[derive(Clone, Copy)]
 pub struct Search<'a, T> {
-    /// That coordinate, with a [`MARGIN`] at either end.
+    /// That coordinate, with a [`MARGIN`] at either end: of one stretch of points, or of several, one after the other, of
+    /// which the queries are in one.
     pub along: &'a [T],
     /// The other one of each point, likewise.
     pub across: &'a [T],

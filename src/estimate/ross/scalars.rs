@@ -32,17 +32,18 @@ impl Terms<'_> {
         let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
         let mut terms = vec![0.0; x.rows().len()];
         let digamma = self.digamma.from(1);
-        let is_open = |count: Count, radius: T| (count.edges() != 1) | (radius.widen() == 0.0);
-        let mut any_open = false;
-        // As if no other distance equals a radius, so that no branch depends on what is up to chance.
+        let is_tied = |count: Count, radius: T| (count.edges() != 1) | (radius.widen() == 0.0);
+        let mut any_tied = false;
+        // First every term as if one distance alone equalled its radius: where more do is up to chance, so no branch
+        // depends on it.
         for ((&row, &class), (&count, &radius)) in column.rows.iter().zip(&of).zip(inside.counts().iter().zip(&radii)) {
             terms[row as usize] = of_class[class as usize] - digamma[count.closer() as usize];
-            any_open |= is_open(count, radius);
+            any_tied |= is_tied(count, radius);
         }
-        if any_open {
+        if any_tied {
             let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
-            let open = (0..of.len()).filter(|&at| is_open(inside.counts()[at], radii[at]));
-            for at in open {
+            let tied = (0..of.len()).filter(|&at| is_tied(inside.counts()[at], radii[at]));
+            for at in tied {
                 let class = of[at];
                 let border = || {
                     let k = classes.neighbours[class as usize];

@@ -43,7 +43,7 @@ pub fn is_long(chances: Chances<&[f64]>, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (chances.first + chances.count + behind <= MOST_BEFORE_AND_BEHIND)
 }
 
-/// E ψ(`closer` + 1 + p − e + κ), from `psi[n]` = ψ(n); `closer` is at least 1.
+/// E ψ(`closer` + 1 + p − e + κ), from `psi[n]` = ψ(n); `closer` is at least 1. `reciprocals` are overwritten.
 #[cold]
 #[inline(never)]
 pub fn expectation(
@@ -52,7 +52,7 @@ pub fn expectation(
     beyond: usize,
     closer: usize,
     psi: &[f64],
-    shares: &mut Vec<f64>,
+    reciprocals: &mut Vec<f64>,
 ) -> f64 {
     let (count, width, highest) = (chances.count, chances.width, chances.lowest + chances.width - 1);
     let mut expectation = 0.0;
@@ -69,10 +69,10 @@ pub fn expectation(
         let mode = weights[0].mode;
         // The least number that ψ is asked for.
         let least = closer + 1 + first - highest;
-        shares.clear();
-        shares.extend((1..=first).map(|i| 1.0 / (mode + i) as f64));
-        shares.extend((1..=behind).map(|i| 1.0 / (beyond - mode + i) as f64));
-        let (before, after) = shares.split_at(first);
+        reciprocals.clear();
+        reciprocals.extend((1..=first).map(|i| 1.0 / (mode + i) as f64));
+        reciprocals.extend((1..=behind).map(|i| 1.0 / (beyond - mode + i) as f64));
+        let (before, after) = reciprocals.split_at(first);
         let mut of_steps = [0.0; PART];
         of_steps.iter_mut().zip(steps(first..first + part, behind, beyond)).for_each(|(of, step)| *of = step);
         let terms = Terms {

@@ -132,8 +132,8 @@ thread_local! {
 struct Work {
     memory: Memory,
     shares: Shares,
-    /// Of [`long`].
-    factors: Vec<f64>,
+    /// What [`long`] works out for a border.
+    reciprocals: Vec<f64>,
     sums: Vec<Sum>,
 }
 
@@ -141,7 +141,7 @@ every_width! {
 /// `psi` is ψ(0), ψ(1), … What is to be added up is kept and added up by who asks: else the compiler takes the lanes of
 /// all steps before apart.
 fn work_out(borders: &[Border], psi: &[f64], work: &mut Work) {
-    let Work { memory, shares, factors, sums } = work;
+    let Work { memory, shares, reciprocals, sums } = work;
     let choices = Choices::get();
     for border in borders {
         let Border { closer, shape } = *border;
@@ -157,7 +157,7 @@ fn work_out(borders: &[Border], psi: &[f64], work: &mut Work) {
         } else if few::is_few(chances, behind, beyond) {
             few::expectation(chances, behind, beyond, &psi[closer..], choices, shares)
         } else if long::is_long(chances, behind, beyond) {
-            Sum::of(long::expectation(chances, behind, beyond, closer, psi, factors))
+            Sum::of(long::expectation(chances, behind, beyond, closer, psi, reciprocals))
         } else {
             Sum::of(many::expectation(chances, behind, beyond, &psi[closer..]))
         });
