@@ -198,6 +198,14 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
+/// Nearly the largest of float32 and the smallest, a few of which repeat.
+fn huge() -> impl Strategy<Value = f64> {
+    (any::<bool>(), 0..100_u32).prop_map(|(negative, below)| {
+        let size = f32::from_bits(f32::MAX.to_bits() - 5000 * below);
+        f64::from(if negative { -size } else { size })
+    })
+}
+
 /// In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
 fn steep_sigmoid(z: f64) -> f64 {
     f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32)
@@ -313,6 +321,23 @@ proptest! {
     fn ksg_on_steep_sigmoids(rows in prop::collection::vec((-1.0..1.0_f64, -1.0..1.0_f64), 20..150), k in 1..5_usize) {
         let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|&(x, y)| (steep_sigmoid(x), steep_sigmoid(y))).unzip();
         prop_assume!(varies(&x) && varies(&y));
+        let (x, y) = (scalar(&x, X), scalar(&y, Y));
+        let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
+        prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
+    }
+
+    #[test]
+    fn differences_may_leave_the_range_of_float32(
+        rows in prop::collection::vec((huge(), huge(), 0..2_i32), 12..60),
+        k in 1..=10_usize,
+    ) {
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(|row| (row.0, row.1)).unzip();
+        let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
+        prop_assume!(varies(&x) && varies(&y));
+        if let Ok(got) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
+            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            prop_assert!((got.value - expected).abs() < 1e-11, "{} {}", got.value, expected);
+        }
         let (x, y) = (scalar(&x, X), scalar(&y, Y));
         let (got, expected) = (estimate(&x, &y, &tie_aware(k)).value, ksg(&x, &y, k));
         prop_assert!((got - expected).abs() < 1e-11, "{} {}", got, expected);
