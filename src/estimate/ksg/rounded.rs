@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use crate::estimate::neighbours::inside::border;
-use crate::estimate::neighbours::lanes::{LANES, Real, larger};
+use crate::estimate::neighbours::lanes::{LANES, Real, far, larger};
 use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::width::every_width;
 
@@ -77,11 +77,6 @@ impl<T: Real> Balls<'_, T> {
             missing: 0,
         }
     }
-}
-
-/// |a − b| in f64.
-fn far<T: Real>(a: T, b: T) -> f64 {
-    (a.widen() - b.widen()).abs()
 }
 
 impl Near {

@@ -73,6 +73,12 @@ real!(
 );
 real!(f64,);
 
+/// How far apart two values are in f64, where a difference of float32 values that was rounded is not exact enough.
+#[inline(always)]
+pub fn far<T: Real>(a: T, b: T) -> f64 {
+    (a.widen() - b.widen()).abs()
+}
+
 /// The first values, one in each lane.
 #[inline(always)]
 pub fn contiguous<T: Real>(values: &[T]) -> [T; LANES] {

@@ -18,7 +18,7 @@
 use crate::estimate::width::every_width;
 
 use super::inside::Inside;
-use super::lanes::{LANES, Real};
+use super::lanes::{LANES, Real, far};
 use super::plane::Plane;
 use super::sorted::{MARGIN, Sorted};
 
@@ -91,7 +91,7 @@ impl Border {
         let centre = padded[MARGIN + at];
         let near = side.inside.range(at);
         let level = |at: usize| (padded[at] - centre).abs() == radius;
-        let exact = |at: usize| (padded[at].widen() - centre.widen()).abs();
+        let exact = |at: usize| far(padded[at], centre);
         // The margin is infinitely far.
         let (before, behind) = (MARGIN + near.start - 1, MARGIN + near.end);
         let [start, _] = runs[near.start.saturating_sub(1)];

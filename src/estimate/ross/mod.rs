@@ -105,14 +105,14 @@ impl<'a> Classes<'a> {
             1 => Err(Undefined::OneClass),
             _ => {
                 let alone = |class: u32| label.sizes()[class as usize] == 1;
-                let rows = || label.classes().iter().zip(0..);
-                let left_out = || rows().filter(|&(&class, _)| alone(class)).map(|(_, row)| row).collect();
+                let rows = label.classes().iter().zip(0..);
+                let left_out = rows.filter(|&(&class, _)| alone(class)).map(|(_, row)| row);
                 Ok(Self {
                     label,
                     neighbours: label.sizes().iter().map(|&size| neighbours.min(size as usize - 1)).collect(),
                     kept: paired().map(|&size| size as usize).sum(),
                     // Mostly there are none, and then the rows need not be gone through.
-                    left_out: if label.sizes().contains(&1) { left_out() } else { Vec::new() },
+                    left_out: if label.sizes().contains(&1) { left_out.collect() } else { Vec::new() },
                 })
             }
         }

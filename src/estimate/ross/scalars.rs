@@ -9,7 +9,7 @@ use super::{Border, Classes, Terms};
 use crate::estimate::Estimate;
 use crate::estimate::neighbours::by_class;
 use crate::estimate::neighbours::inside::{Count, border, inside};
-use crate::estimate::neighbours::lanes::Real;
+use crate::estimate::neighbours::lanes::{Real, far};
 use crate::estimate::neighbours::sorted::{MARGIN, Sorted, with_margin};
 
 impl Terms<'_> {
@@ -79,7 +79,7 @@ impl<T: Real> Kept<'_, T> {
         let places = self.places();
         let (before, behind) = border(places, at, radius, closer.clone());
         let own = |other: &usize| of[*other] == of[at];
-        let wide = |other: usize| (places[other].widen() - places[at].widen()).abs();
+        let wide = |other: usize| far(places[other], places[at]);
         let missing = k + 1 - closer.clone().filter(own).count();
         // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
         let mut same: Vec<f64> = before.clone().chain(behind.clone()).filter(own).map(wide).collect();

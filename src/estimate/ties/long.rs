@@ -8,9 +8,9 @@
 //! with [`NODES`] whole numbers t_j, denser towards both ends of the block as Chebyshev's are, and g_j such that it holds for
 //! all polynomials of a lower degree than there are nodes. For other f the error is about ρ^−32 times what f grows to on the
 //! ellipse about the block whose half-axes sum up to ρ half-lengths of it (of Chebyshev's points: Trefethen 2008, DOI
-//! 10.1137/060659831). Blocks are short enough that with ρ = 4 this is less than rounding: no longer than the pole of ψ is away, three
-//! times the width of the bell that P(κ | p) is there, and where P(κ | p) is largest at an end, which the ellipse reaches
-//! beyond, so long that it changes by exp(13).
+//! 10.1137/060659831). Blocks are short enough that with ρ = 4 this is less than rounding: no longer than the pole of ψ is
+//! away, three times the width of the bell that P(κ | p) is there, and where P(κ | p) is largest at an end, which the
+//! ellipse reaches beyond, so long that it changes by exp(13).
 //!
 //! Cost: a few blocks for each time that κ doubles; in each p + q multiplications for 32 nodes, and a step for every p and e.
 //! Measured with AVX-512, whole estimates of columns with half of the rows at one value, N = 10,000 and 16,384: 225 and 240 ns a
