@@ -20,6 +20,8 @@ pub mod memory;
 
 pub mod tensor;
 
+pub mod step;
+
 pub mod run;
 
 pub mod batch;
@@ -48,6 +50,9 @@ pub mod nn;
 
 #[cfg(feature = "server")]
 pub mod history;
+
+#[cfg(feature = "server")]
+pub mod question;
 
 #[cfg(feature = "server")]
 pub mod server;

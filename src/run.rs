@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -183,6 +184,11 @@ impl Run {
         self.concepts.len()
     }
 
+    /// Whether the other is this run with, perhaps, another number of ranks: a job may come back with more or fewer.
+    pub fn is_continued_by(&self, other: &Self) -> bool {
+        RunFields { world_size: other.world_size, ..self.0.clone() } == other.0
+    }
+
     /// Whether the labels in this tensor are measured quantities and not class numbers.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {
         self.continuous_labels().holds(name)
@@ -211,6 +217,19 @@ impl Run {
             let blocks: Vec<_> = blocks.collect();
             (end == total).then_some(blocks)
         })
+    }
+}
+
+/// A split of a run, by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SplitKey {
+    pub run: Arc<str>,
+    pub split: Arc<str>,
+}
+
+impl SplitKey {
+    pub fn new(run: impl Into<Arc<str>>, split: impl Into<Arc<str>>) -> Self {
+        Self { run: run.into(), split: split.into() }
     }
 }
 

@@ -40,7 +40,7 @@ async fn pass(client: &mut Client, step: u64) -> Duration {
 }
 
 async fn advice(client: &mut Client, step: u64) -> GetAdviceResponse {
-    let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0 };
+    let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: String::new() };
     client.get_advice(request).await.unwrap().into_inner()
 }
 
@@ -71,7 +71,7 @@ async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
     assert_eq!(told["changes"].as_array().unwrap().len(), 2);
     assert_eq!(told["rules"][0]["few_rows"], 1000);
 
-    client.finish_run(FinishRunRequest { run: "r".into(), rank: 0 }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: "r".into(), rank: 0, client: String::new() }).await.unwrap();
     assert_eq!(state(), 0.0);
     let last = alerts(&sidecar)["changes"][2].clone();
     assert!(last["evidence"].as_str().unwrap().starts_with("the run finished; last: 64 rows"), "{last}");
@@ -235,7 +235,7 @@ async fn the_terminal_shows_points_and_alerts_as_they_come() {
         }
         if step % 10 == 0 {
             // Ends the alert, so that it fires again.
-            client.finish_run(FinishRunRequest { run: "r".into(), rank: 0 }).await.unwrap();
+            client.finish_run(FinishRunRequest { run: "r".into(), rank: 0, client: String::new() }).await.unwrap();
             client.start_run(run("r")).await.unwrap();
         }
     }

@@ -103,7 +103,7 @@ async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_gr
     let pass = point(&mut client, "r", "val", 7).await;
     assert!(pass.scores.iter().all(|score| score.age.is_none() && score.value.is_some()));
     // And so is the last sample of a run.
-    let finish = FinishRunRequest { run: "r".into(), rank: 0 };
+    let finish = FinishRunRequest { run: "r".into(), rank: 0, client: String::new() };
     client.finish_run(finish).await.unwrap();
     until("the last sample is scored whole", || {
         let text = sidecar.get("/metrics");

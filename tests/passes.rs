@@ -1,13 +1,16 @@
 //! Passes open and close as ranks say; rolling samples roll; nothing depends on who was first.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conceptwatch::batch::{Batch, NonFinite};
-use conceptwatch::run::{Concept, Run, RunFields};
+use conceptwatch::run::{Concept, Run, RunFields, SplitKey};
 use conceptwatch::sample::{
-    ClosedPass, CommitError, Committed, RowNumbers, Sample, Sampling, Source, Split, SplitOptions, Staged, Values,
-    WindowKind, client_hash,
+    Attempt, Began, CommitError, Committed, EndedPass, Evaluation, Member, Now, RowNumbers, Sample, Sampling, Source,
+    Split, SplitOptions, Staged, Values, WindowKind, client_hash,
 };
+use conceptwatch::step::{Epoch, Rank, Step};
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
 use proptest::prelude::*;
 
@@ -33,6 +36,49 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+fn at(time: u64) -> Now {
+    Now { elapsed: seconds(time), unix: time as f64 }
+}
+
+fn step(step: u64) -> Step {
+    Step::new(step).unwrap()
+}
+
+fn restarted(restart: u32) -> Attempt {
+    Attempt { launch: 0, restart }
+}
+
+/// A split, and the number of ranks that send to it.
+struct Watched {
+    split: Split,
+    world_size: u32,
+}
+
+impl Watched {
+    fn new(options: SplitOptions, world_size: u32) -> Self {
+        let split = Split::new(SplitKey::new("run", "split"), options, Arc::new(run(world_size)));
+        Self { split, world_size }
+    }
+
+    fn member(&self, rank: u32, restart: u32) -> Member {
+        let rank = Rank::of(rank, self.world_size).unwrap();
+        Member { attempt: restarted(restart), world_size: self.world_size, rank }
+    }
+}
+
+impl Deref for Watched {
+    type Target = Split;
+    fn deref(&self) -> &Split {
+        &self.split
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Split {
+        &mut self.split
+    }
+}
+
 fn floats(values: &[f32], dtype: DataType) -> Tensor {
     let bytes: Vec<u8> = match dtype {
         DataType::Float64 => values.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect(),
@@ -50,6 +96,7 @@ fn sample_ids(ids: &[u64]) -> Tensor {
 #[derive(Clone, Debug)]
 struct Logged {
     rank: u32,
+    restart: u32,
     sequence: u64,
     step: u64,
     ids: Option<Vec<u64>>,
@@ -61,20 +108,25 @@ impl Logged {
         let ids: Vec<u64> = ids.into_iter().collect();
         // The value tells the rank, so that it shows whose value was kept.
         let values = ids.iter().map(|&id| id as f32 + rank as f32 / 8.0).collect();
-        Self { rank, sequence, step, ids: Some(ids), values }
+        Self { rank, restart: 0, sequence, step, ids: Some(ids), values }
     }
 
     fn without_ids(rank: u32, sequence: u64, step: u64, rows: usize) -> Self {
         let values = (0..rows).map(|row| (sequence * 1000) as f32 + row as f32).collect();
-        Self { rank, sequence, step, ids: None, values }
+        Self { rank, restart: 0, sequence, step, ids: None, values }
+    }
+
+    /// The same from a client of a later attempt.
+    fn after(self, restart: u32) -> Self {
+        Self { restart, ..self }
     }
 
     fn source(&self) -> Source {
-        Source { client: client_hash(&format!("rank-{}", self.rank)), sequence: self.sequence }
+        Source { client: client_hash(&format!("rank-{}-{}", self.rank, self.restart)), sequence: self.sequence }
     }
 
-    fn stage(&self, split: &Split, chunk_rows: usize) -> Staged {
-        let mut staged = split.stage(self.step, self.source());
+    fn stage(&self, split: &Watched, chunk_rows: usize) -> Staged {
+        let mut staged = split.stage(step(self.step), self.source(), split.member(self.rank, self.restart));
         for first in (0..self.values.len()).step_by(chunk_rows) {
             let range = first..self.values.len().min(first + chunk_rows);
             let mut tensors = vec![floats(&self.values[range.clone()], DataType::Float32)];
@@ -85,10 +137,15 @@ impl Logged {
         staged
     }
 
-    fn commit(&self, split: &mut Split, now: u64) -> Result<Committed, CommitError> {
+    fn commit(&self, split: &mut Watched, now: u64) -> Result<Committed, CommitError> {
         let staged = self.stage(split, 7);
-        split.commit(staged, Some(self.step as f64 / 10.0), self.rank, 0, seconds(now))
+        split.commit(staged, Some(Epoch::new(self.step as f64 / 10.0).unwrap()), 0, at(now))
     }
+}
+
+/// `None` without rows.
+fn contents(sample: &Sample) -> Option<(Vec<u64>, Vec<u32>)> {
+    (sample.rows() > 0).then(|| content(sample))
 }
 
 fn content(sample: &Sample) -> (Vec<u64>, Vec<u32>) {
@@ -98,8 +155,13 @@ fn content(sample: &Sample) -> (Vec<u64>, Vec<u32>) {
     (sample.ids().to_vec(), values.iter().map(|value| value.to_bits()).collect())
 }
 
-fn end(split: &mut Split, step: u64, rank: u32, now: u64) -> Vec<ClosedPass> {
-    split.end_pass(step, None, rank, 0, seconds(now)).unwrap().closed
+fn end(split: &mut Watched, step: u64, rank: u32, now: u64) -> Vec<Evaluation> {
+    ended(split, step, rank, now).unwrap().closed
+}
+
+fn ended(split: &mut Watched, at_step: u64, rank: u32, now: u64) -> Result<EndedPass, CommitError> {
+    let member = split.member(rank, 0);
+    split.end_pass(step(at_step), None, member, 0, at(now))
 }
 
 #[derive(Clone, Debug)]
@@ -134,8 +196,8 @@ proptest! {
     fn ranks_close_a_pass_in_any_order_with_one_result(
         events in interleaved(), rows in 1usize..50, repeats in prop::collection::vec(any::<bool>(), 20),
     ) {
-        let mut split = Split::new(options(WindowKind::Pass, rows), &run(3));
-        let mut plain = Split::new(options(WindowKind::Pass, rows), &run(3));
+        let mut split = Watched::new(options(WindowKind::Pass, rows), 3);
+        let mut plain = Watched::new(options(WindowKind::Pass, rows), 3);
         let (mut closed, mut expected) = (Vec::new(), Vec::new());
         let mut offered = 0;
         for (at, event) in events.iter().enumerate() {
@@ -166,9 +228,9 @@ proptest! {
         }
         prop_assert_eq!((closed.len(), expected.len()), (1, 1));
         let (closed, expected) = (&closed[0], &expected[0]);
-        prop_assert_eq!(closed.sample.as_ref().map(content), expected.sample.as_ref().map(content));
+        prop_assert_eq!(contents(&closed.sample), contents(&expected.sample));
         prop_assert_eq!((closed.rows_seen, closed.incomplete()), (expected.rows_seen, false));
-        prop_assert_eq!(closed.sample.is_none(), offered == 0);
+        prop_assert_eq!(closed.sample.rows() == 0, offered == 0);
         prop_assert_eq!(plain.counts().received, offered);
     }
 
@@ -176,13 +238,13 @@ proptest! {
     fn chunks_make_no_difference(ids in prop::collection::vec(0u64..200, 1..60), chunk in 1usize..70, rows in 1usize..40) {
         let batch = Logged::with_ids(0, 1, 3, ids);
         let close = |chunk_rows| {
-            let mut split = Split::new(options(WindowKind::Pass, rows), &run(1));
+            let mut split = Watched::new(options(WindowKind::Pass, rows), 1);
             let staged = batch.stage(&split, chunk_rows);
-            split.commit(staged, None, 0, 0, seconds(0)).unwrap();
+            split.commit(staged, None, 0, at(0)).unwrap();
             end(&mut split, 3, 0, 1).remove(0)
         };
         let (whole, chunked) = (close(1000), close(chunk));
-        prop_assert_eq!(content(whole.sample.as_ref().unwrap()), content(chunked.sample.as_ref().unwrap()));
+        prop_assert_eq!(content(&whole.sample), content(&chunked.sample));
         prop_assert_eq!(whole.rows_seen, chunked.rows_seen);
     }
 
@@ -191,11 +253,11 @@ proptest! {
         batches in prop::collection::vec(prop::collection::vec(0u64..300, 1..30), 1..8), rows in 1usize..40,
         window in prop_oneof![Just(WindowKind::Pass), Just(WindowKind::All), Just(WindowKind::Recent)],
     ) {
-        let step = |sequence: u64| if window == WindowKind::Pass { 1 } else { sequence % 3 };
-        let logged: Vec<Logged> = (1..).zip(batches).map(|(s, ids)| Logged::with_ids(0, s, step(s), ids)).collect();
+        let step_of = |sequence: u64| if window == WindowKind::Pass { 1 } else { sequence % 3 };
+        let logged: Vec<Logged> = (1..).zip(batches).map(|(s, ids)| Logged::with_ids(0, s, step_of(s), ids)).collect();
         let mut result = Vec::new();
         for (staged_first, reversed) in [(false, false), (true, false), (true, true)] {
-            let mut split = Split::new(options(window, rows), &run(1));
+            let mut split = Watched::new(options(window, rows), 1);
             let mut order: Vec<&Logged> = logged.iter().collect();
             if reversed {
                 order.reverse();
@@ -203,14 +265,14 @@ proptest! {
             if staged_first {
                 let staged: Vec<Staged> = order.iter().map(|batch| batch.stage(&split, 5)).collect();
                 for staged in staged {
-                    split.commit(staged, None, 0, 0, seconds(0)).unwrap();
+                    split.commit(staged, None, 0, at(0)).unwrap();
                 }
             } else {
                 order.iter().for_each(|batch| drop(batch.commit(&mut split, 0).unwrap()));
             }
             let sample = match window {
-                WindowKind::Pass => end(&mut split, 1, 0, 1).remove(0).sample.unwrap(),
-                _ => split.snapshot().unwrap().sample,
+                WindowKind::Pass => end(&mut split, 1, 0, 1).remove(0).sample,
+                _ => split.snapshot(at(0)).unwrap().sample,
             };
             result.push(content(&sample));
         }
@@ -221,44 +283,47 @@ proptest! {
 
 #[test]
 fn a_world_of_one_without_sample_ids_keeps_every_row_once() {
-    let mut split = Split::new(options(WindowKind::Pass, 100), &run(1));
+    let mut split = Watched::new(options(WindowKind::Pass, 100), 1);
     for sequence in 1..=3 {
         let batch = Logged::without_ids(0, sequence, 7, 20);
         assert_eq!(batch.commit(&mut split, 0).unwrap().duplicates, 0);
         assert_eq!(batch.commit(&mut split, 0).unwrap().duplicates, 20, "a retry");
     }
     let closed = end(&mut split, 7, 0, 1).remove(0);
-    assert_eq!((closed.rows_seen, closed.duplicates, closed.step, closed.epoch), (60, 60, 7, Some(0.7)));
-    assert_eq!(closed.sample.unwrap().rows(), 60);
+    assert_eq!(
+        (closed.rows_seen, closed.duplicates, closed.step.get(), closed.epoch.map(Epoch::get)),
+        (60, 60, 7, Some(0.7))
+    );
+    assert_eq!(closed.sample.rows(), 60);
 }
 
 #[test]
 fn a_pass_without_rows_closes_without_a_sample() {
-    let mut split = Split::new(options(WindowKind::Pass, 100), &run(2));
+    let mut split = Watched::new(options(WindowKind::Pass, 100), 2);
     assert!(end(&mut split, 1, 0, 0).is_empty());
     let nan = Logged { values: vec![f32::NAN; 3], ..Logged::without_ids(1, 1, 1, 0) };
     let committed = nan.commit(&mut split, 0).unwrap();
     assert_eq!((committed.rows, committed.dropped), (0, 3));
     let closed = end(&mut split, 1, 1, 0).remove(0);
-    assert!(closed.sample.is_none() && !closed.incomplete());
+    assert!(closed.sample.rows() == 0 && !closed.incomplete());
     assert_eq!((closed.rows_seen, split.counts().dropped), (0, 3));
 }
 
 #[test]
 fn padding_of_a_distributed_sampler_falls_away() {
-    let mut split = Split::new(options(WindowKind::Pass, 100), &run(2));
+    let mut split = Watched::new(options(WindowKind::Pass, 100), 2);
     Logged::with_ids(1, 1, 1, [1, 3, 0]).commit(&mut split, 0).unwrap();
     // Rank 1 padded with row 0. Whichever rank comes first, the same one's value is kept.
     assert_eq!(Logged::with_ids(0, 1, 1, [0, 2, 4]).commit(&mut split, 0).unwrap().duplicates, 1);
     end(&mut split, 1, 0, 0);
     let closed = end(&mut split, 1, 1, 0).remove(0);
     assert_eq!((closed.rows_seen, closed.duplicates), (5, 1));
-    assert_eq!(closed.sample.unwrap().ids(), [0, 1, 2, 3, 4]);
+    assert_eq!(closed.sample.ids(), [0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn deadlines_close_passes_that_ranks_leave_open() {
-    let mut split = Split::new(options(WindowKind::Pass, 100), &run(3));
+    let mut split = Watched::new(options(WindowKind::Pass, 100), 3);
     Logged::with_ids(0, 1, 1, 0..5).commit(&mut split, 100).unwrap();
     assert_eq!(split.next_deadline(), Some(seconds(700)), "no rank has ended: the idle deadline");
     Logged::with_ids(0, 2, 1, 5..9).commit(&mut split, 200).unwrap();
@@ -266,106 +331,133 @@ fn deadlines_close_passes_that_ranks_leave_open() {
     end(&mut split, 1, 0, 300);
     end(&mut split, 1, 2, 350);
     assert_eq!(split.next_deadline(), Some(seconds(360)), "60 s after the first end");
-    assert!(split.close_overdue(seconds(359)).is_empty());
-    let closed = split.close_overdue(seconds(360)).remove(0);
+    assert!(split.close_overdue(at(359)).is_empty());
+    let closed = split.close_overdue(at(360)).remove(0);
     assert_eq!((closed.ranks_missing, closed.rows_seen, closed.incomplete()), (1, 9, true));
     assert_eq!(split.next_deadline(), None);
 
     Logged::with_ids(0, 3, 2, 0..5).commit(&mut split, 1000).unwrap();
-    assert!(split.close_overdue(seconds(1599)).is_empty());
-    assert_eq!(split.close_overdue(seconds(1600))[0].ranks_missing, 3);
+    assert!(split.close_overdue(at(1599)).is_empty());
+    assert_eq!(split.close_overdue(at(1600))[0].ranks_missing, 3);
     assert_eq!((split.counts().passes, split.counts().passes_incomplete), (2, 2));
 }
 
 #[test]
 fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
-    let mut split = Split::new(options(WindowKind::Pass, 3), &run(1));
+    let mut split = Watched::new(options(WindowKind::Pass, 3), 1);
     let batch = Logged::with_ids(0, 1, 1, 0..5);
     batch.commit(&mut split, 0).unwrap();
     end(&mut split, 1, 0, 0);
     let late = Logged::with_ids(0, 2, 1, 5..9);
-    assert_eq!(late.commit(&mut split, 1).unwrap_err(), CommitError::Late { step: 1 });
+    assert_eq!(late.commit(&mut split, 1).unwrap_err(), CommitError::Late { step: step(1) });
     let retry = batch.commit(&mut split, 1).unwrap();
     assert_eq!((retry.rows, retry.duplicates, split.counts().late), (5, 5, 4));
-    assert!(split.end_pass(1, None, 0, 0, seconds(1)).unwrap().duplicate);
+    assert!(ended(&mut split, 1, 0, 1).unwrap().duplicate);
     // An earlier step that never was is no late one: someone evaluates an older checkpoint.
     assert!(Logged::with_ids(0, 3, 0, 0..5).commit(&mut split, 1).is_ok());
 
-    split.new_attempt();
-    assert!(late.commit(&mut split, 2).is_ok(), "the run was resumed before this step");
-    assert_eq!(split.close_all().iter().map(|pass| (pass.step, pass.rows_seen)).collect::<Vec<_>>(), [(0, 5), (1, 4)]);
+    let began = late.after(1).commit(&mut split, 2).unwrap().began.unwrap();
+    assert_eq!((began.discarded, began.rows_discarded), (vec![step(0)], 5), "the run was resumed before this step");
+    let open = split.close_all(at(3));
+    assert_eq!(open.iter().map(|pass| (pass.step.get(), pass.rows_seen)).collect::<Vec<_>>(), [(1, 4)]);
 }
 
 #[test]
-fn an_abandoned_pass_does_not_refuse_the_resumed_job() {
-    let mut split = Split::new(options(WindowKind::Pass, 3), &run(1));
-    // Two attempts were killed within a pass, the second at an earlier step than the first.
+fn a_newer_attempt_discards_what_the_older_left_open() {
+    let mut split = Watched::new(options(WindowKind::Pass, 30), 2);
+    // Rank 0 of the old model ended the pass, then all ranks were restarted: the new ones' pass is theirs alone.
     Logged::with_ids(0, 1, 9, 0..5).commit(&mut split, 0).unwrap();
-    split.new_attempt();
-    Logged::with_ids(0, 1, 4, 0..5).commit(&mut split, 1).unwrap();
-    split.new_attempt();
-    let opened = Logged::with_ids(0, 1, 2, 0..5).commit(&mut split, 2).unwrap();
-    assert_eq!(opened.closed.iter().map(|pass| (pass.step, pass.incomplete())).collect::<Vec<_>>(), [(9, true)]);
-    assert!(Logged::with_ids(0, 2, 9, 0..5).commit(&mut split, 3).is_ok(), "the third attempt came to step 9 itself");
-    let pass = end(&mut split, 9, 0, 3).pop().unwrap();
-    assert!(!pass.incomplete());
-    // Now that it is whole, it is closed for good.
-    assert_eq!(Logged::with_ids(0, 3, 9, 5..9).commit(&mut split, 4).unwrap_err(), CommitError::Late { step: 9 });
+    assert!(end(&mut split, 9, 0, 0).is_empty());
+    let staged_before = Logged::with_ids(1, 1, 9, 5..9).stage(&split, 7);
+    let committed = Logged::with_ids(1, 1, 9, 10..15).after(1).commit(&mut split, 1).unwrap();
+    let began = Began { attempt: restarted(1), first_step: step(9), discarded: vec![step(9)], rows_discarded: 5 };
+    assert_eq!((committed.began, split.attempt()), (Some(began), Some(restarted(1))));
+    let new = split.member(1, 1);
+    assert!(
+        split.end_pass(step(9), None, new, 5, at(1)).unwrap().closed.is_empty(),
+        "rank 0 of the new attempt is missing"
+    );
+    // Whatever of the old attempt arrives now is refused and counted.
+    assert_eq!(split.commit(staged_before, None, 0, at(1)).unwrap_err(), CommitError::OlderAttempt);
+    assert_eq!(Logged::with_ids(0, 2, 9, 0..3).commit(&mut split, 1).unwrap_err(), CommitError::OlderAttempt);
+    assert_eq!(ended(&mut split, 9, 1, 1).unwrap_err(), CommitError::OlderAttempt);
+    assert_eq!((split.counts().refused, split.counts().discarded), (7, 5));
+
+    let earlier = Logged::with_ids(0, 1, 8, 20..25).after(1).commit(&mut split, 2).unwrap().began.unwrap();
+    assert_eq!(
+        (earlier.first_step, earlier.discarded.len()),
+        (step(8), 0),
+        "a rank that lags comes to an earlier step"
+    );
+    Logged::with_ids(0, 2, 9, 20..25).after(1).commit(&mut split, 2).unwrap();
+    let new = split.member(0, 1);
+    let closed = split.end_pass(step(9), None, new, 5, at(2)).unwrap().closed.remove(0);
+    assert_eq!(closed.sample.ids(), [10, 11, 12, 13, 14, 20, 21, 22, 23, 24]);
+    assert_eq!((closed.incomplete(), closed.attempt), (false, restarted(1)));
+}
+
+#[test]
+fn an_attempt_may_have_another_number_of_ranks() {
+    let mut split = Watched::new(options(WindowKind::Pass, 30), 3);
+    end(&mut split, 1, 0, 0);
+    split.world_size = 2;
+    let ends: Vec<usize> = (0..2)
+        .map(|rank| {
+            let member = split.member(rank, 1);
+            split.end_pass(step(1), None, member, 0, at(0)).unwrap().closed.len()
+        })
+        .collect();
+    assert_eq!(ends, [0, 1]);
 }
 
 #[test]
 fn ranks_that_missed_the_deadline_are_late() {
-    let mut split = Split::new(options(WindowKind::Pass, 3), &run(2));
+    let mut split = Watched::new(options(WindowKind::Pass, 3), 2);
     end(&mut split, 1, 0, 0);
-    assert_eq!(split.close_overdue(seconds(60)).len(), 1);
-    assert!(split.end_pass(1, None, 0, 0, seconds(61)).unwrap().duplicate);
-    assert_eq!(split.end_pass(1, None, 1, 0, seconds(61)).unwrap_err(), CommitError::Late { step: 1 });
+    assert_eq!(split.close_overdue(at(60)).len(), 1);
+    assert!(ended(&mut split, 1, 0, 61).unwrap().duplicate);
+    assert_eq!(ended(&mut split, 1, 1, 61).unwrap_err(), CommitError::Late { step: step(1) });
 }
 
 #[test]
 fn one_pass_too_many_closes_the_one_opened_first() {
-    let mut split = Split::new(options(WindowKind::Pass, 10), &run(1));
+    let mut split = Watched::new(options(WindowKind::Pass, 10), 1);
     for (sequence, step) in [(1, 30), (2, 10)] {
         assert!(Logged::with_ids(0, sequence, step, 0..5).commit(&mut split, 0).unwrap().closed.is_empty());
     }
     let closed = Logged::with_ids(0, 3, 20, 0..5).commit(&mut split, 0).unwrap().closed;
-    assert_eq!(closed.iter().map(|pass| (pass.step, pass.incomplete())).collect::<Vec<_>>(), [(30, true)]);
-    let ended = split.end_pass(40, None, 0, 0, seconds(0)).unwrap().closed;
-    assert_eq!(ended.iter().map(|pass| pass.step).collect::<Vec<_>>(), [10, 40]);
-    assert!(ended[1].sample.is_none());
+    assert_eq!(closed.iter().map(|pass| (pass.step.get(), pass.incomplete())).collect::<Vec<_>>(), [(30, true)]);
+    let ended = end(&mut split, 40, 0, 0);
+    assert_eq!(ended.iter().map(|pass| pass.step.get()).collect::<Vec<_>>(), [10, 40]);
+    assert_eq!(ended[1].sample.rows(), 0);
 }
 
 #[test]
 fn wrong_ranks_and_changed_schemas_apply_nothing() {
-    let mut split = Split::new(options(WindowKind::Pass, 10), &run(2));
+    assert_eq!(Rank::of(2, 2).unwrap_err().to_string(), "rank: got 2, expected 0 to 1 (world_size is 2)");
+    let mut split = Watched::new(options(WindowKind::Pass, 10), 2);
     let source = Source { client: 1, sequence: 1 };
-    let stage = |split: &Split, tensors: Vec<Tensor>| {
-        let mut staged = split.stage(1, source);
+    let stage = |split: &Watched, tensors: Vec<Tensor>| {
+        let mut staged = split.stage(step(1), source, split.member(0, 0));
         let chunk = Batch::new(tensors, &run(1), NonFinite::Reject).unwrap();
         staged.offer(&chunk, RowNumbers::default()).unwrap();
         (staged, chunk)
     };
-    let (staged, _) = stage(&split, vec![floats(&[1.0], DataType::Float32)]);
-    let error = split.commit(staged, None, 2, 0, seconds(0)).unwrap_err();
-    assert_eq!(error.to_string(), "rank: 2 came, expected 0 to 1 with world_size 2");
-    assert!(split.end_pass(1, None, 2, 0, seconds(0)).is_err());
-    assert_eq!((split.next_deadline(), split.counts().refused), (None, 1), "no pass was opened");
-
     let (mut staged, _) = stage(&split, vec![floats(&[1.0], DataType::Float32)]);
     let (other, wide) = stage(&split, vec![floats(&[1.0], DataType::Float64)]);
     let fault = staged.offer(&wide, RowNumbers::default()).unwrap_err();
     assert_eq!(fault.field, "tensors.concept_activations.dtype");
     assert_eq!(staged.rows(), 1, "the chunk was not taken");
-    split.commit(staged, None, 0, 0, seconds(0)).unwrap();
-    let error = split.commit(other, None, 0, 0, seconds(0)).unwrap_err();
+    split.commit(staged, None, 0, at(0)).unwrap();
+    let error = split.commit(other, None, 0, at(0)).unwrap_err();
     assert!(matches!(&error, CommitError::Invalid(fault) if fault.field == "tensors.concept_activations.dtype"));
-    assert_eq!((split.counts().received, split.counts().refused), (1, 2));
+    assert_eq!((split.counts().received, split.counts().refused), (1, 1));
 }
 
 #[test]
 fn row_numbers_fit_the_rows() {
-    let split = Split::new(options(WindowKind::Pass, 10), &run(1));
-    let mut staged = split.stage(1, Source { client: 1, sequence: 1 });
+    let split = Watched::new(options(WindowKind::Pass, 10), 1);
+    let mut staged = split.stage(step(1), Source { client: 1, sequence: 1 }, split.member(0, 0));
     let chunk = Batch::new(vec![floats(&[1.0, 2.0], DataType::Float32)], &run(1), NonFinite::Reject).unwrap();
     let offer = |staged: &mut Staged, first, listed: &[u32]| staged.offer(&chunk, RowNumbers { first, listed });
     assert_eq!(offer(&mut staged, 0, &[4]).unwrap_err().field, "row_numbers");
@@ -378,58 +470,59 @@ fn row_numbers_fit_the_rows() {
 #[test]
 fn thinning_by_the_job_changes_nothing() {
     let close = |rows: &[u32], left_out: u64| {
-        let mut split = Split::new(options(WindowKind::Pass, 8), &run(1));
-        let mut staged = split.stage(1, Source { client: 3, sequence: 1 });
+        let mut split = Watched::new(options(WindowKind::Pass, 8), 1);
+        let mut staged = split.stage(step(1), Source { client: 3, sequence: 1 }, split.member(0, 0));
         let values: Vec<f32> = rows.iter().map(|&row| row as f32).collect();
         let chunk = Batch::new(vec![floats(&values, DataType::Float32)], &run(1), NonFinite::Reject).unwrap();
         staged.offer(&chunk, RowNumbers { first: 0, listed: rows }).unwrap();
-        split.commit(staged, None, 0, left_out, seconds(0)).unwrap();
+        split.commit(staged, None, left_out, at(0)).unwrap();
         assert_eq!(split.counts().left_out, left_out);
         end(&mut split, 1, 0, 0).remove(0)
     };
     let all: Vec<u32> = (0..100).collect();
     let whole = close(&all, 0);
-    let kept = content(whole.sample.as_ref().unwrap());
+    let kept = content(&whole.sample);
     let rows: Vec<u32> = kept.1.iter().map(|&bits| f32::from_bits(bits) as u32).collect();
     let thinned = close(&rows, 92);
-    assert_eq!(content(thinned.sample.as_ref().unwrap()), kept);
+    assert_eq!(content(&thinned.sample), kept);
     assert_eq!((whole.rows_seen, thinned.rows_seen), (100, 100));
     // Nonsense changes the count and nothing else.
     let nonsense = close(&rows, u64::MAX);
-    assert_eq!(content(nonsense.sample.as_ref().unwrap()), kept);
+    assert_eq!(content(&nonsense.sample), kept);
 }
 
 #[test]
 fn rolling_samples_say_what_changed_and_whether_they_fill() {
-    let mut split = Split::new(options(WindowKind::All, 50), &run(1));
-    assert!(split.snapshot().is_none());
+    let mut split = Watched::new(options(WindowKind::All, 50), 1);
+    assert!(split.snapshot(at(0)).is_none());
     Logged::with_ids(0, 1, 1, 0..20).commit(&mut split, 0).unwrap();
     assert_eq!(split.rolling_rows(), (20, 20));
-    let first = split.snapshot().unwrap();
-    assert_eq!((first.rows_changed, first.filling, first.step, first.epoch), (20, true, 1, Some(0.1)));
+    let first = split.snapshot(at(0)).unwrap();
+    assert_eq!((first.provisional, first.step, first.epoch), (true, step(1), Some(Epoch::new(0.1).unwrap())));
     assert_eq!(split.rolling_rows(), (0, 20));
     // Four rows again at a newer step: values change, the panel does not grow.
     let again = Logged { values: vec![0.5; 4], ..Logged::with_ids(0, 2, 2, 0..4) };
     assert_eq!(again.commit(&mut split, 0).unwrap().duplicates, 0);
-    let second = split.snapshot().unwrap();
-    assert_eq!((second.rows_changed, second.filling, second.rows_seen, second.step), (4, false, 20, 2));
+    assert_eq!(split.rolling_rows(), (4, 20));
+    let second = split.snapshot(at(0)).unwrap();
+    assert_eq!((second.provisional, second.rows_seen, second.step), (false, 20, step(2)));
     assert_eq!(content(&second.sample).1[..4], [0.5f32.to_bits(); 4]);
     Logged::with_ids(0, 3, 3, 20..200).commit(&mut split, 0).unwrap();
-    let full = split.snapshot().unwrap();
-    assert_eq!((full.sample.rows(), full.filling), (50, false));
+    let full = split.snapshot(at(0)).unwrap();
+    assert_eq!((full.sample.rows(), full.provisional), (50, false));
     // An older step comes late: its rows are known in a newer value.
     Logged::with_ids(0, 4, 1, 0..20).commit(&mut split, 0).unwrap();
-    assert_eq!((split.rolling_rows().0, split.snapshot().unwrap().step), (0, 3));
+    assert_eq!((split.rolling_rows().0, split.snapshot(at(0)).unwrap().step), (0, step(3)));
     assert!(end(&mut split, 3, 0, 0).is_empty());
 }
 
 #[test]
 fn a_recent_window_is_mostly_of_recent_steps() {
-    let mut split = Split::new(options(WindowKind::Recent, 500), &run(1));
+    let mut split = Watched::new(options(WindowKind::Recent, 500), 1);
     for step in 0..200 {
         Logged::with_ids(0, step + 1, step, step * 1000..step * 1000 + 100).commit(&mut split, 0).unwrap();
     }
-    let sample = split.snapshot().unwrap().sample;
+    let sample = split.snapshot(at(0)).unwrap().sample;
     // Of a row of weight w the chance to be kept is near 1 − e^{−cw}, with c such that 500 rows are expected.
     let kept_of_newest = |c: f64, steps: i32| -> f64 {
         (0..steps).map(|age| 100.0 * (1.0 - (-c * 0.5f64.powf(f64::from(age) / 10.0)).exp())).sum()
@@ -447,32 +540,29 @@ fn a_recent_window_is_mostly_of_recent_steps() {
 }
 
 #[test]
-fn a_run_resumed_at_an_earlier_step_rolls_anew() {
-    let mut split = Split::new(options(WindowKind::All, 10), &run(1));
+fn an_attempt_at_an_earlier_step_starts_its_rolling_sample_again() {
+    let mut split = Watched::new(options(WindowKind::All, 10), 1);
     Logged::with_ids(0, 1, 100, 0..50).commit(&mut split, 0).unwrap();
+    // Staged for the sample as it was, or by an attempt before another had begun.
     let in_flight = Logged::with_ids(0, 2, 60, 50..60).stage(&split, 5);
-    split.new_attempt();
-    split.new_attempt();
-    let error = split.commit(in_flight, None, 0, 0, seconds(0)).unwrap_err();
-    assert_eq!(error, CommitError::Superseded { step: 60 });
-    Logged::with_ids(0, 3, 60, 50..55).commit(&mut split, 0).unwrap();
-    let snapshot = split.snapshot().unwrap();
-    assert_eq!((snapshot.sample.ids(), snapshot.step), (&[50, 51, 52, 53, 54][..], 60));
+    Logged::with_ids(0, 1, 60, 50..55).after(1).commit(&mut split, 0).unwrap();
+    assert_eq!(split.commit(in_flight, None, 0, at(0)).unwrap_err(), CommitError::OlderAttempt);
+    let snapshot = split.snapshot(at(0)).unwrap();
+    assert_eq!((snapshot.sample.ids(), snapshot.step), (&[50, 51, 52, 53, 54][..], step(60)));
     // Resumed where it stopped, it goes on.
-    split.new_attempt();
-    Logged::with_ids(0, 4, 60, 55..57).commit(&mut split, 0).unwrap();
-    assert_eq!(split.snapshot().unwrap().sample.rows(), 7);
+    Logged::with_ids(0, 1, 60, 55..57).after(2).commit(&mut split, 0).unwrap();
+    assert_eq!(split.snapshot(at(0)).unwrap().sample.rows(), 7);
 }
 
 #[test]
 fn memory_stays_bounded_whatever_comes() {
-    let mut split = Split::new(options(WindowKind::Pass, 64), &run(1));
+    let mut split = Watched::new(options(WindowKind::Pass, 64), 1);
     let mut most = 0;
     for sequence in 1..400 {
         let batch = Logged::without_ids(0, sequence, sequence / 3, 300);
         let staged = batch.stage(&split, 100);
         assert!(staged.bytes() < 64 * 400, "{} bytes staged", staged.bytes());
-        split.commit(staged, None, 0, 0, seconds(0)).unwrap();
+        split.commit(staged, None, 0, at(0)).unwrap();
         most = most.max(split.bytes());
     }
     // Two open passes of 64 rows, and what is remembered of closed ones.
@@ -483,10 +573,14 @@ fn memory_stays_bounded_whatever_comes() {
 fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
     let batch = |sequence| Logged::without_ids(0, sequence, 1, 300);
     for window in [WindowKind::Pass, WindowKind::Recent] {
-        let mut split = Split::new(options(window, 256), &run(1));
+        let mut split = Watched::new(options(window, 256), 1);
         let alone = batch(100).stage(&split, 100).bytes();
         (1..50).for_each(|sequence| drop(batch(sequence).commit(&mut split, 0).unwrap()));
-        assert_eq!(split.stage(1, Source { client: 0, sequence: 0 }).bytes(), 0, "staging costs nothing");
+        assert_eq!(
+            split.stage(step(1), Source { client: 0, sequence: 0 }, split.member(0, 0)).bytes(),
+            0,
+            "staging costs nothing"
+        );
         let bytes = batch(100).stage(&split, 100).bytes();
         assert!(bytes < alone / 4, "{window:?}: {bytes} bytes, {alone} into an empty sample");
     }
@@ -496,9 +590,12 @@ fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
 fn a_pass_that_lost_rows_is_incomplete() {
     // As when the server was restarted within the pass: the rank says it sent more than what came.
     for (stated, missing) in [(0, 0), (10, 0), (25, 15)] {
-        let mut split = Split::new(options(WindowKind::Pass, 100), &run(1));
+        let mut split = Watched::new(options(WindowKind::Pass, 100), 1);
         Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();
-        let closed = split.end_pass(1, None, 0, stated, seconds(1)).unwrap().closed;
+        let closed = {
+            let member = split.member(0, 0);
+            split.end_pass(step(1), None, member, stated, at(1)).unwrap().closed
+        };
         assert_eq!((closed[0].rows_missing, closed[0].incomplete()), (missing, missing > 0), "{stated} stated");
     }
 }

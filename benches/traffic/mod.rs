@@ -27,7 +27,7 @@ pub fn start_run(run: &str, client: &str) -> StartRunRequest {
     let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
     let concepts = declaration(run).concepts.iter().map(concept).collect();
     let run = proto::Run { name: run.into(), concepts, world_size: 1, ..proto::Run::default() };
-    StartRunRequest { run: Some(run), client: client.into(), client_version: String::new() }
+    StartRunRequest { run: Some(run), client: client.into(), ..Default::default() }
 }
 
 /// The values of a batch; batches of one size share them and differ in their ids.

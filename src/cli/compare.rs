@@ -10,7 +10,7 @@ use crate::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
     SplitReport, Verdict,
 };
-use crate::server::question::{Question, Report};
+use crate::question::{Question, Report};
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

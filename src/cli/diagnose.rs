@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::diagnosis::{Diagnosis, Line, State};
-use crate::server::question::diagnosis_of;
+use crate::question::diagnosis_of;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

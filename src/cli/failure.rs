@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::fault::Fault;
-use crate::server::question::Refused;
+use crate::question::Refused;
 
 use super::BAD_INPUT;
 

@@ -112,9 +112,9 @@ impl Replay<'_> {
     /// Sends everything, and with `scored` waits for the scores of each pass and prints them.
     async fn to(&mut self, address: SocketAddr, token: Option<&str>, scored: bool) -> Result<(), Failure> {
         let mut relay = Relay::connect(address, token).await?;
-        for start in self.merged.starts() {
-            self.tallies.entry(start.run.as_ref().map_or_else(String::new, |run| run.name.clone())).or_default();
-            relay.start(start).await?;
+        for part in &mut self.merged.parts {
+            part.run = relay.start(part.recording.start().clone()).await?;
+            self.tallies.entry(part.run.clone()).or_default();
         }
         // Ranks that have ended a pass.
         let mut ended: BTreeMap<(String, String, u64), u32> = BTreeMap::new();
@@ -190,6 +190,8 @@ struct Merged {
 
 struct Part {
     recording: Recording,
+    /// As the sidecar names it.
+    run: String,
     next: Option<Item>,
     /// Files of the same run.
     ranks: u32,
@@ -210,13 +212,10 @@ impl Merged {
                 return Err(Fault::new(recording.path().display().to_string(), message).into());
             }
             let next = read(&mut recording)?;
-            parts.push(Part { recording, next, ranks: world_size });
+            let run = recording.run().to_owned();
+            parts.push(Part { recording, run, next, ranks: world_size });
         }
         Ok(Self { parts })
-    }
-
-    fn starts(&self) -> Vec<proto::StartRunRequest> {
-        self.parts.iter().map(|part| part.recording.start().clone()).collect()
     }
 
     /// Its run, that run's ranks, and the item of the lowest step; a file's own order is kept.
@@ -227,7 +226,7 @@ impl Merged {
         };
         let following = read(&mut part.recording)?;
         let item = std::mem::replace(&mut part.next, following);
-        Ok(item.map(|item| (part.recording.run().to_owned(), part.ranks, item)))
+        Ok(item.map(|item| (part.run.clone(), part.ranks, item.of_run(&part.run))))
     }
 
     fn cut_off(&self) -> impl Iterator<Item = (&std::path::Path, u64)> {

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::fault::Fault;
 use crate::history::{FILE_NAME, History, Limits};
-use crate::server::question::Refused;
+use crate::question::Refused;
 
 use super::failure::Failure;
 use super::options::token;

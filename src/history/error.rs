@@ -9,14 +9,14 @@ pub enum HistoryError {
     Directory { path: PathBuf, source: std::io::Error },
     #[error("history {path}: not a history file of this program ({why})")]
     NotHistory { path: PathBuf, why: String },
-    #[error("history {path}: schema version {found} came, expected at most {known}: a newer program wrote it")]
+    #[error("history {path}: got schema version {found}, expected at most {known}: a newer program wrote it")]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     #[error("history {path}: in use by another process")]
     InUse { path: PathBuf },
     #[error("history {path}: cannot be written: {source}")]
     Unwritable { path: PathBuf, source: rusqlite::Error },
     /// The run is known under another declaration; a run's declaration never changes.
-    #[error("{field}: {came} came, but run '{run}' was declared with {stored}")]
+    #[error("{field}: got {came}, but run '{run}' was declared with {stored}")]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
     /// `what` is `run` or `concept`.
     #[error("{what}: '{name}' is unknown")]

@@ -9,6 +9,7 @@ mod open;
 mod read;
 mod record;
 mod retain;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +21,9 @@ use rusqlite::Connection;
 pub use error::HistoryError;
 pub use open::FILE_NAME;
 pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
-pub use record::RunRecord;
+pub use record::Recorded;
 pub use retain::{Dropped, Limits, Usage};
+pub use runs::{Identity, RunRecord};
 
 /// Runs and their curve points. Names are only ever bound as parameters.
 pub struct History {

@@ -11,7 +11,12 @@ use super::HistoryError;
 pub const FILE_NAME: &str = "history.sqlite3";
 
 /// Entry i leads from schema version i to i + 1. Entries are never changed, only added.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// A process that stops holds the file for a moment longer; a restart waits this long for it.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);

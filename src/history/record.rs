@@ -1,57 +1,22 @@
-//! Writing runs and points.
+//! Writing points, and the ends of runs.
 
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
-use serde_json::Value;
 
 use super::{History, HistoryError, blob};
 use crate::point::{Outcome, Point};
-use crate::run::Run;
 
-/// What came of declaring a run.
+/// What became of a point that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RunRecord {
-    /// The run was known, with the same declaration. If it was finished, it is open again.
-    pub resumed: bool,
-    /// Seconds since 1970-01-01 UTC of its first start.
-    pub started: f64,
+pub enum Recorded {
+    Stored,
+    /// The history holds a more complete point of the same run, split and step, and keeps it.
+    Outranked {
+        /// Seconds since 1970-01-01 UTC at which the sample of the kept point was closed.
+        time: f64,
+    },
 }
 
 impl History {
-    /// Declares a run at `started`, in seconds since 1970-01-01 UTC, or resumes it.
-    pub fn record_run(&self, run: &Run, started: f64) -> Result<RunRecord, HistoryError> {
-        finite("run.started", started)?;
-        let declaration = serde_json::to_string(run)?;
-        let mut store = self.store();
-        let transaction = store.connection.transaction()?;
-        let known: Option<(String, f64)> = transaction
-            .query_row("SELECT declaration, started FROM run WHERE name = ?1", [&run.name], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
-        let record = match known {
-            Some((stored, started)) => {
-                if stored != declaration {
-                    same_declaration(&run.name, &stored, &declaration)?;
-                }
-                transaction.execute(
-                    "UPDATE run SET finished = NULL, declaration = ?2 WHERE name = ?1",
-                    params![run.name, declaration],
-                )?;
-                RunRecord { resumed: true, started }
-            }
-            None => {
-                transaction.execute(
-                    "INSERT INTO run (name, declaration, started) VALUES (?1, ?2, ?3)",
-                    params![run.name, declaration, started],
-                )?;
-                RunRecord { resumed: false, started }
-            }
-        };
-        transaction.commit()?;
-        store.retain(&self.limits)?;
-        Ok(record)
-    }
-
     /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC.
     pub fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
         finite("run.finished", finished)?;
@@ -62,18 +27,20 @@ impl History {
         }
     }
 
-    /// Stores a point with all its scores, or nothing of it. A point of the same run, split and step is replaced.
-    /// Numbers that are not finite become absent: a value with its reason, an error, a cell.
-    pub fn record_point(&self, point: &Point) -> Result<(), HistoryError> {
+    /// Stores a point with all its scores, or nothing of it. A point of the same run, split and step is replaced unless
+    /// it is more complete: a complete one is never replaced by one that is provisional or incomplete, nor an incomplete
+    /// one by one of fewer rows. Numbers that are not finite become absent: a value with its reason, an error, a cell.
+    pub fn record_point(&self, point: &Point) -> Result<Recorded, HistoryError> {
         let mut store = self.store();
         let transaction = store.connection.transaction()?;
-        insert_point(&transaction, point)?;
+        let recorded = insert_point(&transaction, point)?;
         transaction.commit()?;
-        store.retain(&self.limits)
+        store.retain(&self.limits)?;
+        Ok(recorded)
     }
 }
 
-fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), HistoryError> {
+fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<Recorded, HistoryError> {
     let (run, k): (i64, i64) = transaction
         .prepare_cached("SELECT id, json_array_length(declaration, '$.concepts') FROM run WHERE name = ?1")?
         .query_row([&*point.run], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -86,6 +53,9 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     // One that is not finite would be no number in JSON.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
+    if let Some(time) = outranking(transaction, run, point, step)? {
+        return Ok(Recorded::Outranked { time });
+    }
     transaction.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(params![
         run,
         &*point.split,
@@ -121,7 +91,27 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<(), Hist
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
         insert_score(transaction, id, position, score, outcome, k as usize)?;
     }
-    Ok(())
+    Ok(Recorded::Stored)
+}
+
+/// The time of a stored point of this step that is more complete.
+fn outranking(transaction: &Transaction<'_>, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
+    let stored = transaction
+        .prepare_cached(
+            "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = ?1 AND split = ?2 AND step = ?3",
+        )?
+        .query_row(params![run, &*point.split, step], |row| {
+            let (provisional, incomplete, rows_seen): (bool, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok((completeness(provisional, incomplete, rows_seen.cast_unsigned()), row.get(3)?))
+        })
+        .optional()?;
+    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
+    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
+}
+
+/// Orders points of one step. Of complete ones the newer is as good as the older, whatever their rows.
+fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) -> (bool, bool, u64) {
+    (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
 }
 
 fn insert_score(
@@ -141,7 +131,7 @@ fn insert_score(
     if let Some(values) = per_concept
         && values.len() != k
     {
-        let message = format!("{} values came, expected one for each of {k} concepts", values.len());
+        let message = format!("got {} values, expected one for each of {k} concepts", values.len());
         return Err(HistoryError::invalid(format!("scores.{score}.per_concept"), message));
     }
     transaction
@@ -178,61 +168,19 @@ fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), H
     if rows.len() == k && rows.iter().all(|row| row.len() == k) {
         return Ok(());
     }
-    let message = format!("{} rows came, expected {k} rows of {k} values", rows.len());
+    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
     Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
 }
 
-fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
+pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
     match value.is_finite() {
         true => Ok(()),
-        false => Err(HistoryError::invalid(field, format!("{value} came, expected a finite number"))),
+        false => Err(HistoryError::invalid(field, format!("got {value}, expected a finite number"))),
     }
 }
 
 /// SQLite's integers are signed.
 fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
     i64::try_from(value)
-        .map_err(|_| HistoryError::invalid(field, format!("{value} came, expected at most {}", i64::MAX)))
-}
-
-/// Errors at the first difference but for `world_size`. Both texts are read back by one parser, so that equal numbers stay equal.
-fn same_declaration(run: &str, stored: &str, came: &str) -> Result<(), HistoryError> {
-    let (mut stored, mut came): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(came)?);
-    // A job may come back with more or fewer ranks; everything else would make another curve.
-    for declaration in [&mut stored, &mut came] {
-        declaration.as_object_mut().and_then(|fields| fields.remove("world_size"));
-    }
-    match first_difference("run", &stored, &came) {
-        None => Ok(()),
-        Some((field, stored, came)) => {
-            Err(HistoryError::DeclarationDiffers { run: run.to_owned(), field, stored, came })
-        }
-    }
-}
-
-/// Path of the first field that differs, with both values as short texts.
-fn first_difference(path: &str, stored: &Value, came: &Value) -> Option<(String, String, String)> {
-    match (stored, came) {
-        (a, b) if a == b => None,
-        (Value::Object(a), Value::Object(b)) => {
-            let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
-            keys.into_iter().find_map(|key| {
-                let side = |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
-                first_difference(&format!("{path}.{key}"), &side(a), &side(b))
-            })
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| first_difference(&format!("{path}[{i}]"), a, b))
-        }
-        (a, b) => Some((path.to_owned(), in_short(a), in_short(b))),
-    }
-}
-
-fn in_short(value: &Value) -> String {
-    match value {
-        Value::Null => "nothing".to_owned(),
-        Value::Array(items) => format!("{} items", items.len()),
-        Value::Object(fields) => format!("{} fields", fields.len()),
-        other => other.to_string(),
-    }
+        .map_err(|_| HistoryError::invalid(field, format!("got {value}, expected at most {}", i64::MAX)))
 }

@@ -77,7 +77,7 @@ fn points_survive_reopening_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made/on the way");
     let history = History::open(Some(&path), ROOMY).unwrap();
-    assert!(!history.record_run(&run("a", 4), 5.0).unwrap().resumed);
+    assert!(!history.record_run(&run("a", 4), &Identity::default(), 5.0).unwrap().resumed);
     history.record_point(&point("a", "val", 10, 4)).unwrap();
     history.finish_run("a", 9.0).unwrap();
     drop(history);
@@ -87,15 +87,15 @@ fn points_survive_reopening_whole() {
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
     assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));
     assert_eq!(history.point("a", "val", Some(11), true).unwrap(), None);
-    let again = history.record_run(&run("a", 4), 20.0).unwrap();
-    assert_eq!(again, RunRecord { resumed: true, started: 5.0 });
+    let again = history.record_run(&run("a", 4), &Identity::default(), 20.0).unwrap();
+    assert_eq!((again.resumed, again.started, again.continues), (true, 5.0, false), "it had finished");
     assert_eq!(history.runs().unwrap()[0].finished, None);
 }
 
 #[test]
 fn evaluations_are_the_newest_finished_points_without_matrices() {
     let history = memory();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [1, 4, 2, 3] {
         history.record_point(&point("a", "val", step, 3)).unwrap();
     }
@@ -111,7 +111,7 @@ fn evaluations_are_the_newest_finished_points_without_matrices() {
 fn common_steps_are_those_that_both_splits_have_finished() {
     let history = memory();
     for name in ["a", "b"] {
-        history.record_run(&run(name, 3), 0.0).unwrap();
+        history.record_run(&run(name, 3), &Identity::default(), 0.0).unwrap();
     }
     for (split, steps) in [("val", vec![1, 2, 3, 5, 7]), ("test", vec![2, 3, 4, 5, 7])] {
         for step in steps {
@@ -130,7 +130,7 @@ fn common_steps_are_those_that_both_splits_have_finished() {
 #[test]
 fn the_newest_steps_come_in_their_order() {
     let history = memory();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [4, 1, 3, 2] {
         history.record_point(&point("a", "val", step, 3)).unwrap();
     }
@@ -142,7 +142,7 @@ fn the_newest_steps_come_in_their_order() {
 #[test]
 fn a_step_passed_again_replaces_its_point() {
     let history = memory();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [1, 2, 3, 2] {
         history.record_point(&point("a", "val", step, 3)).unwrap();
     }
@@ -162,8 +162,8 @@ fn a_declaration_does_not_change() {
     fields.labels.insert("lambda".into(), "5".into());
     fields.constants.reference_task_accuracy = Some(0.1 + 0.2);
     let declared = |fields: &RunFields| Run::try_from(fields.clone()).unwrap();
-    history.record_run(&declared(&fields), 0.0).unwrap();
-    assert!(history.record_run(&declared(&fields), 1.0).unwrap().resumed);
+    history.record_run(&declared(&fields), &Identity::default(), 0.0).unwrap();
+    assert!(history.record_run(&declared(&fields), &Identity::default(), 1.0).unwrap().resumed);
 
     type Change = fn(&mut RunFields);
     let changes: [(&str, Change); 5] = [
@@ -176,7 +176,7 @@ fn a_declaration_does_not_change() {
     for (expected, change) in changes {
         let mut other = fields.clone();
         change(&mut other);
-        match history.record_run(&declared(&other), 2.0) {
+        match history.record_run(&declared(&other), &Identity::default(), 2.0) {
             Err(HistoryError::DeclarationDiffers { run, field, stored, came }) => {
                 assert_eq!((run.as_str(), field.as_str()), ("a", expected));
                 assert_ne!(stored, came);
@@ -186,14 +186,17 @@ fn a_declaration_does_not_change() {
     }
 
     let ranks = RunFields { world_size: 2, ..fields };
-    assert!(history.record_run(&declared(&ranks), 3.0).unwrap().resumed, "a job may come back with more ranks");
+    assert!(
+        history.record_run(&declared(&ranks), &Identity::default(), 3.0).unwrap().resumed,
+        "a job may come back with more ranks"
+    );
     assert_eq!(history.runs().unwrap()[0].run.world_size, 2);
 }
 
 #[test]
 fn a_series_is_ordered_and_bounded_by_steps() {
     let history = memory();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [30, 10, 20, 40] {
         history.record_point(&point("a", "val", step, 3)).unwrap();
     }
@@ -224,7 +227,7 @@ fn a_series_is_ordered_and_bounded_by_steps() {
 #[test]
 fn hostile_names_are_data() {
     let history = memory();
-    history.record_run(&run("a", 1), 0.0).unwrap();
+    history.record_run(&run("a", 1), &Identity::default(), 0.0).unwrap();
     let hostile = ["'; DROP TABLE point; --", "\" OR 1=1", "%", "_", "\0", "../../etc/passwd", "ü\u{202e}", ""];
     for split in hostile {
         let mut point = point("a", split, 1, 1);
@@ -240,7 +243,7 @@ fn hostile_names_are_data() {
 #[test]
 fn numbers_that_are_not_finite_are_absent() {
     let history = memory();
-    history.record_run(&run("a", 2), 0.0).unwrap();
+    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     let mut strange = point("a", "val", 1, 2);
     strange.epoch = Some(f64::NAN);
     strange.scores = vec![
@@ -274,7 +277,7 @@ fn numbers_that_are_not_finite_are_absent() {
 #[test]
 fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
     let history = memory();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("a", "val", 1, 3)).unwrap();
     let refused = history.record_point(&point("a", "val", 1, 4));
     assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
@@ -287,7 +290,7 @@ fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
 #[test]
 fn a_matrix_of_112_concepts_comes_back() {
     let history = memory();
-    history.record_run(&run("cub", 112), 0.0).unwrap();
+    history.record_run(&run("cub", 112), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("cub", "val", 5, 112)).unwrap();
     let found = history.matrix("cub", "val", "icl", None).unwrap().unwrap();
     assert_eq!((found.step, found.concepts.len(), found.matrix.len()), (5, 112, 112));
@@ -300,9 +303,9 @@ fn a_matrix_of_112_concepts_comes_back() {
 fn fill_past_the_limit(directory: Option<&Path>) {
     let limits = Limits { bytes: 1 << 20 };
     let history = History::open(directory, limits).unwrap();
-    history.record_run(&run("old", 1), 0.0).unwrap();
+    history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
-    history.record_run(&run("a", 64), 0.0).unwrap();
+    history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
     for step in 0..200 {
         history.record_point(&point("a", "val", step, 64)).unwrap();
         assert!(history.usage().unwrap().bytes <= limits.bytes);
@@ -335,9 +338,9 @@ fn the_oldest_go_when_the_limit_is_passed() {
 #[test]
 fn the_newest_point_stays_under_any_limit() {
     let history = History::open(None, Limits { bytes: 0 }).unwrap();
-    history.record_run(&run("old", 1), 0.0).unwrap();
+    history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
-    history.record_run(&run("a", 2), 0.0).unwrap();
+    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     for step in 0..3 {
         history.record_point(&point("a", "val", step, 2)).unwrap();
         assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
@@ -349,11 +352,15 @@ fn the_newest_point_stays_under_any_limit() {
 fn readers_and_writers_share_the_history() {
     let directory = tempfile::tempdir().unwrap();
     let history = Arc::new(History::open(Some(directory.path()), ROOMY).unwrap());
-    history.record_run(&run("a", 2), 0.0).unwrap();
+    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     std::thread::scope(|scope| {
         for split in ["train", "val"] {
             let history = history.clone();
-            scope.spawn(move || (0..40).for_each(|step| history.record_point(&point("a", split, step, 2)).unwrap()));
+            scope.spawn(move || {
+                for step in 0..40 {
+                    history.record_point(&point("a", split, step, 2)).unwrap();
+                }
+            });
         }
         for _ in 0..2 {
             let history = history.clone();
@@ -406,15 +413,16 @@ fn foreign_files_are_refused_and_left_alone() {
 fn a_history_of_an_older_schema_is_read_and_written_on() {
     let without_ages = "ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages;";
     let without_errors = "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve;";
+    let without_launches = "ALTER TABLE run DROP COLUMN declared_name; DROP TABLE launch;";
     let older = [
-        (1, [without_errors, without_ages].concat(), Vec::new()),
-        (2, without_ages.to_owned(), point("r", "val", 1, 2).change_errors),
+        (1, [without_errors, without_ages, without_launches].concat(), Vec::new()),
+        (2, [without_ages, without_launches].concat(), point("r", "val", 1, 2).change_errors),
     ];
     for (version, undone, errors_then) in older {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(FILE_NAME);
         let old = History::open(Some(directory.path()), ROOMY).unwrap();
-        old.record_run(&run("r", 2), 1.0).unwrap();
+        old.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
         old.record_point(&point("r", "val", 1, 2)).unwrap();
         drop(old);
         let back = format!("{undone} PRAGMA user_version = {version}");
@@ -441,7 +449,7 @@ fn a_newer_schema_is_refused() {
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 3, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 4, .. }), "{error}");
 }
 
 #[test]
@@ -457,7 +465,7 @@ fn a_second_opener_is_told_that_the_history_is_in_use() {
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing_old() {
     let history = memory();
-    history.record_run(&run("a", 64), 0.0).unwrap();
+    history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("a", "val", 0, 64)).unwrap();
     history.store().connection.pragma_update(None, "max_page_count", 60).unwrap();
     let error = (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64)).err().map(|e| (step, e)));
@@ -472,7 +480,7 @@ fn a_full_disk_is_an_error_and_loses_nothing_old() {
 fn a_torn_log_keeps_the_older_points() {
     let directory = tempfile::tempdir().unwrap();
     let history = History::open(Some(directory.path()), ROOMY).unwrap();
-    history.record_run(&run("a", 3), 0.0).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     let log = format!("{FILE_NAME}-wal");
     let mut written = Vec::new();
     for step in 0..4 {
@@ -489,5 +497,60 @@ fn a_torn_log_keeps_the_older_points() {
         let found = History::open(Some(copy.path()), ROOMY).unwrap();
         assert_eq!(steps(&found, "a", "val"), (0..kept).collect::<Vec<_>>());
         assert_eq!(found.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 3)));
+    }
+}
+
+#[test]
+fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order() {
+    let as_of = |time: f64, provisional: bool, incomplete: bool, rows_seen: u64| Point {
+        time,
+        provisional,
+        incomplete,
+        rows_seen,
+        ..point("r", "val", 1, 2)
+    };
+    // From the least complete to the most; of the last two, which are equally complete, the later arrival stays.
+    let ranked = [
+        as_of(1.0, true, true, 10),
+        as_of(2.0, true, false, 10),
+        as_of(3.0, true, false, 20),
+        as_of(4.0, false, true, 10),
+        as_of(5.0, false, true, 20),
+        as_of(6.0, false, false, 30),
+        as_of(7.0, false, false, 20),
+    ];
+    let kept = |order: &[usize]| {
+        let history = History::open(None, ROOMY).unwrap();
+        history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+        for &at in order {
+            let before = history.point("r", "val", Some(1), true).unwrap();
+            match history.record_point(&ranked[at]).unwrap() {
+                Recorded::Stored => assert_eq!(history.point("r", "val", Some(1), true).unwrap().unwrap(), ranked[at]),
+                Recorded::Outranked { time } => {
+                    assert_eq!(history.point("r", "val", Some(1), true).unwrap(), before);
+                    assert_eq!(Some(time), before.map(|point| point.time));
+                }
+            }
+        }
+        history.point("r", "val", Some(1), false).unwrap().unwrap().time
+    };
+    // Heap's algorithm: every order of arrival.
+    let mut order: Vec<usize> = (0..ranked.len()).collect();
+    let mut count = vec![0; order.len()];
+    let mut at = 0;
+    loop {
+        let complete = order.iter().rev().find(|&&point| point >= 5).unwrap();
+        assert_eq!(kept(&order), ranked[*complete].time, "{order:?}");
+        while at < order.len() && count[at] >= at {
+            count[at] = 0;
+            at += 1;
+        }
+        if at == order.len() {
+            break;
+        }
+        let other = if at % 2 == 0 { 0 } else { count[at] };
+        order.swap(other, at);
+        count[at] += 1;
+        at = 0;
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::step::Rank;
+
 /// A batch, as its client counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -74,14 +76,16 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    pub fn contains(&self, rank: u32) -> bool {
+    pub fn contains(&self, rank: Rank) -> bool {
+        let rank = rank.get();
         self.words.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
     /// Whether it was new.
-    pub fn insert(&mut self, rank: u32) -> bool {
+    pub fn insert(&mut self, rank: Rank) -> bool {
         let new = !self.contains(rank);
         if new {
+            let rank = rank.get();
             let word = rank as usize / 64;
             self.words.resize(self.words.len().max(word + 1), 0);
             self.words[word] |= 1 << (rank % 64);
@@ -124,11 +128,12 @@ mod tests {
         #[test]
         fn ranks_are_a_set(ranks in prop::collection::vec(0u32..300, 0..60)) {
             let (mut bits, mut set) = (Ranks::default(), BTreeSet::new());
+            let rank_of = |rank| Rank::of(rank, 300).unwrap();
             for rank in ranks {
-                prop_assert_eq!(bits.insert(rank), set.insert(rank));
+                prop_assert_eq!(bits.insert(rank_of(rank)), set.insert(rank));
             }
             prop_assert_eq!(bits.count() as usize, set.len());
-            prop_assert!((0..300).all(|rank| bits.contains(rank) == set.contains(&rank)));
+            prop_assert!((0..300).all(|rank| bits.contains(rank_of(rank)) == set.contains(&rank)));
         }
     }
 

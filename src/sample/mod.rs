@@ -8,8 +8,10 @@
 //! [`BottomK`], the sampler, and on the hashes of [`priority`](mod@priority).
 
 mod applied;
+mod attempt;
 mod bottom_k;
 mod column;
+mod evaluation;
 mod map;
 mod pass;
 mod place;
@@ -19,13 +21,14 @@ mod stage;
 mod window;
 
 pub use applied::Source;
+pub use attempt::{Attempt, Declaration, Member, Members};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
 pub use column::{Column, MAP_SUMMARY, Values};
-pub use pass::ClosedPass;
+pub use evaluation::{Evaluation, Now};
 pub use priority::{Origin, client_hash};
 pub use split::Split;
 pub use stage::{RowNumbers, Staged};
-pub use window::{CommitError, Committed, Counts, EndedPass, Snapshot, SplitOptions, WindowKind};
+pub use window::{Began, CommitError, Committed, Counts, EndedPass, SplitOptions, WindowKind};
 
 use std::collections::BTreeMap;
 
@@ -34,7 +37,7 @@ use crate::run::Run;
 use crate::tensor::{Tensor, TensorName};
 
 /// The rows of a split at one moment, in ascending row id. A `Sample` that exists does not change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sample {
     ids: Vec<u64>,
     columns: BTreeMap<TensorName, Column>,

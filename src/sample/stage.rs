@@ -1,11 +1,13 @@
 //! The rows of one batch on their way into a sample.
 
 use super::applied::Source;
+use super::attempt::Member;
 use super::bottom_k::{Arrival, BottomK};
 use super::priority::Origin;
 use crate::batch::{Batch, Schema};
 use crate::fault::Fault;
 use crate::run::ContinuousLabels;
+use crate::step::Step;
 use crate::tensor::TensorName;
 
 /// Row numbers, within the batch as logged, of the rows of a chunk.
@@ -24,8 +26,9 @@ pub struct Staged {
     /// Serial of the sample whose limit it took over; `None` when that was empty or not there.
     target: Option<u64>,
     continuous: ContinuousLabels,
-    step: u64,
+    step: Step,
     source: Source,
+    member: Member,
     schema: Option<Schema>,
     rows: u64,
     dropped: u64,
@@ -36,10 +39,11 @@ impl Staged {
         sampler: BottomK,
         target: Option<u64>,
         continuous: ContinuousLabels,
-        step: u64,
+        step: Step,
         source: Source,
+        member: Member,
     ) -> Self {
-        Self { sampler, target, continuous, step, source, schema: None, rows: 0, dropped: 0 }
+        Self { sampler, target, continuous, step, source, member, schema: None, rows: 0, dropped: 0 }
     }
 
     /// Adds a chunk. Errors, leaving the batch as it was, when its tensors differ from those of the chunks before or
@@ -52,11 +56,11 @@ impl Staged {
         if !numbers.listed.is_empty() && numbers.listed.len() != chunk.rows() {
             return Err(Fault::new(
                 "row_numbers",
-                format!("{} came, expected one for each of {} rows, or none", numbers.listed.len(), chunk.rows()),
+                format!("got {}, expected one for each of {} rows, or none", numbers.listed.len(), chunk.rows()),
             ));
         }
         if numbers.first.checked_add(chunk.rows() as u64).is_none() {
-            return Err(Fault::new("first_row", format!("{} came, too large to count on from", numbers.first)));
+            return Err(Fault::new("first_row", format!("got {}, too large to count on from", numbers.first)));
         }
         self.schema.get_or_insert(schema);
         let ids = chunk.tensor(TensorName::SampleIds);
@@ -65,7 +69,7 @@ impl Staged {
             let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
             // Validation has shown that every sample id is non-negative.
             let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
-            Arrival { id, step: self.step, origin }
+            Arrival { id, step: self.step.get(), origin }
         };
         let arrivals: Vec<Arrival> = chunk.kept_rows().map(arrival).collect();
         let (sampler, continuous) = (&mut self.sampler, |name| self.continuous.holds(name));
@@ -85,12 +89,16 @@ impl Staged {
         self.sampler.bytes()
     }
 
-    pub fn step(&self) -> u64 {
+    pub fn step(&self) -> Step {
         self.step
     }
 
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    pub fn member(&self) -> Member {
+        self.member
     }
 
     /// Rows offered so far, without those left out by policy.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClosedPass, Sample, Sampling};
+use super::{Attempt, Evaluation, Sampling};
 use crate::fault::Fault;
+use crate::step::Step;
 
 /// Which rows a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -84,7 +85,9 @@ pub struct Committed {
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
     /// Passes that had to close because this batch opened one.
-    pub closed: Vec<ClosedPass>,
+    pub closed: Vec<Evaluation>,
+    /// The sender's attempt began with this in the split, or came to an earlier step than before.
+    pub began: Option<Began>,
 }
 
 /// A rank's end of a pass that was noted, or was known already.
@@ -92,49 +95,51 @@ pub struct Committed {
 pub struct EndedPass {
     pub duplicate: bool,
     /// The pass, if this was its last rank, and passes that had to close because this opened one.
-    pub closed: Vec<ClosedPass>,
+    pub closed: Vec<Evaluation>,
+    /// As of a batch.
+    pub began: Option<Began>,
+}
+
+/// An attempt and what it found when it began in a split.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    pub attempt: Attempt,
+    /// The earliest step that it has come to.
+    pub first_step: Step,
+    /// Passes of the attempt before it that were open. They are discarded.
+    pub discarded: Vec<Step>,
+    /// Rows of those passes.
+    pub rows_discarded: u64,
 }
 
 /// Why a batch or an end of a pass was not applied. Nothing of it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The pass is closed. Sending it again will not help.
-    #[error("step: the pass of step {step} is closed already, batches for it come too late")]
-    Late { step: u64 },
-    /// The sample this batch was staged for was started anew meanwhile. Stage the batch again.
-    #[error("step: the sample of step {step} was started anew while the batch arrived, send the batch again")]
-    Superseded { step: u64 },
-    /// The rank is not of the run, or the tensors differ from earlier batches. Sending it again will not help.
+    #[error("step: the pass of step {step} is closed already, batches for it are too late")]
+    Late { step: Step },
+    /// The sample this batch was staged for was started again meanwhile. Stage the batch again.
+    #[error("step: the sample of step {step} was started again while the batch arrived, send the batch again")]
+    Restarted { step: Step },
+    /// A newer attempt of the run sends to the split. Sending it again will not help.
+    #[error("attempt: a newer attempt of the run has begun, nothing more of this one is taken")]
+    OlderAttempt,
+    /// The tensors differ from earlier batches. Sending it again will not help.
     #[error(transparent)]
     Invalid(#[from] Fault),
 }
 
-/// A rolling sample at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    pub sample: Sample,
-    /// Rows the sample was drawn from: [`distinct_rows`](super::BottomK::distinct_rows).
-    pub rows_seen: u64,
-    /// Rows whose values changed since the last snapshot.
-    pub rows_changed: usize,
-    /// The sample was still growing, so its values are provisional: it has fewer than N rows, and more than at the
-    /// last snapshot.
-    pub filling: bool,
-    /// Newest step committed.
-    pub step: u64,
-    /// Largest epoch stated with that step.
-    pub epoch: Option<f64>,
-}
-
-/// Rows of a split since it was created, each counted in one of the first four.
+/// Rows of a split since it was created. Each is counted in one of `received`, `late`, `refused` and `dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows of applied batches, duplicates included.
     pub received: u64,
     /// Rows refused because their pass was closed.
     pub late: u64,
-    /// Rows refused because of a wrong rank or schema.
+    /// Rows refused because of their schema, or because a newer attempt has begun.
     pub refused: u64,
+    /// Rows of passes that a newer attempt discarded.
+    pub discarded: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
     /// Of `received`, rows recognised as known at their step.

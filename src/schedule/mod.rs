@@ -18,6 +18,7 @@
 mod account;
 pub mod refresh;
 
+pub use crate::run::SplitKey;
 pub use account::Budget;
 
 use std::collections::BTreeMap;
@@ -27,19 +28,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use account::Account;
-
-/// A split of a run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SplitKey {
-    pub run: Arc<str>,
-    pub split: Arc<str>,
-}
-
-impl SplitKey {
-    pub fn new(run: impl Into<Arc<str>>, split: impl Into<Arc<str>>) -> Self {
-        Self { run: run.into(), split: split.into() }
-    }
-}
 
 /// When rolling splits are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,10 +7,11 @@ use tokio::sync::broadcast;
 
 use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
+use crate::sample::Attempt;
 
+use super::clock::lock;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
-use super::runs::lock;
 
 /// Answers kept of each run: ranks ask for a step within moments of each other.
 const KEPT: usize = 4096;
@@ -36,7 +37,7 @@ pub struct Advice {
 
 struct Given {
     alerts: Alerts,
-    decisions: BTreeMap<(Arc<str>, u64), Decision>,
+    decisions: BTreeMap<Arc<str>, BTreeMap<(Attempt, u64), Decision>>,
     newest: BTreeMap<Arc<str>, u64>,
     changes: VecDeque<Arc<AlertChange>>,
 }
@@ -59,6 +60,11 @@ impl Advice {
         let new = !given.alerts.knows(run);
         given.alerts.start(run, concepts, time);
         new
+    }
+
+    /// A newer attempt of a run begins: its advice rests on evaluations of its own.
+    pub fn begin(&self, run: &str) {
+        lock(&self.state).newest.remove(run);
     }
 
     /// Splits that rules look at.
@@ -113,7 +119,7 @@ impl Advice {
         let mut given = lock(&self.state);
         given.alerts.forget(run);
         given.newest.remove(run);
-        given.decisions.retain(|(of, _), _| **of != *run);
+        given.decisions.remove(run);
     }
 
     /// Tells watchers, the log and the receivers of alerts what has changed. In the order of the changes, so under the
@@ -141,11 +147,10 @@ impl Advice {
         }
     }
 
-    /// The answer for a step of a run. The first one given is kept, so that all ranks get the same.
-    pub fn decide(&self, run: &Arc<str>, step: u64) -> Decision {
+    /// The answer to an attempt of a run for a step. The first one given is kept, so that all its ranks get the same.
+    pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64) -> Decision {
         let mut given = lock(&self.state);
-        let key = (Arc::clone(run), step);
-        if let Some(decision) = given.decisions.get(&key) {
+        if let Some(decision) = given.decisions.get(run).and_then(|of_run| of_run.get(&(attempt, step))) {
             return decision.clone();
         }
         let reasons: Vec<String> = given
@@ -160,10 +165,11 @@ impl Advice {
         };
         let decided_by_step = given.newest.get(run).copied().unwrap_or_default();
         let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step };
-        given.decisions.insert(key, decision.clone());
-        if given.decisions.len() > KEPT {
-            // The lowest step of the first run: answers are asked for in ascending steps.
-            given.decisions.pop_first();
+        let of_run = given.decisions.entry(Arc::clone(run)).or_default();
+        of_run.insert((attempt, step), decision.clone());
+        if of_run.len() > KEPT {
+            // The lowest step of the oldest attempt: answers are asked for in ascending steps.
+            of_run.pop_first();
         }
         decision
     }

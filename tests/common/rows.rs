@@ -43,7 +43,7 @@ pub fn run(name: &str) -> StartRunRequest {
         labels: [("lambda".to_owned(), "0.01".to_owned())].into(),
         ..Default::default()
     };
-    StartRunRequest { run: Some(run), client: CLIENT.into(), client_version: "1.0".into() }
+    StartRunRequest { run: Some(run), client: CLIENT.into(), client_version: "1.0".into(), ..Default::default() }
 }
 
 /// A batch of `val` at step 1 in one chunk, with the rows of these numbers.

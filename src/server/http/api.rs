@@ -11,7 +11,7 @@ use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::{PointView, RunView};
 use super::{App, Shared};
-use crate::server::question::{self, Question, diagnosis_of};
+use crate::question::{self, Question, diagnosis_of};
 
 type Answer = Result<Response, Refusal>;
 

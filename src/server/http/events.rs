@@ -30,7 +30,7 @@ pub(super) async fn events(
     let stream = futures::stream::unfold((receiver, shared), |(mut receiver, shared)| async move {
         let received = tokio::select! {
             biased;
-            () = shared.stopped() => return None,
+            () = shared.stop.cancelled() => return None,
             received = receiver.recv() => received,
         };
         let message = match received {

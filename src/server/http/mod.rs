@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::Registry;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 pub use access::{Access, USER, same_secret};
 pub use serve::{Bounds, serve};
@@ -50,73 +51,28 @@ pub struct App {
 struct Shared {
     app: App,
     page: Arc<Page>,
-    /// True once the server stops.
-    stopping: watch::Receiver<bool>,
+    stop: CancellationToken,
     /// Longest time to the head of an answer.
     patience: Duration,
 }
 
-impl Shared {
-    /// Returns once the server stops.
-    async fn stopped(&self) {
-        let mut stopping = self.stopping.clone();
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    }
-}
-
-/// All paths; `{file}` stands for one segment.
-const PATHS: [&str; 15] = [
-    "/",
-    "/assets/{file}",
-    "/metrics",
-    "/live",
-    "/ready",
-    "/api/v1/status",
-    "/api/v1/catalogue",
-    "/api/v1/runs",
-    "/api/v1/series",
-    "/api/v1/point",
-    "/api/v1/matrix",
-    "/api/v1/compare",
-    "/api/v1/diagnosis",
-    "/api/v1/alerts",
-    "/api/v1/events",
-];
-
 fn router(shared: Shared) -> Router {
-    let [
-        index,
-        assets,
-        metrics,
-        live,
-        ready,
-        status,
-        catalogue,
-        runs,
-        series,
-        point,
-        matrix,
-        compare,
-        diagnosis,
-        alerts,
-        events,
-    ] = PATHS;
     Router::new()
-        .route(index, get(api::index))
-        .route(assets, get(api::asset))
-        .route(metrics, get(api::metrics))
-        .route(live, get(api::live))
-        .route(ready, get(api::ready))
-        .route(status, get(api::status))
-        .route(catalogue, get(api::catalogue))
-        .route(runs, get(api::runs))
-        .route(series, get(api::series))
-        .route(point, get(api::point))
-        .route(matrix, get(api::matrix))
-        .route(compare, get(api::compare))
-        .route(diagnosis, get(api::diagnosis))
-        .route(alerts, get(api::alerts))
-        .route(events, get(events::events))
+        .route("/", get(api::index))
+        .route("/assets/{file}", get(api::asset))
+        .route("/metrics", get(api::metrics))
+        .route("/live", get(api::live))
+        .route("/ready", get(api::ready))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/catalogue", get(api::catalogue))
+        .route("/api/v1/runs", get(api::runs))
+        .route("/api/v1/series", get(api::series))
+        .route("/api/v1/point", get(api::point))
+        .route("/api/v1/matrix", get(api::matrix))
+        .route("/api/v1/compare", get(api::compare))
+        .route("/api/v1/diagnosis", get(api::diagnosis))
+        .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/events", get(events::events))
         .fallback(api::no_route)
         .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
@@ -124,7 +80,8 @@ fn router(shared: Shared) -> Router {
 
 /// Around every route: access, the time limit, the headers and the count.
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let path = label_of(request.uri().path());
+    // Paths that a client made up match no route and share one label.
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = match shared.app.access.check(&request) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => match tokio::time::timeout(shared.patience, next.run(request)).await {
@@ -137,7 +94,8 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    shared.app.metrics.requests.with_label_values(&[path, response.status().as_str()]).inc();
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
     response
 }
 
@@ -150,9 +108,3 @@ const SAFE_HEADERS: [(HeaderName, &str); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
 ];
-
-/// The route as a metric label; paths a client made up share one.
-fn label_of(path: &str) -> &'static str {
-    let exact = PATHS.into_iter().find(|known| *known == path);
-    exact.unwrap_or(if path.starts_with("/assets/") { "/assets/{file}" } else { "other" })
-}

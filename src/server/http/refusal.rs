@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::fault::Fault;
 use crate::history::HistoryError;
-use crate::server::question::Refused;
+use crate::question::Refused;
 
 /// Becomes `{"error": {"field", "message"}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Connections: how many, how long a silent or slow one is borne, and how the port stops.
+//! Connections: how many, how long an idle or slow one is kept, and how the port stops.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -12,9 +12,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::assets::Page;
 use super::{App, Shared, router};
@@ -48,21 +48,18 @@ impl Default for Bounds {
 
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Serves until `shutdown` completes, then for at most `bounds.drain` longer.
-pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, shutdown: impl Future<Output = ()>) {
-    let (stop, stopping) = watch::channel(false);
+/// Serves until `stop` is cancelled, then for at most `bounds.drain` longer.
+pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, stop: CancellationToken) {
     let open = app.metrics.connections.with_label_values(&["http"]);
-    let router =
-        router(Shared { app, page: Arc::new(Page::new()), stopping: stopping.clone(), patience: bounds.answer });
-    let mut shutdown = pin!(shutdown);
+    let router = router(Shared { app, page: Arc::new(Page::new()), stop: stop.clone(), patience: bounds.answer });
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            () = &mut shutdown => break,
+            () = stop.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if connections.len() < bounds.connections => {
-                    connections.spawn(connection(stream, router.clone(), stopping.clone(), bounds));
+                    connections.spawn(connection(stream, router.clone(), stop.clone(), bounds));
                 }
                 // The client may be gone; it is refused either way.
                 Ok((stream, _)) => { let _ = stream.try_write(FULL); }
@@ -73,15 +70,13 @@ pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, shutdown: im
         open.set(connections.len() as i64);
     }
     drop(listener);
-    // Fails only when no connection is left to hear it.
-    let _ = stop.send(true);
     let _ = timeout(bounds.drain, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
     open.set(0);
 }
 
 /// A connection's errors are its client's: a request that is no HTTP is answered 400 by hyper.
-async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Receiver<bool>, bounds: Bounds) {
+async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, bounds: Bounds) {
     let stream = WriteDeadline { stream, patience: bounds.write, waiting: None };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -89,12 +84,9 @@ async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Rece
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut served = pin!(served);
-    let stopped = async {
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
     tokio::select! {
         _ = served.as_mut() => return,
-        () = stopped => served.as_mut().graceful_shutdown(),
+        () = stop.cancelled() => served.as_mut().graceful_shutdown(),
     }
     let _ = served.await;
 }

@@ -55,8 +55,10 @@ pub mod names {
     pub const SAMPLE_MEMORY: &str = "conceptwatch_sample_memory_bytes";
     pub const PASSES_CLOSED: &str = "conceptwatch_passes_closed_total";
     pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
+    pub const PASSES_DISCARDED: &str = "conceptwatch_passes_discarded_total";
     pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
     pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
+    pub const POINTS_OUTRANKED: &str = "conceptwatch_points_outranked_total";
     pub const KEPT_MEMORY: &str = "conceptwatch_kept_memory_bytes";
     pub const PAIRS_LEFT: &str = "conceptwatch_pairs_left_total";
     pub const HISTORY_ERRORS: &str = "conceptwatch_history_errors_total";

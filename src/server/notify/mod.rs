@@ -21,9 +21,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::fault::Fault;
 
+use super::clock::unix_time;
 use super::live::AlertChange;
 use super::metrics::Metrics;
-use super::runs::unix_time;
 
 /// Changes that wait for a receiver; what comes beyond them is dropped and counted.
 const QUEUE: usize = 256;

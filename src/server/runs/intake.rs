@@ -5,151 +5,174 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::fault::Fault;
-use crate::sample::{ClosedPass, Committed, Counts, Source, Split, Staged};
+use crate::run::SplitKey;
+use crate::sample::{Began, Committed, Counts, Evaluation, Member, Source, Split, Staged};
+use crate::server::board::Beginning;
+use crate::server::clock::lock;
+use crate::server::refusal::Refusal;
+use crate::step::{Epoch, Step};
 
-use super::super::status::Refusal;
-use super::{MAX_SPLITS, Ready, Running, Runs, SplitState, State, check_rank, lock, unix_time};
+use super::{Intake, MAX_SPLITS, Running, Runs, State};
+
+/// A message of a client about a split at a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    pub split: &'a str,
+    pub step: Step,
+    pub epoch: Option<Epoch>,
+    pub source: Source,
+    /// As the message states it.
+    pub rank: u32,
+}
 
 impl Runs {
     /// A sampler for one batch of a split.
-    pub fn stage(
-        &self,
-        running: &Running,
-        split: &str,
-        step: u64,
-        rank: u32,
-        source: Source,
-    ) -> Result<Staged, Refusal> {
-        check_rank(running, rank)?;
-        let state = lock(&running.state);
-        self.check_split(running, &state, split)?;
+    pub fn stage(&self, running: &Running, sent: Sent<'_>) -> Result<Staged, Refusal> {
+        let mut state = lock(&running.state);
+        let member = self.member(running, &mut state, sent)?;
+        check_split(running, &state, sent.split)?;
         // A split is made with its first batch that is taken, and so not here.
-        match state.splits.get(split).and_then(|split| split.split.as_ref()) {
-            Some(sampler) => Ok(sampler.stage(step, source)),
-            None => Ok(Split::new(self.options.split(split), &running.run).stage(step, source)),
+        match state.splits.get(sent.split).and_then(|intake| intake.sampler.as_ref()) {
+            Some(sampler) => Ok(sampler.stage(sent.step, sent.source, member)),
+            None => Ok(self.sampler(running, sent.split).stage(sent.step, sent.source, member)),
         }
     }
 
-    /// Counts rows of a batch that was refused before it came to its sample.
+    /// Counts rows of a batch that was refused before it reached its sampler.
     pub fn refused(&self, run: &str, split: &str, rows: u64) {
         let Ok(running) = self.find(run) else { return };
-        if let Some(split) = lock(&running.state).splits.get_mut(split) {
-            split.refused += rows;
+        if let Some(intake) = lock(&running.state).splits.get_mut(split) {
+            intake.refused += rows;
         }
     }
 
+    /// Applies a batch, as a whole or not at all.
     pub fn commit(
         &self,
         running: &Arc<Running>,
         split: &str,
         staged: Staged,
-        epoch: Option<f64>,
-        rank: u32,
+        epoch: Option<Epoch>,
         rows_left_out: u64,
     ) -> Result<Committed, Refusal> {
         let mut state = lock(&running.state);
-        let split = self.split(running, &mut state, split)?;
-        let growth = split.sampler()?.growth(&staged);
+        let intake = self.intake(running, &mut state, split)?;
+        let growth = intake.sampler()?.growth(&staged);
         if self.memory.load(Ordering::Relaxed) + growth > self.options.memory {
             return Err(Refusal::OverBudget { what: "sample memory", limit: self.options.memory });
         }
         let now = self.now();
-        let mut committed = split.sampler()?.commit(staged, epoch, rank, rows_left_out, now)?;
+        intake.heard = now.elapsed;
+        let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
+        self.began(running, &mut state, split, committed.began.take());
         let closed = std::mem::take(&mut committed.closed);
-        self.closed(running, split, closed);
+        self.closed(self.intake(running, &mut state, split)?, closed);
         Ok(committed)
     }
 
-    /// Notes a rank's end of a pass; says whether it was known.
-    pub fn end_pass(
-        &self,
-        running: &Arc<Running>,
-        split: &str,
-        step: u64,
-        epoch: Option<f64>,
-        rank: u32,
-        rows: u64,
-    ) -> Result<bool, Refusal> {
-        check_rank(running, rank)?;
+    /// Notes a rank's end of a pass, of `rows` rows as it logged them; says whether it was known.
+    pub fn end_pass(&self, running: &Arc<Running>, sent: Sent<'_>, rows: u64) -> Result<bool, Refusal> {
         let mut state = lock(&running.state);
-        let split = self.split(running, &mut state, split)?;
+        let member = self.member(running, &mut state, sent)?;
+        let intake = self.intake(running, &mut state, sent.split)?;
         let now = self.now();
-        let ended = split.sampler()?.end_pass(step, epoch, rank, rows, now)?;
-        self.closed(running, split, ended.closed);
+        intake.heard = now.elapsed;
+        let ended = intake.sampler()?.end_pass(sent.step, sent.epoch, member, rows, now)?;
+        self.began(running, &mut state, sent.split, ended.began);
+        self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(ended.duplicate)
     }
 
     /// For how long the evaluation of a split that waits will not be scored, as far as is known.
     pub fn wait(&self, running: &Running, split: &str) -> Duration {
-        self.scorer.wait(running, split)
+        self.outlet.wait(&SplitKey::new(Arc::clone(&running.name), split))
     }
 
-    fn check_split(&self, running: &Running, state: &State, name: &str) -> Result<(), Refusal> {
-        if state.finished.is_some() {
-            return Err(Refusal::Finished(running.run.name.clone()));
-        }
-        if !state.splits.contains_key(name) && state.splits.len() >= MAX_SPLITS {
-            let known: Vec<&str> = state.splits.keys().map(String::as_str).collect();
-            let message = format!("'{name}' is one more than the {MAX_SPLITS} a run may have: {}", known.join(", "));
-            return Err(Fault::new("split", message).into());
-        }
-        Ok(())
+    fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, Fault> {
+        state.members.sends(sent.source.client, sent.rank, running.run.world_size, self.now().elapsed)
     }
 
-    /// The split's state, made with its first batch.
-    fn split<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut SplitState, Refusal> {
-        self.check_split(running, state, name)?;
-        let options = || self.options.split(name);
-        let split = state.splits.entry(name.to_owned()).or_insert_with(|| SplitState {
-            name: name.into(),
-            split: None,
+    fn sampler(&self, running: &Running, split: &str) -> Split {
+        let key = SplitKey::new(Arc::clone(&running.name), split);
+        Split::new(key, self.options.split(split), Arc::clone(&running.run))
+    }
+
+    /// What the split takes in, made with its first batch.
+    fn intake<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut Intake, Refusal> {
+        check_split(running, state, name)?;
+        let intake = state.splits.entry(name.to_owned()).or_insert_with(|| Intake {
+            key: SplitKey::new(Arc::clone(&running.name), name),
+            sampler: None,
             window: self.options.window(name),
             counts: Counts::default(),
             refused: 0,
             bytes: 0,
-            latest: None,
-            slow: None,
-            settled: None,
-            filling: false,
+            heard: Duration::ZERO,
         });
-        split.split.get_or_insert_with(|| Split::new(options(), &running.run));
-        Ok(split)
+        intake.sampler.get_or_insert_with(|| self.sampler(running, name));
+        Ok(intake)
+    }
+
+    /// Says that an attempt began in a split, and what of the one before it was discarded.
+    fn began(&self, running: &Running, state: &mut State, split: &str, began: Option<Began>) {
+        let Some(Began { attempt, first_step, discarded, rows_discarded }) = began else { return };
+        if !discarded.is_empty() {
+            self.metrics.passes_discarded.inc_by(discarded.len() as u64);
+            self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(rows_discarded);
+            let steps: Vec<u64> = discarded.iter().map(|step| step.get()).collect();
+            tracing::warn!(
+                run = %running.name, %split, ?steps, rows = rows_discarded,
+                "a newer attempt of the run began: the open passes of the one before were discarded"
+            );
+        }
+        let Some(intake) = state.splits.get(split) else { return };
+        let beginning = Beginning {
+            attempt,
+            first_step,
+            continues: state.members.continues(attempt),
+            rolling: intake.window != crate::sample::WindowKind::Pass,
+            concepts: Arc::clone(&running.concepts),
+        };
+        self.outlet.begin(&intake.key, beginning);
     }
 
     /// Hands closed passes on, and brings the count of the split's memory up to date.
-    pub(super) fn closed(&self, running: &Arc<Running>, split: &mut SplitState, closed: Vec<ClosedPass>) {
-        for pass in closed {
-            let incomplete = pass.incomplete();
+    pub(super) fn closed(&self, intake: &mut Intake, closed: Vec<Evaluation>) {
+        for evaluation in closed {
+            let (key, step) = (&evaluation.key, evaluation.step);
+            let incomplete = evaluation.incomplete();
             let counter = if incomplete { &self.metrics.passes_incomplete } else { &self.metrics.passes_closed };
             counter.inc();
             if incomplete {
                 tracing::warn!(
-                    run = %running.name, split = %split.name, step = pass.step, ranks_missing = pass.ranks_missing,
-                    rows_missing = pass.rows_missing,
+                    run = %key.run, split = %key.split, %step, ranks_missing = evaluation.ranks_missing,
+                    rows_missing = evaluation.rows_missing,
                     "a pass is incomplete"
                 );
             }
-            let Some(sample) = pass.sample else {
-                tracing::warn!(run = %running.name, split = %split.name, step = pass.step, "a pass had no rows");
-                split.settled = Some(split.settled.map_or(pass.step, |newest| newest.max(pass.step)));
-                continue;
-            };
-            self.scorer.offer(Ready {
-                running: Arc::clone(running),
-                split: Arc::clone(&split.name),
-                step: pass.step,
-                epoch: pass.epoch,
-                sample,
-                rows_seen: pass.rows_seen,
-                provisional: false,
-                incomplete,
-                time: unix_time(),
-            });
+            if evaluation.sample.rows() == 0 {
+                tracing::warn!(run = %key.run, split = %key.split, %step, "a pass had no rows");
+                self.outlet.pass_over(&evaluation);
+            } else {
+                self.outlet.offer(evaluation);
+            }
         }
-        let bytes = split.split.as_ref().map_or(0, Split::bytes);
+        let bytes = intake.sampler.as_ref().map_or(0, Split::bytes);
         self.memory.fetch_add(bytes, Ordering::Relaxed);
-        self.memory.fetch_sub(split.bytes, Ordering::Relaxed);
-        split.bytes = bytes;
+        self.memory.fetch_sub(intake.bytes, Ordering::Relaxed);
+        intake.bytes = bytes;
         self.metrics.sample_memory.set(self.memory() as i64);
     }
+}
+
+fn check_split(running: &Running, state: &State, name: &str) -> Result<(), Refusal> {
+    if state.finished.is_some() {
+        return Err(Refusal::Finished(running.run.name.clone()));
+    }
+    if !state.splits.contains_key(name) && state.splits.len() >= MAX_SPLITS {
+        let known: Vec<&str> = state.splits.keys().map(String::as_str).collect();
+        let message = format!("'{name}' is one more than the {MAX_SPLITS} a run may have: {}", known.join(", "));
+        return Err(Fault::new("split", message).into());
+    }
+    Ok(())
 }

@@ -1,56 +1,52 @@
-//! The runs this process receives: their samples, and where their curves stand.
+//! The runs this process receives: who sends to them, and the samplers of their splits.
+//!
+//! What is frozen leaves by the [`Outlet`] and does not come back.
 
 mod intake;
 mod sampling;
-mod standing;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use crate::fault::Fault;
-use crate::point::Point;
-use crate::run::Run;
-use crate::sample::{CommitError, Counts, Sample, Snapshot, Split, WindowKind, client_hash};
+use crate::run::{Run, SplitKey};
+use crate::sample::{Attempt, Counts, Declaration, Evaluation, Members, Now, Split, WindowKind, client_hash};
 
+use super::board::Beginning;
+use super::clock::{Clock, lock};
+use super::live::{RunStatus, SplitStatus};
 use super::metrics::Metrics;
-use super::status::Refusal;
+use super::refusal::Refusal;
 
+pub use intake::Sent;
 pub use sampling::{SamplingOptions, window_name};
 
 /// Runs kept in this process at a time, and splits of a run: names come from outside, so they are capped.
 const MAX_RUNS: usize = 1000;
 const MAX_SPLITS: usize = 16;
 
-/// A sample to be scored.
-pub struct Ready {
-    pub running: Arc<Running>,
-    pub split: Arc<str>,
-    pub step: u64,
-    pub epoch: Option<f64>,
-    pub sample: Sample,
-    pub rows_seen: u64,
-    pub provisional: bool,
-    pub incomplete: bool,
-    /// Seconds since 1970-01-01 UTC.
-    pub time: f64,
-}
+/// Takes what the intake has frozen.
+pub trait Outlet: Send + Sync {
+    /// An attempt begins in a split, or comes to an earlier step than before.
+    fn begin(&self, key: &SplitKey, beginning: Beginning);
 
-/// Takes samples that are ready, such as the queue of the scorer.
-pub trait Scorer: Send + Sync {
-    fn offer(&self, ready: Ready);
+    /// A sample is ready to be scored.
+    fn offer(&self, evaluation: Evaluation);
 
-    /// For how long a sample of the split that waits will not be scored, as far as is known.
-    fn wait(&self, running: &Running, split: &str) -> Duration;
+    /// A pass was closed without rows: it will have no point.
+    fn pass_over(&self, evaluation: &Evaluation);
+
+    /// For how long the evaluation of a split that waits will not be scored, as far as is known.
+    fn wait(&self, key: &SplitKey) -> Duration;
 }
 
 /// All runs of this process.
 pub struct Runs {
     options: SamplingOptions,
-    started: Instant,
+    clock: Clock,
     metrics: Metrics,
-    scorer: Arc<dyn Scorer>,
+    outlet: Arc<dyn Outlet>,
     runs: Mutex<HashMap<String, Arc<Running>>>,
     memory: AtomicUsize,
 }
@@ -59,63 +55,70 @@ pub struct Runs {
 pub struct Running {
     pub run: Arc<Run>,
     pub name: Arc<str>,
-    concepts: Arc<[String]>,
+    /// k names.
+    pub concepts: Arc<[String]>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     finished: Option<Instant>,
-    finished_ranks: BTreeSet<u32>,
-    clients: HashSet<u64>,
-    splits: BTreeMap<String, SplitState>,
+    members: Members,
+    splits: BTreeMap<String, Intake>,
 }
 
-struct SplitState {
-    name: Arc<str>,
+/// What a split takes in.
+struct Intake {
+    key: SplitKey,
     /// Gone when the run is finished.
-    split: Option<Split>,
+    sampler: Option<Split>,
     window: WindowKind,
     counts: Counts,
-    /// Rows of batches that were refused before they came to the sample.
+    /// Rows of batches that were refused before they reached the sampler.
     refused: u64,
     bytes: usize,
-    /// Newest point of a full or finished sample.
-    latest: Option<Arc<Point>>,
-    /// The slow scores of the newest evaluation that has them.
-    slow: Option<Arc<Point>>,
-    /// Steps of the newest evaluations that were scored or passed over.
-    settled: Option<u64>,
-    filling: bool,
+    /// When something of it was last taken, since the process started.
+    heard: Duration,
 }
 
-impl Running {
-    /// k names.
-    pub fn concepts(&self) -> Arc<[String]> {
-        Arc::clone(&self.concepts)
-    }
+/// How a client states where it belongs, as the history has made sure of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Joining<'a> {
+    /// Unique for each process.
+    pub client: &'a str,
+    /// As the launch is named; `None` where it is not.
+    pub attempt: Option<Attempt>,
+    /// The history holds evaluations that this attempt goes on from.
+    pub continues: bool,
+}
+
+/// What a rank's end of its run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// Other ranks, or another launch, are still at work.
+    NotYet,
+    Run,
 }
 
 impl Runs {
-    pub fn new(options: SamplingOptions, metrics: Metrics, scorer: Arc<dyn Scorer>) -> Self {
-        Self { options, started: Instant::now(), metrics, scorer, runs: Mutex::default(), memory: AtomicUsize::new(0) }
+    pub fn new(options: SamplingOptions, clock: Clock, metrics: Metrics, outlet: Arc<dyn Outlet>) -> Self {
+        Self { options, clock, metrics, outlet, runs: Mutex::default(), memory: AtomicUsize::new(0) }
     }
 
     pub fn options(&self) -> &SamplingOptions {
         &self.options
     }
 
-    /// Time since this process started: the core's clock.
-    pub fn now(&self) -> Duration {
-        self.started.elapsed()
+    fn now(&self) -> Now {
+        self.clock.now()
     }
 
-    /// Starts or resumes a run whose declaration the history has accepted.
-    pub fn start(&self, run: Run, client: &str) -> Result<Arc<Running>, Refusal> {
+    /// Starts, joins or resumes a run whose declaration the history has accepted. Whether it begins a newer attempt of
+    /// the run than any that this process knows.
+    pub fn start(&self, run: Run, joining: Joining<'_>) -> Result<(Arc<Running>, bool), Refusal> {
+        let (world_size, now) = (run.world_size, self.now());
         let mut runs = lock(&self.runs);
-        // With another number of ranks the passes that are open can never close: they are given up.
-        let same = runs.get(&run.name).filter(|running| *running.run == run);
-        let running = match same {
+        let running = match runs.get(&run.name).filter(|running| running.run.is_continued_by(&run)) {
             Some(running) => Arc::clone(running),
             None => {
                 if runs.len() >= MAX_RUNS {
@@ -135,49 +138,62 @@ impl Runs {
         };
         drop(runs);
         let mut state = lock(&running.state);
-        let resumed = state.finished.take().is_some();
-        if resumed {
-            state.finished_ranks.clear();
-        }
-        let known = state.clients.len();
-        // A process not seen before may resume from an earlier checkpoint; a known one has only reconnected.
-        if state.clients.insert(client_hash(client)) && (resumed || known > 0) {
-            state.splits.values_mut().for_each(SplitState::new_attempt);
-        }
+        state.finished = None;
+        let Joining { client, attempt, continues } = joining;
+        let declaration = Declaration { client: client_hash(client), attempt, world_size, continues };
+        let newer = state.members.declare(declaration, now.elapsed);
         drop(state);
-        Ok(running)
+        Ok((running, newer))
     }
 
     pub fn find(&self, name: &str) -> Result<Arc<Running>, Refusal> {
         let runs = lock(&self.runs);
-        runs.get(name).cloned().ok_or_else(|| Refusal::Unknown { what: "run", name: name.chars().take(128).collect() })
+        runs.get(name).cloned().ok_or_else(|| Refusal::unknown("run", name))
     }
 
-    /// Notes that a rank has finished. The last one closes what is open, scores it, and gives the samples' memory back;
-    /// says whether it was the last.
-    pub fn finish(&self, name: &str, rank: u32) -> Result<bool, Refusal> {
+    /// The attempt of a client, or the newest of the run.
+    pub fn attempt(&self, running: &Running, client: &str) -> Attempt {
+        lock(&running.state).members.attempt_of(Some(client).filter(|name| !name.is_empty()).map(client_hash))
+    }
+
+    /// Notes that a rank has finished. With the last of its attempt what is open is closed and scored, and the samples'
+    /// memory given back; the run goes on where another launch sends to a split of its own.
+    pub fn finish(&self, name: &str, client: &str, rank: u32) -> Result<Finished, Refusal> {
         let running = self.find(name)?;
-        let world_size = running.run.world_size;
-        if rank >= world_size {
-            let expected = format!("{rank} came, expected 0 to {} with world_size {world_size}", world_size - 1);
-            return Err(Fault::new("rank", expected).into());
-        }
+        let now = self.now();
         let mut state = lock(&running.state);
-        state.finished_ranks.insert(rank);
-        if state.finished_ranks.len() < world_size as usize {
-            return Ok(false);
+        let client = Some(client).filter(|client| !client.is_empty()).map(client_hash);
+        let Some(attempt) = state.members.finish(client, rank, running.run.world_size)? else {
+            return Ok(Finished::NotYet);
+        };
+        let declared = state.members.declared(attempt);
+        let mut all = true;
+        for intake in state.splits.values_mut() {
+            let of = intake.sampler.as_ref().and_then(Split::attempt);
+            if of.is_some_and(|of| of.launch != attempt.launch && intake.heard > declared) {
+                all = false;
+            } else {
+                self.close(intake, now);
+            }
+        }
+        if !all {
+            return Ok(Finished::NotYet);
         }
         state.finished = Some(Instant::now());
-        for split in state.splits.values_mut() {
-            let Some(mut sampler) = split.split.take() else { continue };
-            let closed = sampler.close_all();
-            if let Some(snapshot) = sampler.snapshot() {
-                self.scorer.offer(Ready { provisional: false, ..rolling(&running, split, snapshot) });
-            }
-            split.counts = sampler.counts();
-            self.closed(&running, split, closed);
+        state.members.end();
+        Ok(Finished::Run)
+    }
+
+    /// Scores what a split still holds, and ends it.
+    fn close(&self, intake: &mut Intake, now: Now) {
+        let Some(mut sampler) = intake.sampler.take() else { return };
+        let closed = sampler.close_all(now);
+        if let Some(last) = sampler.snapshot(now) {
+            // A run's last sample is as full as it will ever be.
+            self.outlet.offer(Evaluation { provisional: false, ..last });
         }
-        Ok(true)
+        intake.counts = sampler.counts();
+        self.closed(intake, closed);
     }
 
     /// Closes passes whose deadline is reached, and forgets runs that finished long enough ago; returns their names.
@@ -185,9 +201,9 @@ impl Runs {
         let now = self.now();
         for running in self.all() {
             let mut state = lock(&running.state);
-            for split in state.splits.values_mut() {
-                let closed = split.split.as_mut().map(|sampler| sampler.close_overdue(now)).unwrap_or_default();
-                self.closed(&running, split, closed);
+            for intake in state.splits.values_mut() {
+                let closed = intake.sampler.as_mut().map(|sampler| sampler.close_overdue(now)).unwrap_or_default();
+                self.closed(intake, closed);
             }
         }
         let linger = self.options.linger;
@@ -200,8 +216,51 @@ impl Runs {
             }
             keep
         });
-        self.metrics.staleness.set(self.staleness());
         forgotten
+    }
+
+    /// Rolling samples: their split, rows changed since they were last frozen, rows held.
+    pub fn rolling(&self) -> Vec<(SplitKey, usize, usize)> {
+        let mut rolling = Vec::new();
+        for running in self.all() {
+            for intake in lock(&running.state).splits.values() {
+                let sampler = intake.sampler.as_ref().filter(|_| intake.window != WindowKind::Pass);
+                if let Some((changed, rows)) = sampler.map(Split::rolling_rows) {
+                    rolling.push((intake.key.clone(), changed, rows));
+                }
+            }
+        }
+        rolling
+    }
+
+    /// A rolling sample as it is now; `None` when the split has none.
+    pub fn snapshot(&self, key: &SplitKey) -> Option<Evaluation> {
+        let running = self.find(&key.run).ok()?;
+        let mut state = lock(&running.state);
+        state.splits.get_mut(&*key.split)?.sampler.as_mut()?.snapshot(self.now())
+    }
+
+    /// Bytes that all samples hold.
+    pub fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    pub fn statuses(&self) -> Vec<RunStatus> {
+        let split = |intake: &Intake| {
+            let counts = intake.sampler.as_ref().map_or(intake.counts, Split::counts);
+            SplitStatus {
+                split: intake.key.split.to_string(),
+                window: window_name(intake.window),
+                rows_received: counts.received,
+                rows_duplicate: counts.duplicate,
+                rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + intake.refused,
+            }
+        };
+        let status = |running: Arc<Running>| RunStatus {
+            name: running.run.name.clone(),
+            splits: lock(&running.state).splits.values().map(split).collect(),
+        };
+        self.all().into_iter().map(status).collect()
     }
 
     fn all(&self) -> Vec<Arc<Running>> {
@@ -210,55 +269,16 @@ impl Runs {
 
     /// Gives back the memory of a run that another declaration took the place of.
     fn give_back(&self, replaced: &Running) {
-        for split in lock(&replaced.state).splits.values_mut() {
-            split.split = None;
-            self.memory.fetch_sub(std::mem::take(&mut split.bytes), Ordering::Relaxed);
+        for intake in lock(&replaced.state).splits.values_mut() {
+            intake.sampler = None;
+            self.memory.fetch_sub(std::mem::take(&mut intake.bytes), Ordering::Relaxed);
         }
         self.metrics.sample_memory.set(self.memory() as i64);
     }
 }
 
-fn check_rank(running: &Running, rank: u32) -> Result<(), Fault> {
-    let world_size = running.run.world_size;
-    if rank < world_size {
-        return Ok(());
+impl Intake {
+    fn sampler(&mut self) -> Result<&mut Split, Refusal> {
+        self.sampler.as_mut().ok_or_else(|| Refusal::Finished(self.key.run.to_string()))
     }
-    Err(Fault::new("rank", format!("{rank} came, expected 0 to {} with world_size {world_size}", world_size - 1)))
-}
-
-fn rolling(running: &Arc<Running>, split: &SplitState, snapshot: Snapshot) -> Ready {
-    Ready {
-        running: Arc::clone(running),
-        split: Arc::clone(&split.name),
-        step: snapshot.step,
-        epoch: snapshot.epoch,
-        rows_seen: snapshot.rows_seen,
-        provisional: snapshot.filling,
-        sample: snapshot.sample,
-        incomplete: false,
-        time: unix_time(),
-    }
-}
-
-impl SplitState {
-    /// See [`Split::new_attempt`]. Who asks for a step that comes again waits for it again.
-    fn new_attempt(&mut self) {
-        self.settled = None;
-        self.split.iter_mut().for_each(Split::new_attempt);
-    }
-
-    fn sampler(&mut self) -> Result<&mut Split, CommitError> {
-        let step = self.settled.unwrap_or_default();
-        self.split.as_mut().ok_or(CommitError::Late { step })
-    }
-}
-
-/// Seconds since 1970-01-01 UTC.
-pub fn unix_time() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// State behind these locks is whole between any two statements, so a panic elsewhere does not spoil it.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

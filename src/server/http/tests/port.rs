@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::super::*;
-use crate::history::Limits;
+use crate::history::{Identity, Limits};
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::live::{AlertsStatus, Latest, RunStatus, SplitStatus, Status};
@@ -139,7 +138,7 @@ pub struct Port {
     pub app: App,
     /// While true, the sidecar does not tell its status.
     pub busy: Arc<AtomicBool>,
-    pub stop: oneshot::Sender<()>,
+    pub stop: CancellationToken,
     pub served: JoinHandle<()>,
 }
 
@@ -149,8 +148,8 @@ pub async fn port() -> Port {
 
 pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: Bounds) -> Port {
     let history = History::open(None, Limits { bytes: 1 << 24 }).unwrap();
-    history.record_run(&run("earlier"), 10.0).unwrap();
-    history.record_run(&run(NAME), 20.0).unwrap();
+    history.record_run(&run("earlier"), &Identity::default(), 10.0).unwrap();
+    history.record_run(&run(NAME), &Identity::default(), 20.0).unwrap();
     history.finish_run("earlier", 15.0).unwrap();
     for step in [1, 2] {
         history.record_point(&point(step)).unwrap();
@@ -170,10 +169,8 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         live,
         access: Arc::new(Access::new(address, &["box.example".to_owned()], token)),
     };
-    let (stop, stopped) = oneshot::channel();
-    let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
-        let _ = stopped.await;
-    }));
+    let stop = CancellationToken::new();
+    let served = tokio::spawn(serve(listener, app.clone(), bounds, stop.clone()));
     Port { address, app, busy, stop, served }
 }
 
@@ -245,7 +242,7 @@ impl Port {
     }
 
     pub async fn stopped(self) {
-        self.stop.send(()).unwrap();
+        self.stop.cancel();
         timeout(LONG, self.served).await.expect("the port stops").unwrap();
     }
 }

@@ -30,6 +30,16 @@ pub enum Item {
 }
 
 impl Item {
+    /// The same of a run under another name: the sidecar gives one where that of the recording is taken.
+    pub fn of_run(mut self, run: &str) -> Self {
+        match &mut self {
+            Self::Batch(chunks) => chunks.iter_mut().for_each(|chunk| run.clone_into(&mut chunk.run)),
+            Self::EndPass(end) => run.clone_into(&mut end.run),
+            Self::Finish(finish) => run.clone_into(&mut finish.run),
+        }
+        self
+    }
+
     /// The step it belongs to; of the run's end the last there can be.
     pub fn step(&self) -> u64 {
         match self {

@@ -2,10 +2,12 @@
 
 use crate::fault::Fault;
 use crate::run::check_name;
+use crate::step::{Epoch, Step};
 
 use super::proto::BatchChunk;
 
-pub fn check_header(chunk: &BatchChunk) -> Result<(), Fault> {
+/// The step and the epoch of a chunk whose header is in order.
+pub fn check_header(chunk: &BatchChunk) -> Result<(Step, Option<Epoch>), Fault> {
     check_names(&chunk.run, &chunk.split, &chunk.client)?;
     check_numbers(chunk.sequence, chunk.step, chunk.epoch)
 }
@@ -13,7 +15,7 @@ pub fn check_header(chunk: &BatchChunk) -> Result<(), Fault> {
 /// Errors when a chunk is not the one expected, or is of something else than the batch's first.
 pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) -> Result<(), Fault> {
     if chunk.chunk != expected {
-        return Err(Fault::new("chunk", format!("{} came, expected {expected}", chunk.chunk)));
+        return Err(Fault::new("chunk", format!("got {}, expected {expected}", chunk.chunk)));
     }
     let same = [
         ("run", first.run == chunk.run),
@@ -24,7 +26,7 @@ pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) ->
     ];
     match same.into_iter().find(|(_, same)| !same) {
         Some((field, _)) => {
-            Err(Fault::new(field, format!("another came with chunk {expected}, expected that of the first chunk")))
+            Err(Fault::new(field, format!("got another with chunk {expected}, expected that of the first chunk")))
         }
         None => Ok(()),
     }
@@ -34,7 +36,7 @@ pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) ->
 pub fn check_left_out(rows: u64) -> Result<(), Fault> {
     match u32::try_from(rows) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Fault::new("rows_left_out", format!("{rows} came, expected at most {}", u32::MAX))),
+        Err(_) => Err(Fault::new("rows_left_out", format!("got {rows}, expected at most {}", u32::MAX))),
     }
 }
 
@@ -44,18 +46,9 @@ pub fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
     check_name("client", client)
 }
 
-pub fn check_numbers(sequence: u64, step: u64, epoch: Option<f64>) -> Result<(), Fault> {
+pub fn check_numbers(sequence: u64, step: u64, epoch: Option<f64>) -> Result<(Step, Option<Epoch>), Fault> {
     if sequence == 0 {
-        return Err(Fault::new("sequence", "0 came, sequences count from 1"));
+        return Err(Fault::new("sequence", "got 0, sequences count from 1"));
     }
-    // The history's integers are signed.
-    if i64::try_from(step).is_err() {
-        return Err(Fault::new("step", format!("{step} came, expected at most {}", i64::MAX)));
-    }
-    match epoch {
-        Some(epoch) if !(epoch.is_finite() && epoch >= 0.0) => {
-            Err(Fault::new("epoch", format!("{epoch} came, expected a finite number of at least 0")))
-        }
-        _ => Ok(()),
-    }
+    Ok((Step::new(step)?, epoch.map(Epoch::new).transpose()?))
 }

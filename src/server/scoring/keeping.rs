@@ -1,13 +1,13 @@
 //! What rolling splits keep from one tick to the next, until the split is gone or goes back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use crate::estimate::kept::Neighbours;
 use crate::kept::Kept;
-use crate::schedule::SplitKey;
+use crate::run::SplitKey;
 
-use super::runs::lock;
+use crate::server::clock::lock;
 
 /// Splits that keep something, and the bytes that they may take together. Values of 112 concepts with embeddings take 1.1
 /// MiB, of 1000 concepts 90. Above either the split goes whose tick was the longest ago; its next tick computes every pair.
@@ -87,11 +87,6 @@ impl Splits {
             self.splits.remove(&oldest);
         }
     }
-}
-
-/// The key of a split.
-pub fn key(run: &Arc<str>, split: &Arc<str>) -> SplitKey {
-    SplitKey::new(Arc::clone(run), Arc::clone(split))
 }
 
 #[cfg(test)]

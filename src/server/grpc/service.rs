@@ -5,25 +5,29 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::fault::Fault;
-use crate::history::{History, SeriesPoint};
+use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::run::check_name;
+use crate::step::Rank;
 
-use super::advice::Advice;
 use super::convert;
 use super::ingest::Ingest;
-use super::live::{AlertChange, Event};
 use super::proto::{self, concept_watch_server::ConceptWatch};
-use super::question::diagnosis_of;
-use super::runs::unix_time;
-use super::status::Refusal;
+use crate::question::diagnosis_of;
+use crate::server::advice::Advice;
+use crate::server::board::Board;
+use crate::server::clock::unix_time;
+use crate::server::live::{AlertChange, Event};
+use crate::server::refusal::Refusal;
+use crate::server::runs::{Finished, Joining};
 
 /// Answers waiting for a client that reads slowly; beyond them its stream waits, and so does the client.
 const ANSWERS: usize = 64;
@@ -32,6 +36,8 @@ const ANSWERS: usize = 64;
 const ASKED_CHUNK: usize = 1 << 20;
 /// Newest points of each split that the alert rules look at again when a run comes back after a restart.
 const RESTORED: usize = 200;
+/// Most restarts of a launch: a launcher that counts further has lost count.
+const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// How often a waiting call looks again, should it have missed the event.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -41,7 +47,8 @@ pub struct Service {
     pub history: Arc<History>,
     pub events: broadcast::Sender<Event>,
     pub advice: Arc<Advice>,
-    pub stopping: watch::Receiver<bool>,
+    pub board: Arc<Board>,
+    pub stop: CancellationToken,
     pub page_url: String,
 }
 
@@ -55,17 +62,32 @@ impl ConceptWatch for Service {
         check_name("client", &request.client).map_err(refused)?;
         let message = request.run.ok_or_else(|| refused(Fault::new("run", "is missing")))?;
         let run = convert::run(message).map_err(refused)?;
+        if !request.job.is_empty() {
+            check_name("job", &request.job).map_err(refused)?;
+            Rank::of(request.rank, run.world_size).map_err(refused)?;
+        }
+        if request.attempt > MOST_RESTARTS {
+            let message = format!("got {}, expected at most {MOST_RESTARTS}", request.attempt);
+            return Err(refused(Fault::new("attempt", message)));
+        }
         let record = {
-            let run = run.clone();
-            self.blocking(move |history| history.record_run(&run, unix_time())).await?
+            let (job, restart, resume) = (request.job.clone(), request.attempt, request.resume);
+            self.blocking(move |history| {
+                history.record_run(&run, &Identity { job: &job, restart, resume }, unix_time())
+            })
+            .await?
         };
-        let running = self.ingest.runs.start(run, &request.client).map_err(Status::from)?;
-        if self.advice.start(&running.name, running.concepts(), unix_time()) && record.resumed {
+        let joining = Joining { client: &request.client, attempt: record.attempt, continues: record.continues };
+        let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
+        if newer {
+            self.advice.begin(&running.name);
+        }
+        if self.advice.start(&running.name, Arc::clone(&running.concepts), unix_time()) && record.continues {
             self.restore_alerts(&running.name).await?;
         }
         tracing::info!(
-            run = %running.name, resumed = record.resumed, client = %request.client,
-            client_version = %in_short(&request.client_version), "a run started"
+            run = %running.name, resumed = record.resumed, client = %request.client, job = %request.job,
+            attempt = request.attempt, client_version = %in_short(&request.client_version), "a run started"
         );
         self.announce(Event::Run(Arc::clone(&running.name)));
         let options = self.ingest.runs.options();
@@ -81,6 +103,7 @@ impl ConceptWatch for Service {
             default_window: proto::WindowKind::Pass.into(),
             page_url: self.page_url.clone(),
             takes_joined_ends: true,
+            run: running.run.name.clone(),
         }))
     }
 
@@ -92,7 +115,7 @@ impl ConceptWatch for Service {
     ) -> Result<Response<Self::IngestStream>, Status> {
         let (sender, receiver) = mpsc::channel(ANSWERS);
         let ingest = self.ingest.clone();
-        tokio::spawn(ingest.serve(request.into_inner(), sender, self.stopping.clone()));
+        tokio::spawn(ingest.serve(request.into_inner(), sender, self.stop.clone()));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
@@ -100,18 +123,19 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::FinishRunRequest>,
     ) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let proto::FinishRunRequest { run: name, rank } = request.into_inner();
+        let proto::FinishRunRequest { run: name, rank, client } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
-        match self.ingest.runs.finish(&name, rank) {
+        match self.ingest.runs.finish(&name, &client, rank) {
             // A run of an earlier process, known to the history alone, has nothing left to close.
-            Ok(true) | Err(Refusal::Unknown { .. }) => {}
-            Ok(false) => return Ok(Response::new(proto::FinishRunResponse {})),
+            Ok(Finished::Run) | Err(Refusal::Unknown { .. }) => {}
+            Ok(Finished::NotYet) => return Ok(Response::new(proto::FinishRunResponse {})),
             Err(refusal) => return Err(refusal.into()),
         }
         let stored = name.clone();
         self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
         tracing::info!(run = %name, "a run finished");
         let name: Arc<str> = name.into();
+        self.board.finish(&name);
         self.advice.finish(&name, unix_time());
         self.announce(Event::Run(name));
         Ok(Response::new(proto::FinishRunResponse {}))
@@ -125,7 +149,7 @@ impl ConceptWatch for Service {
             })
             .await?;
         let live = self.ingest.runs.statuses();
-        let status = |(splits, stored): (Vec<crate::history::StoredSplit>, crate::history::StoredRun)| {
+        let status = |(splits, stored): (Vec<StoredSplit>, StoredRun)| {
             let live = live.iter().find(|live| live.name == stored.run.name);
             let mut statuses: Vec<proto::SplitStatus> = splits
                 .into_iter()
@@ -212,7 +236,7 @@ impl ConceptWatch for Service {
         let runs = request.into_inner().runs;
         runs.iter().try_for_each(|run| check_name("runs", run)).map_err(refused)?;
         let lost = self.ingest.metrics.watch_events_lost.clone();
-        let mut stopping = self.stopping.clone();
+        let stop = self.stop.clone();
         let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
         let events = BroadcastStream::new(self.events.subscribe()).filter_map(move |event| {
             let event = match event {
@@ -230,11 +254,7 @@ impl ConceptWatch for Service {
             };
             futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
         });
-        let stopped = async move {
-            // An error means that the server is gone already.
-            let _ = stopping.wait_for(|stop| *stop).await;
-        };
-        Ok(Response::new(events.take_until(Box::pin(stopped)).boxed()))
+        Ok(Response::new(events.take_until(Box::pin(stop.cancelled_owned())).boxed()))
     }
 
     async fn get_advice(
@@ -248,10 +268,11 @@ impl ConceptWatch for Service {
         // One wait for all splits: the caller's time is not to be spent once for each.
         let deadline = Instant::now() + wait;
         // A split that the run has sent nothing of may be none of its own: rules name splits for all runs.
-        for split in self.advice.splits().filter(|split| self.ingest.runs.has_split(&running.name, split)) {
+        for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
-        let decision = self.advice.decide(&running.name, request.step);
+        let attempt = self.ingest.runs.attempt(&running, &request.client);
+        let decision = self.advice.decide(&running.name, attempt, request.step);
         Ok(Response::new(proto::GetAdviceResponse {
             stop: decision.stop,
             reason: decision.reason,
@@ -317,25 +338,26 @@ impl Service {
         let mut events = self.events.subscribe();
         loop {
             // Looked up first: what is settled before the history is read cannot be missing from it.
-            let settled = step.is_some_and(|step| self.ingest.runs.is_settled(run, split, step));
-            // Values are served while the history's disk is full, too. Where it has the point, that one is given.
-            let live = self.ingest.runs.newest_point(run, split);
-            let live = live.filter(|live| step.is_none_or(|step| step == live.step));
-            let point = {
+            let settled = step.is_some_and(|step| self.board.is_settled(run, split, step));
+            let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
+            let stored = {
                 let (run, split) = (run.to_owned(), split.to_owned());
                 self.blocking(move |history| history.point(&run, &split, step, matrices)).await
             };
-            let stored = point.as_ref().ok().and_then(Option::as_ref).map(|point| point.step);
-            match live {
-                Some(live) if stored.is_none_or(|step| step < live.step) => return Ok(Some(Point::clone(&live))),
-                _ => {}
-            }
-            match point {
-                Ok(Some(point)) => return Ok(Some(point)),
-                Ok(None) => {}
+            // A point that an earlier training left is not the answer to one that is at work.
+            let stored = stored.map(|point| point.filter(|point| self.board.admits(point)));
+            match (live, stored) {
+                // Of the two forms of one point the stored one, which is what every later reader gets.
+                (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {
+                    return Ok(Some(stored));
+                }
+                // The disk is full, or the history keeps a more complete point of another attempt.
+                (Some(live), _) => return Ok(Some(Point::clone(&live))),
+                (None, Ok(Some(stored))) => return Ok(Some(stored)),
+                (None, Ok(None)) => {}
                 // A split without points is unknown to the history until its first.
-                Err(status) if status.code() == tonic::Code::NotFound && wait > Duration::ZERO => {}
-                Err(status) => return Err(status),
+                (None, Err(status)) if status.code() == tonic::Code::NotFound && wait > Duration::ZERO => {}
+                (None, Err(status)) => return Err(status),
             }
             if settled || Instant::now() >= deadline {
                 return Ok(None);
@@ -346,7 +368,7 @@ impl Service {
 
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.ingest.runs.is_settled(run, split, step) && Instant::now() < deadline {
+        while !self.board.is_settled(run, split, step) && Instant::now() < deadline {
             self.next_look(&mut events, deadline).await;
         }
     }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prometheus::IntGauge;
 
+use crate::server::metrics::Metrics;
+
 /// Bytes that may be in flight at once, over all connections.
 #[derive(Clone)]
 pub struct Budget(Arc<Inner>);
@@ -16,8 +18,13 @@ struct Inner {
 }
 
 impl Budget {
-    /// `gauge` shows the bytes in use.
-    pub fn new(limit: usize, gauge: IntGauge) -> Self {
+    /// The metrics show the limit and the bytes in use.
+    pub fn new(limit: usize, metrics: &Metrics) -> Self {
+        metrics.ingest_budget_limit.set(limit as i64);
+        Self::shown_by(limit, metrics.ingest_budget_used.clone())
+    }
+
+    fn shown_by(limit: usize, gauge: IntGauge) -> Self {
         Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), gauge }))
     }
 
@@ -69,7 +76,7 @@ mod tests {
     #[test]
     fn gives_back_what_is_dropped_and_never_exceeds_its_limit() {
         let gauge = IntGauge::new("used", "bytes").unwrap();
-        let budget = Budget::new(100, gauge.clone());
+        let budget = Budget::shown_by(100, gauge.clone());
         let mut first = budget.reserve(60).unwrap();
         assert!(budget.reserve(41).is_none());
         assert!(first.resize(100));

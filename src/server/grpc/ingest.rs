@@ -5,22 +5,25 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use prost::Message;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
-use crate::sample::{RowNumbers, Source, Staged, client_hash};
+use crate::sample::{Committed, RowNumbers, Source, Staged, client_hash};
 use crate::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
 use super::chunk::{check_continues, check_header, check_left_out, check_names, check_numbers};
 use super::convert;
-use super::metrics::Metrics;
 use super::proto::ingest_response::Outcome;
-use super::proto::{BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
-use super::runs::{Running, Runs};
-use super::status::Refusal;
+use super::proto::{self, BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
+use super::status::code;
+use crate::server::metrics::Metrics;
+use crate::server::refusal::Refusal;
+use crate::server::runs::{Running, Runs, Sent};
+use crate::step::Epoch;
 
 /// What one message and one batch may hold.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,7 @@ enum Progress {
     Staged {
         running: Arc<Running>,
         staged: Box<Staged>,
+        epoch: Option<Epoch>,
         room: Reservation,
     },
     /// The rest of the batch is read and passed over, so that the stream can go on.
@@ -78,20 +82,20 @@ impl Ingest {
         self,
         mut requests: impl Stream<Item = Result<IngestRequest, Status>> + Unpin,
         answers: mpsc::Sender<Result<IngestResponse, Status>>,
-        mut stopping: watch::Receiver<bool>,
+        stop: CancellationToken,
     ) {
         let mut partial = None;
         loop {
             let request = tokio::select! {
                 request = requests.next() => request,
                 () = tokio::time::sleep(BETWEEN_CHUNKS), if partial.is_some() => {
-                    let lost = self.give_up(&mut partial, "no further chunk came for a minute");
+                    let lost = self.give_up(&mut partial, "no further chunk arrived for a minute");
                     if let Some(answer) = lost && answers.send(Ok(answer)).await.is_err() {
                         return;
                     }
                     continue;
                 }
-                () = stopped(&mut stopping) => {
+                () = stop.cancelled() => {
                     // The client sends what was not acknowledged again when the sidecar is back.
                     let _ = answers.send(Err(Refusal::Stopping.into())).await;
                     return;
@@ -136,7 +140,7 @@ impl Ingest {
                         Ok(Some(IngestResponse { end_pass: Some(Box::new(end)), ..answer }))
                     }
                     (None, Some(end)) => {
-                        let fault = Fault::new("end_pass", "came with a chunk that is not the last of its batch");
+                        let fault = Fault::new("end_pass", "got it with a chunk that is not the last of its batch");
                         Ok(Some(self.refuse(end.sequence, 0, &fault.into())))
                     }
                     (answer, None) => Ok(answer),
@@ -144,7 +148,7 @@ impl Ingest {
             }
             Some(ingest_request::Message::EndPass(end)) => self.end_pass(end).map(Some),
             None => {
-                let fault = Fault::new("message", "nothing came, expected a chunk or an end of pass");
+                let fault = Fault::new("message", "got nothing, expected a chunk or an end of pass");
                 Ok(Some(self.refuse(0, 0, &fault.into())))
             }
         }
@@ -159,7 +163,7 @@ impl Ingest {
             partial.as_ref().is_some_and(|p| p.header.sequence == sequence && p.header.client == header.client);
         if partial.is_some() && !continues {
             // Its rows are counted; the client did not finish it and so waits for no answer.
-            self.give_up(partial, "another batch began before its last chunk came");
+            self.give_up(partial, "another batch began before its last chunk");
         }
         // Room for the message itself, while it is looked at.
         let Some(_reading) = self.budget.reserve(size) else { return Err(self.over_budget()) };
@@ -201,8 +205,9 @@ impl Ingest {
                 self.runs.refused(&whole.header.run, &whole.header.split, whole.rows);
                 Ok(Some(self.refuse(sequence, whole.rows, &refusal)))
             }
-            Progress::Staged { running, staged, room: _room } => {
-                self.commit(&header, &running, *staged, whole.rows, whole.rows_left_out).map(Some)
+            Progress::Staged { running, staged, epoch, room: _room } => {
+                let commit = || self.runs.commit(&running, &header.split, *staged, epoch, whole.rows_left_out);
+                self.commit(sequence, whole.rows, commit).map(Some)
             }
         }
     }
@@ -210,17 +215,18 @@ impl Ingest {
     /// Starts a batch: finds its run and stages a sampler. Only lack of room is an error; any other refusal waits for
     /// the batch's end.
     fn begin(&self, header: &BatchChunk) -> Result<Partial, Refusal> {
-        let stage = || -> Result<(Arc<Running>, Staged), Refusal> {
-            check_header(header)?;
+        let stage = || -> Result<(Arc<Running>, Staged, Option<Epoch>), Refusal> {
+            let (step, epoch) = check_header(header)?;
             let running = self.runs.find(&header.run)?;
             let source = Source { client: client_hash(&header.client), sequence: header.sequence };
-            let staged = self.runs.stage(&running, &header.split, header.step, header.rank, source)?;
-            Ok((running, staged))
+            let sent = Sent { split: &header.split, step, epoch, source, rank: header.rank };
+            let staged = self.runs.stage(&running, sent)?;
+            Ok((running, staged, epoch))
         };
         let progress = match stage() {
-            Ok((running, staged)) => {
+            Ok((running, staged, epoch)) => {
                 let Some(room) = self.budget.reserve(staged.bytes()) else { return Err(self.over_budget()) };
-                Progress::Staged { running, staged: Box::new(staged), room }
+                Progress::Staged { running, staged: Box::new(staged), epoch, room }
             }
             Err(refusal) if refusal.is_passing() => return Err(refusal),
             Err(refusal) => Progress::Refused(refusal),
@@ -232,7 +238,7 @@ impl Ingest {
     fn offer(
         &self,
         header: &BatchChunk,
-        tensors: Vec<super::proto::Tensor>,
+        tensors: Vec<proto::Tensor>,
         size: usize,
         batch_bytes: usize,
         staged: &mut Staged,
@@ -240,19 +246,19 @@ impl Ingest {
         if size > self.limits.chunk_bytes {
             return Err(Fault::new(
                 "chunk",
-                format!("{size} bytes came, a chunk has at most {}: send fewer rows in each", self.limits.chunk_bytes),
+                format!("got {size} bytes, expected at most {}: send fewer rows in each", self.limits.chunk_bytes),
             ));
         }
         if batch_bytes > self.limits.batch_bytes {
             return Err(Fault::new(
                 "batch",
-                format!("more than {} bytes came, send the rows as several batches", self.limits.batch_bytes),
+                format!("got more than {} bytes, send the rows as several batches", self.limits.batch_bytes),
             ));
         }
         if tensors.len() > TensorName::ALL.len() {
             return Err(Fault::new(
                 "tensors",
-                format!("{} came, there are {} names", tensors.len(), TensorName::ALL.len()),
+                format!("got {}, expected at most {}, one of each name", tensors.len(), TensorName::ALL.len()),
             ));
         }
         let tensors: Vec<Tensor> = tensors.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
@@ -263,17 +269,14 @@ impl Ingest {
 
     fn commit(
         &self,
-        header: &BatchChunk,
-        running: &Arc<Running>,
-        staged: Staged,
+        sequence: u64,
         rows: u64,
-        rows_left_out: u64,
+        commit: impl FnOnce() -> Result<Committed, Refusal>,
     ) -> Result<IngestResponse, Refusal> {
-        let committed = match self.runs.commit(running, &header.split, staged, header.epoch, header.rank, rows_left_out)
-        {
+        let committed = match commit() {
             Ok(committed) => committed,
             Err(refusal) if refusal.is_passing() => return Err(refusal),
-            Err(refusal) => return Ok(self.refuse(header.sequence, rows, &refusal)),
+            Err(refusal) => return Ok(self.refuse(sequence, rows, &refusal)),
         };
         self.metrics.batches_accepted.inc();
         self.metrics.rows_received.inc_by(committed.rows);
@@ -281,7 +284,7 @@ impl Ingest {
         self.metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(committed.dropped);
         let known = committed.rows > 0 && committed.duplicates == committed.rows;
         Ok(IngestResponse {
-            sequence: header.sequence,
+            sequence,
             outcome: if known { Outcome::Duplicate } else { Outcome::Accepted }.into(),
             rows: committed.rows,
             rows_duplicate: committed.duplicates,
@@ -293,13 +296,15 @@ impl Ingest {
     fn end_pass(&self, end: EndPass) -> Result<IngestResponse, Refusal> {
         let ended = || -> Result<(bool, Duration), Refusal> {
             check_names(&end.run, &end.split, &end.client)?;
-            check_numbers(end.sequence, end.step, end.epoch)?;
+            let (step, epoch) = check_numbers(end.sequence, end.step, end.epoch)?;
             if end.left_out > MOST_LEFT_OUT {
-                let message = format!("{} came, expected at most {MOST_LEFT_OUT}", end.left_out);
+                let message = format!("got {}, expected at most {MOST_LEFT_OUT}", end.left_out);
                 return Err(Fault::new("left_out", message).into());
             }
             let running = self.runs.find(&end.run)?;
-            let duplicate = self.runs.end_pass(&running, &end.split, end.step, end.epoch, end.rank, end.rows)?;
+            let source = Source { client: client_hash(&end.client), sequence: end.sequence };
+            let sent = Sent { split: &end.split, step, epoch, source, rank: end.rank };
+            let duplicate = self.runs.end_pass(&running, sent, end.rows)?;
             if !duplicate {
                 self.metrics.points_skipped.inc_by(end.left_out);
             }
@@ -318,7 +323,7 @@ impl Ingest {
     }
 
     fn refuse(&self, sequence: u64, rows: u64, refusal: &Refusal) -> IngestResponse {
-        let code = refusal.code();
+        let code = code(refusal);
         self.metrics.batches_refused.with_label_values(&[format!("{code:?}").as_str()]).inc();
         self.metrics.rows_dropped.with_label_values(&["refused"]).inc_by(rows);
         tracing::warn!(sequence, rows, %refusal, "a batch was refused");
@@ -388,12 +393,7 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
 }
 
 /// The chunk without its tensors, and the tensors.
-fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<super::proto::Tensor>) {
+fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<proto::Tensor>) {
     let tensors = std::mem::take(&mut chunk.tensors);
     (chunk, tensors)
-}
-
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, which is a stop too.
-    let _ = stopping.wait_for(|stop| *stop).await;
 }

@@ -51,14 +51,14 @@ impl Client {
     /// Connects, and starts or resumes `run`. `name` tells this process from others.
     pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
         let mut relay = Relay::connect(address, None).await?;
-        relay
-            .start(StartRunRequest {
-                run: Some(convert::run_message(run)),
-                client: name.to_owned(),
-                client_version: env!("CARGO_PKG_VERSION").to_owned(),
-            })
-            .await?;
-        Ok(Self { relay, run: run.name.clone(), name: name.to_owned(), sequence: 0 })
+        let start = StartRunRequest {
+            run: Some(convert::run_message(run)),
+            client: name.to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Default::default()
+        };
+        let run = relay.start(start).await?;
+        Ok(Self { relay, run, name: name.to_owned(), sequence: 0 })
     }
 
     /// Sends a whole pass of rank 0 in one batch, of at most one chunk, and ends it.
@@ -104,13 +104,14 @@ impl Client {
 
     /// Why training should stop after `step`, whose evaluation is waited for; `None` when it should go on.
     pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
-        let request = GetAdviceRequest { run: self.run.clone(), step, timeout_seconds: timeout.as_secs_f64() };
+        let (run, client) = (self.run.clone(), self.name.clone());
+        let request = GetAdviceRequest { run, step, timeout_seconds: timeout.as_secs_f64(), client };
         let advice = self.relay.calls.get_advice(request).await?.into_inner();
         Ok(advice.stop.then_some(advice.reason))
     }
 
     pub async fn finish(&mut self) -> Result<(), ClientError> {
-        self.relay.finish(FinishRunRequest { run: self.run.clone(), rank: 0 }).await
+        self.relay.finish(FinishRunRequest { run: self.run.clone(), rank: 0, client: self.name.clone() }).await
     }
 }
 
@@ -158,9 +159,9 @@ impl Relay {
         Ok(Self { calls, authorization: Authorization::new(token)?, stream: None })
     }
 
-    pub async fn start(&mut self, start: StartRunRequest) -> Result<(), ClientError> {
-        self.calls.start_run(self.authorization.request(start)).await?;
-        Ok(())
+    /// The name of the run that a declaration is of.
+    pub async fn start(&mut self, start: StartRunRequest) -> Result<String, ClientError> {
+        Ok(self.calls.start_run(self.authorization.request(start)).await?.into_inner().run)
     }
 
     /// Sends the chunks of a batch. The answers to it, and to the end of pass that came with it.

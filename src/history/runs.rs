@@ -1,0 +1,187 @@
+//! Writing runs: which run a declaration starts, joins or resumes.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde_json::Value;
+
+use super::record::finite;
+use super::{History, HistoryError};
+use crate::run::{MAX_NAME, Run, RunFields};
+use crate::sample::Attempt;
+
+/// Who declares a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// Of the launch, equal on all its ranks; empty where it is not named.
+    pub job: &'a str,
+    /// Restarts of the launch so far.
+    pub restart: u32,
+    /// Another job goes on with the run of exactly that name.
+    pub resume: bool,
+}
+
+/// What came of declaring a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// As declared, under the name that is its own.
+    pub run: Run,
+    /// The run was known, with the same declaration. If it was finished, it is open again.
+    pub resumed: bool,
+    /// Seconds since 1970-01-01 UTC of its first start.
+    pub started: f64,
+    /// Where the launch is named: its place among the run's launches, and the restart.
+    pub attempt: Option<Attempt>,
+    /// The attempt was known, and goes on from the evaluations that are stored.
+    pub continues: bool,
+}
+
+impl History {
+    /// Declares a run at `started`, in seconds since 1970-01-01 UTC. A launch that is named belongs to the run that it
+    /// declared before, if any; another one resumes the run of that name where it says so, and else starts a run of its
+    /// own, under the next free name (`name-2`, …) where the name is taken. One that is not named resumes the run.
+    pub fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
+        finite("run.started", started)?;
+        let mut store = self.store();
+        let transaction = store.connection.transaction()?;
+        let declared = run;
+        let run = named(declared, own_name(&transaction, &declared.name, identity)?)?;
+        let declared_name = Some(&declared.name).filter(|name| **name != run.name);
+        let declaration = serde_json::to_string(&run)?;
+        let known: Option<(i64, String, f64, bool)> = transaction
+            .query_row(
+                "SELECT id, declaration, started, finished IS NOT NULL FROM run WHERE name = ?1",
+                [&run.name],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            )
+            .optional()?;
+        let (id, resumed, started, was_finished) = match known {
+            Some((id, stored, started, finished)) => {
+                if stored != declaration {
+                    same_declaration(&run.name, &stored, &declaration)?;
+                }
+                transaction.execute(
+                    "UPDATE run SET finished = NULL, declaration = ?2 WHERE id = ?1",
+                    params![id, declaration],
+                )?;
+                (id, true, started, finished)
+            }
+            None => {
+                transaction.execute(
+                    "INSERT INTO run (name, declaration, started, declared_name) VALUES (?1, ?2, ?3, ?4)",
+                    params![run.name, declaration, started, declared_name],
+                )?;
+                (transaction.last_insert_rowid(), false, started, false)
+            }
+        };
+        let (attempt, known_attempt) = match identity.job {
+            "" => (None, resumed),
+            job => {
+                let (attempt, known) = launch(&transaction, id, job, identity.restart)?;
+                (Some(attempt), known)
+            }
+        };
+        transaction.commit()?;
+        store.retain(&self.limits)?;
+        Ok(RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished })
+    }
+}
+
+/// The name of the run that a declaration under `declared` is of.
+fn own_name(transaction: &Transaction<'_>, declared: &str, identity: &Identity<'_>) -> Result<String, HistoryError> {
+    if identity.job.is_empty() {
+        return Ok(declared.to_owned());
+    }
+    let of_launch: Option<String> = transaction
+        .prepare_cached(
+            "SELECT name FROM run JOIN launch ON launch.run = run.id \
+             WHERE job = ?2 AND ?1 IN (name, declared_name) ORDER BY launch.id DESC LIMIT 1",
+        )?
+        .query_row([declared, identity.job], |row| row.get(0))
+        .optional()?;
+    if let Some(name) = of_launch {
+        return Ok(name);
+    }
+    let mut taken = transaction.prepare_cached("SELECT 1 FROM run WHERE name = ?1")?;
+    if identity.resume || !taken.exists([declared])? {
+        return Ok(declared.to_owned());
+    }
+    for number in 2_u64.. {
+        let suffix = format!("-{number}");
+        let name: String = declared.chars().take(MAX_NAME - suffix.len()).chain(suffix.chars()).collect();
+        if !taken.exists([&name])? {
+            return Ok(name);
+        }
+    }
+    unreachable!("a history holds fewer runs than there are numbers")
+}
+
+/// The run under another name.
+fn named(run: &Run, name: String) -> Result<Run, HistoryError> {
+    let fields = RunFields { name, ..RunFields::clone(run) };
+    Run::try_from(fields).map_err(|fault| HistoryError::invalid(fault.field, fault.message))
+}
+
+/// The attempt of a launch of the run, which is noted; whether it was known.
+fn launch(transaction: &Transaction<'_>, run: i64, job: &str, restart: u32) -> Result<(Attempt, bool), HistoryError> {
+    let known: Option<(i64, u32)> = transaction
+        .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
+        .query_row(params![run, job], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let id = match known {
+        Some((id, _)) => {
+            transaction
+                .execute("UPDATE launch SET restarts = max(restarts, ?2) WHERE id = ?1", params![id, restart])?;
+            id
+        }
+        None => {
+            transaction
+                .execute("INSERT INTO launch (run, job, restarts) VALUES (?1, ?2, ?3)", params![run, job, restart])?;
+            transaction.last_insert_rowid()
+        }
+    };
+    let launch = transaction
+        .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?
+        .query_row([run, id], |row| row.get(0))?;
+    Ok((Attempt { launch, restart }, known.is_some_and(|(_, restarts)| restart <= restarts)))
+}
+
+/// Errors at the first difference but for `world_size`. Both texts are read back by one parser, so that equal numbers stay equal.
+fn same_declaration(run: &str, stored: &str, came: &str) -> Result<(), HistoryError> {
+    let (mut stored, mut came): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(came)?);
+    // A job may come back with more or fewer ranks; everything else would make another curve.
+    for declaration in [&mut stored, &mut came] {
+        declaration.as_object_mut().and_then(|fields| fields.remove("world_size"));
+    }
+    match first_difference("run", &stored, &came) {
+        None => Ok(()),
+        Some((field, stored, came)) => {
+            Err(HistoryError::DeclarationDiffers { run: run.to_owned(), field, stored, came })
+        }
+    }
+}
+
+/// Path of the first field that differs, with both values as short texts.
+fn first_difference(path: &str, stored: &Value, came: &Value) -> Option<(String, String, String)> {
+    match (stored, came) {
+        (a, b) if a == b => None,
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+            keys.into_iter().find_map(|key| {
+                let side = |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
+                first_difference(&format!("{path}.{key}"), &side(a), &side(b))
+            })
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| first_difference(&format!("{path}[{i}]"), a, b))
+        }
+        (a, b) => Some((path.to_owned(), brief(a), brief(b))),
+    }
+}
+
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Array(items) => format!("{} items", items.len()),
+        Value::Object(fields) => format!("{} fields", fields.len()),
+        other => other.to_string(),
+    }
+}

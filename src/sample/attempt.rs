@@ -1,0 +1,331 @@
+//! Attempts: which launch of a run, or which restart of it, a client belongs to.
+//!
+//! A job that names its launch says where it belongs. Clients that do not form attempts in the order of their
+//! declarations, as many as there are ranks each; what they send corrects that order, because two clients of one rank
+//! are never of one attempt.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::fault::Fault;
+use crate::step::Rank;
+
+/// A launch of a run, or one of its restarts. Later ones are greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    /// Launches of the run before this one.
+    pub launch: u32,
+    /// Restarts of the launch before this one.
+    pub restart: u32,
+}
+
+/// What a client is in its run when it sends something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub attempt: Attempt,
+    /// Ranks of the attempt, at least 1.
+    pub world_size: u32,
+    /// Below `world_size`.
+    pub rank: Rank,
+}
+
+/// Clients of a run that declare together or say that they belong together.
+#[derive(Clone, Debug)]
+struct Crew {
+    world_size: u32,
+    /// The launch is named by its clients.
+    named: bool,
+    /// Its evaluations go on from those that the history holds, as after a restart of the sidecar.
+    continues: bool,
+    declared: Duration,
+    clients: u32,
+    /// Of a crew without a name, the client that sent as each rank.
+    ranks: BTreeMap<Rank, u64>,
+    finished: BTreeSet<Rank>,
+}
+
+impl Crew {
+    fn has_room_for(&self, client: u64, rank: Rank, world_size: u32) -> bool {
+        let free = self.ranks.get(&rank).is_none_or(|known| *known == client);
+        !self.named && self.world_size == world_size && self.clients < self.world_size && free
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    attempt: Attempt,
+    world_size: u32,
+    /// It has sent something.
+    sent: bool,
+}
+
+/// A declaration of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    /// [`client_hash`](super::client_hash) of the client's name.
+    pub client: u64,
+    /// As the launch is named; `None` where it is not.
+    pub attempt: Option<Attempt>,
+    pub world_size: u32,
+    /// The history holds evaluations that this attempt goes on from.
+    pub continues: bool,
+}
+
+/// Clients remembered at a time; beyond them those of the oldest attempts are forgotten.
+const MAX_CLIENTS: usize = 1 << 17;
+
+/// The clients of a run by attempt.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    clients: HashMap<u64, Client>,
+    crews: BTreeMap<Attempt, Crew>,
+    /// The run has finished: whoever declares next begins again.
+    over: bool,
+}
+
+impl Members {
+    /// Notes a declaration. Whether it begins an attempt that is newer than all before; the first is not.
+    pub fn declare(&mut self, declaration: Declaration, now: Duration) -> bool {
+        let Declaration { client, attempt, world_size, continues } = declaration;
+        let newest = self.newest();
+        let over = std::mem::take(&mut self.over);
+        let (attempt, named) = match attempt {
+            Some(attempt) => (attempt, true),
+            None if !over && self.clients.get(&client).is_some_and(|known| known.world_size == world_size) => {
+                return false;
+            }
+            None => (self.unnamed_place(world_size, over), false),
+        };
+        let crew = self.crews.entry(attempt).or_insert_with(|| Crew {
+            world_size,
+            named,
+            continues: continues && (named || newest.is_none()),
+            declared: now,
+            clients: 0,
+            ranks: BTreeMap::new(),
+            finished: BTreeSet::new(),
+        });
+        crew.clients += 1;
+        if over {
+            crew.finished.clear();
+        }
+        self.clients.insert(client, Client { attempt, world_size, sent: false });
+        self.forget_oldest();
+        newest.is_some_and(|newest| attempt > newest)
+    }
+
+    /// The member that a client is with what it sends now. One that has not declared itself joins without a name, in a
+    /// run of `world_size` ranks. Errors where there is no such rank.
+    pub fn sends(&mut self, client: u64, rank: u32, world_size: u32, now: Duration) -> Result<Member, Fault> {
+        if !self.clients.contains_key(&client) {
+            Rank::of(rank, world_size)?;
+            self.declare(Declaration { client, attempt: None, world_size, continues: false }, now);
+        }
+        let known = self.clients.get(&client).copied();
+        let Some(Client { attempt, world_size, sent }) = known else {
+            return Err(Fault::new("client", "is not known"));
+        };
+        let rank = Rank::of(rank, world_size)?;
+        let place = if self.crews.get(&attempt).is_none_or(|crew| crew.named) {
+            attempt
+        } else {
+            self.corrected(client, attempt, rank, world_size, sent, now)
+        };
+        if let Some(crew) = self.crews.get_mut(&place) {
+            crew.ranks.insert(rank, client);
+        }
+        self.clients.insert(client, Client { attempt: place, world_size, sent: true });
+        Ok(Member { attempt: place, world_size, rank })
+    }
+
+    /// Notes that a rank has finished, of the client's attempt or else of the newest. The attempt, if it was its last.
+    pub fn finish(&mut self, client: Option<u64>, rank: u32, world_size: u32) -> Result<Option<Attempt>, Fault> {
+        let of_client = client.and_then(|client| self.clients.get(&client)).map(|client| client.attempt);
+        let Some(attempt) = of_client.or(self.newest()) else {
+            Rank::of(rank, world_size)?;
+            return Ok(Some(Attempt::default()));
+        };
+        let Some(crew) = self.crews.get_mut(&attempt) else { return Ok(None) };
+        crew.finished.insert(Rank::of(rank, crew.world_size)?);
+        Ok((crew.finished.len() == crew.world_size as usize).then_some(attempt))
+    }
+
+    /// The run has finished.
+    pub fn end(&mut self) {
+        self.over = true;
+    }
+
+    pub fn newest(&self) -> Option<Attempt> {
+        self.crews.last_key_value().map(|(attempt, _)| *attempt)
+    }
+
+    /// The attempt of a client, or else the newest.
+    pub fn attempt_of(&self, client: Option<u64>) -> Attempt {
+        let known = client.and_then(|client| self.clients.get(&client)).map(|client| client.attempt);
+        known.or(self.newest()).unwrap_or_default()
+    }
+
+    /// Whether the evaluations of an attempt go on from those that the history holds.
+    pub fn continues(&self, attempt: Attempt) -> bool {
+        self.crews.get(&attempt).is_some_and(|crew| crew.continues)
+    }
+
+    /// When the first client of an attempt declared itself.
+    pub fn declared(&self, attempt: Attempt) -> Duration {
+        self.crews.get(&attempt).map_or(Duration::ZERO, |crew| crew.declared)
+    }
+
+    /// The attempt of one more client without a name.
+    fn unnamed_place(&self, world_size: u32, over: bool) -> Attempt {
+        match self.crews.last_key_value() {
+            None => Attempt::default(),
+            Some((newest, crew)) if over || crew.named || crew.world_size != world_size => after(*newest, crew),
+            Some((newest, crew)) if crew.clients >= world_size => after(*newest, crew),
+            Some((newest, _)) => *newest,
+        }
+    }
+
+    /// Where a client without a name belongs, now that it sends as `rank`.
+    fn corrected(
+        &mut self,
+        client: u64,
+        attempt: Attempt,
+        rank: Rank,
+        world_size: u32,
+        sent: bool,
+        now: Duration,
+    ) -> Attempt {
+        let taken = self.crews.get(&attempt).and_then(|crew| crew.ranks.get(&rank));
+        let taken = taken.is_some_and(|known| *known != client);
+        let room = |(at, crew): (&Attempt, &Crew)| crew.has_room_for(client, rank, world_size).then_some(*at);
+        let mut newer = self.crews.range((std::ops::Bound::Excluded(attempt), std::ops::Bound::Unbounded));
+        // One that has sent nothing is not of a model that was abandoned: it joins those who have begun again.
+        let begun = !sent && newer.clone().any(|(_, crew)| !crew.ranks.is_empty());
+        if !(taken || begun) {
+            return attempt;
+        }
+        let place = match (newer.find_map(room), self.crews.last_key_value()) {
+            (Some(place), _) => place,
+            (None, Some((newest, crew))) if taken => {
+                let place = after(*newest, crew);
+                let (ranks, finished) = Default::default();
+                let crew =
+                    Crew { world_size, named: false, continues: false, declared: now, clients: 0, ranks, finished };
+                self.crews.insert(place, crew);
+                place
+            }
+            _ => return attempt,
+        };
+        for (at, change) in [(attempt, -1), (place, 1)] {
+            if let Some(crew) = self.crews.get_mut(&at) {
+                crew.clients = crew.clients.saturating_add_signed(change);
+            }
+        }
+        place
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.clients.len() > MAX_CLIENTS {
+            let Some((oldest, _)) = self.crews.pop_first() else { return };
+            self.clients.retain(|_, client| client.attempt != oldest);
+        }
+    }
+}
+
+/// The attempt that begins after another.
+fn after(attempt: Attempt, crew: &Crew) -> Attempt {
+    match crew.named {
+        true => Attempt { launch: attempt.launch.saturating_add(1), restart: 0 },
+        false => Attempt { restart: attempt.restart.saturating_add(1), ..attempt },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn unnamed(client: u64, world_size: u32) -> Declaration {
+        Declaration { client, attempt: None, world_size, continues: false }
+    }
+
+    fn named(client: u64, launch: u32, restart: u32, world_size: u32) -> Declaration {
+        Declaration { attempt: Some(Attempt { launch, restart }), ..unnamed(client, world_size) }
+    }
+
+    /// Restarts of the unnamed attempts of the clients that send, each as the rank beside it.
+    fn sent(members: &mut Members, clients: &[(u64, u32)], world_size: u32) -> Vec<u32> {
+        let send = |&(client, rank): &(u64, u32)| members.sends(client, rank, world_size, NOW).unwrap().attempt.restart;
+        clients.iter().map(send).collect()
+    }
+
+    #[test]
+    fn clients_without_a_name_form_attempts_in_the_order_of_their_declarations() {
+        let mut members = Members::default();
+        let newer: Vec<bool> = (0..6).map(|client| members.declare(unnamed(client, 2), NOW)).collect();
+        assert_eq!(newer, [false, false, true, false, true, false]);
+        assert!(!members.declare(unnamed(1, 2), NOW), "a client that reconnects stays where it is");
+        assert_eq!(sent(&mut members, &[(4, 0), (1, 1), (3, 0), (0, 0), (2, 1), (5, 1)], 2), [2, 0, 1, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_rank_that_is_taken_shows_that_a_client_is_of_a_later_attempt() {
+        let mut members = Members::default();
+        // The second rank of the first attempt never came, so the first of the second one was counted in its place.
+        members.declare(unnamed(10, 2), NOW);
+        assert_eq!(sent(&mut members, &[(10, 0)], 2), [0]);
+        members.declare(unnamed(20, 2), NOW);
+        members.declare(unnamed(21, 2), NOW);
+        assert_eq!(sent(&mut members, &[(20, 0), (21, 1), (20, 0)], 2), [1, 1, 1]);
+        // The other way round, and where the first had sent nothing at all.
+        for first_sends in [true, false] {
+            let mut members = Members::default();
+            members.declare(unnamed(10, 2), NOW);
+            if first_sends {
+                sent(&mut members, &[(10, 0)], 2);
+            }
+            members.declare(unnamed(20, 2), NOW);
+            members.declare(unnamed(21, 2), NOW);
+            assert_eq!(sent(&mut members, &[(21, 1), (20, 0)], 2), [1, 1], "{first_sends}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_was_abandoned_stays_behind() {
+        let mut members = Members::default();
+        for client in [10, 11, 20] {
+            members.declare(unnamed(client, 2), NOW);
+        }
+        assert_eq!(sent(&mut members, &[(10, 0), (11, 1), (20, 1), (11, 1), (10, 0)], 2), [0, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn another_number_of_ranks_or_the_end_of_the_run_begins_another_attempt() {
+        let mut members = Members::default();
+        members.declare(unnamed(1, 3), NOW);
+        assert!(members.declare(unnamed(2, 2), NOW));
+        assert!(!members.declare(unnamed(3, 2), NOW));
+        assert_eq!(members.finish(Some(2), 0, 2).unwrap(), None);
+        assert_eq!(members.finish(Some(3), 1, 2).unwrap(), Some(Attempt { launch: 0, restart: 1 }));
+        members.end();
+        assert!(members.declare(unnamed(3, 2), NOW), "a process may train again after it has finished");
+        assert!(members.sends(3, 2, 2, NOW).is_err());
+    }
+
+    #[test]
+    fn a_launch_that_is_named_says_where_its_clients_belong() {
+        let mut members = Members::default();
+        assert!(!members.declare(named(1, 0, 1, 2), NOW));
+        assert!(!members.declare(named(2, 0, 0, 2), NOW), "a late client of the attempt before");
+        assert!(members.declare(named(3, 1, 0, 1), NOW));
+        let attempt = |members: &mut Members, client| members.sends(client, 0, 9, NOW).unwrap().attempt;
+        assert_eq!(attempt(&mut members, 1), Attempt { launch: 0, restart: 1 });
+        assert_eq!(attempt(&mut members, 2), Attempt { launch: 0, restart: 0 });
+        assert_eq!(attempt(&mut members, 3), Attempt { launch: 1, restart: 0 });
+        // Several processes of one rank are all of the attempt that they name.
+        members.declare(named(4, 1, 0, 1), NOW);
+        assert_eq!(attempt(&mut members, 4), Attempt { launch: 1, restart: 0 });
+        assert_eq!(attempt(&mut members, 5), Attempt { launch: 2, restart: 0 }, "one without a name comes after");
+    }
+}

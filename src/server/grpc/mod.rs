@@ -1,0 +1,18 @@
+//! The gRPC port: what a training job sends and asks. Only this folder names tonic's types.
+
+mod budget;
+mod chunk;
+pub mod client;
+mod convert;
+mod ingest;
+mod listen;
+pub mod proto;
+pub mod recording;
+mod serve;
+mod service;
+mod status;
+
+pub use budget::Budget;
+pub use ingest::{Ingest, Limits as IngestLimits};
+pub use serve::{Port, serve, transport};
+pub use service::Service;

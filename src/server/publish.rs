@@ -1,0 +1,96 @@
+//! The only way a point leaves the scorers: into the history, past the alert rules, onto the board, to the watchers.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use crate::history::{History, Recorded};
+use crate::point::{Outcome, Point};
+use crate::sample::Evaluation;
+use crate::score::catalogue::CATALOGUE;
+
+use super::advice::Advice;
+use super::board::Board;
+use super::live::Event;
+use super::metrics::Metrics;
+
+/// What points pass through, in this order.
+#[derive(Clone)]
+pub struct Publisher {
+    pub history: Arc<History>,
+    pub advice: Arc<Advice>,
+    pub board: Arc<Board>,
+    pub events: broadcast::Sender<Event>,
+    pub metrics: Metrics,
+}
+
+impl Publisher {
+    /// Publishes the point of an evaluation. Whether it is a point of the curve that slow scores may join.
+    pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>) -> bool {
+        self.metrics.score_duration.observe(point.seconds);
+        if !self.record(evaluation, point) {
+            self.board.settle(evaluation, None);
+            return false;
+        }
+        self.advice.observe(point);
+        self.board.settle(evaluation, Some(point));
+        self.send(point);
+        !point.provisional
+    }
+
+    /// Publishes the slow scores of an evaluation, computed in `seconds`: they join the point that it has.
+    pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, outcomes: Vec<(String, Outcome)>, seconds: f64) {
+        // A run that came back from a checkpoint may have evaluated the same step again.
+        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
+        if newest.is_some_and(|newest| newest.step == point.step && newest.time != point.time) {
+            return;
+        }
+        let slow = Arc::new(Point { scores: outcomes, ..point.clone() });
+        let whole = Arc::new(joined(point, &slow, seconds));
+        if let Err(error) = self.history.record_point(&whole) {
+            self.metrics.history_errors.inc();
+            tracing::error!(run = %point.run, step = point.step, %error, "slow scores could not be stored");
+        }
+        self.advice.observe_late(&slow);
+        self.board.settle_slow(evaluation, &whole, &slow);
+        self.send(&whole);
+    }
+
+    /// An evaluation has no point and will have none.
+    pub fn pass_over(&self, evaluation: &Evaluation) {
+        self.board.settle(evaluation, None);
+    }
+
+    /// Whether the point may be shown: not where the history holds a more complete one of the same attempt and step.
+    fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
+        match self.history.record_point(point) {
+            Ok(Recorded::Stored) => self.metrics.points_recorded.inc(),
+            Ok(Recorded::Outranked { time }) => {
+                self.metrics.points_outranked.inc();
+                tracing::warn!(
+                    run = %point.run, split = %point.split, step = point.step, rows = point.rows_seen,
+                    "a curve point was not stored: the history has a more complete one of this step"
+                );
+                return !self.board.is_own(evaluation, time);
+            }
+            Err(error) => {
+                self.metrics.history_errors.inc();
+                tracing::error!(run = %point.run, step = point.step, %error, "a curve point could not be stored");
+            }
+        }
+        true
+    }
+
+    fn send(&self, point: &Arc<Point>) {
+        // Fails when nobody listens.
+        let _ = self.events.send(Event::Point(Arc::clone(point)));
+    }
+}
+
+/// The point with its slow scores, in catalogue order.
+fn joined(point: &Point, slow: &Point, seconds: f64) -> Point {
+    let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
+    whole.scores.extend(slow.scores.iter().cloned());
+    whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
+    whole
+}

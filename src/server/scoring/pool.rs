@@ -1,0 +1,30 @@
+//! The threads that score, and how they do.
+
+use crate::estimate::{Kind, Settings};
+
+use super::priority;
+
+/// How scores are computed.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    pub settings: Settings,
+    pub threads: usize,
+    /// Added to the threads' niceness, 0 to 19: training goes first.
+    pub niceness: i32,
+}
+
+/// Threads that score.
+pub fn pool(name: &'static str, threads: usize, niceness: i32) -> std::io::Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |at| format!("{name}-{at}"))
+        .start_handler(move |_| priority::lower(niceness));
+    pool.build().map_err(std::io::Error::other)
+}
+
+pub fn estimator_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Published => "published",
+        Kind::TieAware => "tie_aware",
+    }
+}

@@ -1,0 +1,176 @@
+//! The queue in front of a scorer: evaluations that wait for the schedule, and the pace of the threads at work.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::run::SplitKey;
+use crate::schedule::{Budget, Job, Schedule, Ticks};
+use crate::server::clock::lock;
+use crate::server::metrics::Metrics;
+
+use super::pace;
+
+/// CPU time after which a thread at work looks whether it may go on: a training thread that waits for its core waits
+/// no longer.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// Seconds after which a resting thread looks again.
+const LONGEST_REST: f64 = 0.5;
+
+/// Samples waiting to be scored.
+pub struct Queue<W> {
+    schedule: Mutex<Schedule<W>>,
+    changed: Condvar,
+    stop: CancellationToken,
+    started: Instant,
+    metrics: Metrics,
+}
+
+impl<W> Queue<W> {
+    /// Once `stop` is cancelled the job in flight ends at its next score, and no other starts.
+    pub fn new(ticks: Ticks, budget: Budget, metrics: Metrics, stop: CancellationToken) -> Self {
+        let schedule = Mutex::new(Schedule::new(ticks, budget, Duration::ZERO));
+        Self { schedule, changed: Condvar::new(), stop, started: Instant::now(), metrics }
+    }
+
+    /// Tells the schedule about rolling samples: their split, rows changed since they were last scored, rows held. Then
+    /// tells the metrics how far scoring is behind.
+    pub fn look(&self, rolling: &[(SplitKey, usize, usize)]) {
+        let now = self.started.elapsed();
+        let mut schedule = lock(&self.schedule);
+        for (key, changed, rows) in rolling {
+            schedule.rows_changed(key, *changed, *rows, now);
+        }
+        self.metrics.lag.set(schedule.lag(now).as_secs_f64());
+        drop(schedule);
+        self.changed.notify_one();
+    }
+
+    /// Tells the schedule how many cores are idle.
+    pub fn spare(&self, cores: f64) {
+        lock(&self.schedule).spare(cores, self.started.elapsed());
+        self.changed.notify_one();
+    }
+
+    pub fn lag(&self) -> Duration {
+        lock(&self.schedule).lag(self.started.elapsed())
+    }
+
+    pub fn forget(&self, run: &str) {
+        lock(&self.schedule).remove_run(run);
+    }
+
+    /// Wakes the threads that rest or wait, to see that they are to stop.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Work of a split, in place of what waits for it. Returns what it replaced.
+    pub fn push(&self, key: SplitKey, work: W) -> Option<W> {
+        let replaced = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
+        self.changed.notify_one();
+        replaced
+    }
+
+    /// For how long what waits of a split will not be scored, as far as is known.
+    pub fn wait(&self, key: &SplitKey) -> Duration {
+        lock(&self.schedule).wait(key, self.started.elapsed())
+    }
+
+    /// Waits for the next job; `None` when stopping.
+    fn next(&self) -> Option<Job<W>> {
+        let mut schedule = lock(&self.schedule);
+        while !self.is_stopping() {
+            let now = self.started.elapsed();
+            if let Some(job) = schedule.start(now) {
+                return Some(job);
+            }
+            let wait = schedule.next_start().map_or(Duration::from_secs(1), |at| at.saturating_sub(now));
+            let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(1));
+            schedule = self.changed.wait_timeout(schedule, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    }
+
+    /// To be called by the `threads` threads at work on the job in flight, every few milliseconds: after some work each
+    /// rests so long that together they keep to the cores that are idle. A long job so slows training no more than a
+    /// short one, and takes longer.
+    pub fn pause(&self, threads: usize) {
+        if pace::unpaid() < SLICE {
+            return;
+        }
+        let spent = pace::pay();
+        self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
+        let mut schedule = lock(&self.schedule);
+        schedule.charge(spent, self.started.elapsed());
+        let mut pace = schedule.pace() / threads as f64;
+        let mut owed = spent.as_secs_f64() * (1.0 - pace);
+        while owed > 0.0 && !self.is_stopping() {
+            let rest = Duration::from_secs_f64((owed / pace).min(LONGEST_REST));
+            let slept = Instant::now();
+            schedule = self.changed.wait_timeout(schedule, rest).unwrap_or_else(PoisonError::into_inner).0;
+            pace = schedule.pace() / threads as f64;
+            owed -= slept.elapsed().as_secs_f64() * pace;
+        }
+    }
+
+    /// CPU-seconds that a tick which starts now is to take.
+    pub fn allowance(&self) -> f64 {
+        lock(&self.schedule).allowance(self.started.elapsed())
+    }
+
+    /// CPU-seconds that the job in flight has taken, as seen by a thread at work on it: what the others have not paid for
+    /// yet is missing, a slice each.
+    pub fn spent(&self) -> f64 {
+        (lock(&self.schedule).spent() + pace::unpaid()).as_secs_f64()
+    }
+
+    /// The job in flight ended, whose threads are those of `pool`.
+    fn finished(&self, pool: &rayon::ThreadPool) {
+        let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
+        self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
+        lock(&self.schedule).finished(rest, self.started.elapsed());
+    }
+
+    /// Does jobs as they come, until stopping.
+    pub fn work(&self, pool: &rayon::ThreadPool, mut job: impl FnMut(Job<W>)) {
+        while let Some(next) = self.next() {
+            job(next);
+            self.finished(pool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::priority;
+    use super::*;
+
+    #[test]
+    fn a_thread_at_work_rests_when_no_core_is_idle_and_not_when_one_is() {
+        let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let queue: Queue<()> = Queue::new(Ticks::default(), budget, metrics, CancellationToken::new());
+        let work = || {
+            let (started, before) = (Instant::now(), priority::thread_cpu_time());
+            while priority::thread_cpu_time() - before < Duration::from_millis(20) {
+                std::hint::black_box((0..1000).sum::<u64>());
+                queue.pause(1);
+            }
+            started.elapsed()
+        };
+        queue.spare(8.0);
+        pace::pay();
+        work();
+        assert!(queue.metrics.worker_cpu.get() >= 0.015, "three slices of 5 ms are paid for on the way");
+        queue.spare(0.0);
+        // Three slices of 5 ms at a twentieth of a core, but for what ran meanwhile.
+        assert!(work() >= Duration::from_millis(3 * 5 * 19));
+    }
+}

@@ -1,0 +1,75 @@
+//! Slow scores: they train networks, in a thread of their own, once the fast scores of the same sample are out. They
+//! then join the point of the curve that the sample already has.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::point::{Outcome, Point};
+use crate::prepare::Prepared;
+use crate::sample::Evaluation;
+use crate::schedule::Job;
+use crate::score::catalogue::Cost;
+use crate::score::{Wanted, evaluate};
+use crate::server::publish::Publisher;
+
+use super::pool::{WorkerOptions, pool};
+use super::queue::Queue;
+
+/// An evaluation whose fast scores are out.
+pub struct Scored {
+    pub evaluation: Evaluation,
+    pub point: Arc<Point>,
+}
+
+/// Everything the slow scores work with.
+pub struct SlowWorker {
+    pub options: WorkerOptions,
+    pub queue: Arc<Queue<Scored>>,
+    pub publisher: Publisher,
+}
+
+impl SlowWorker {
+    /// Starts the thread and its pool of one. It ends with the process at the latest. Errors when threads cannot be
+    /// made.
+    pub fn start(self) -> std::io::Result<()> {
+        let pool = pool("slow-score", 1, self.options.niceness)?;
+        std::thread::Builder::new().name("slow-scorer".into()).spawn(move || self.work(&pool)).map(drop)
+    }
+
+    fn work(&self, pool: &rayon::ThreadPool) {
+        self.queue.work(pool, |job| {
+            // Only samples that were scored wait here, no ticks.
+            if let Job::Pass(_, scored) = job {
+                self.score(pool, &scored);
+            }
+        });
+    }
+
+    fn score(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: &Scored) {
+        let started = Instant::now();
+        // A panic in a score must not end the monitor; the slow scores of this point are lost and counted.
+        match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.outcomes(evaluation)))) {
+            Ok(Some(outcomes)) if !outcomes.is_empty() => {
+                self.publisher.publish_slow(evaluation, point, outcomes, started.elapsed().as_secs_f64());
+            }
+            Ok(_) => {}
+            Err(_) => {
+                self.publisher.metrics.score_failures.inc();
+                let (key, step) = (&evaluation.key, evaluation.step);
+                tracing::error!(run = %key.run, split = %key.split, %step, "a slow score panicked");
+            }
+        }
+    }
+
+    /// All slow scores of a sample; `None` when stopping.
+    fn outcomes(&self, evaluation: &Evaluation) -> Option<Vec<(String, Outcome)>> {
+        let pause = || self.queue.pause(1);
+        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings).with_pause(&pause);
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), |_, _, _| {
+            if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Some(scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect())
+    }
+}

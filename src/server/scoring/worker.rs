@@ -1,0 +1,177 @@
+//! The scorer: one thread that takes what the schedule says is due, and computes it in a pool of its own.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::kept::Budgeted;
+use crate::point::Point;
+use crate::prepare::Prepared;
+use crate::run::SplitKey;
+use crate::sample::Evaluation;
+use crate::schedule::Job;
+use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
+use crate::score::{Influences, Wanted, evaluate};
+use crate::server::clock::lock;
+use crate::server::publish::Publisher;
+use crate::server::runs::Runs;
+use crate::step::Epoch;
+
+use super::keeping::{Keeping, Keepsake};
+use super::pool::{WorkerOptions, estimator_name, pool};
+use super::queue::Queue;
+use super::slow::Scored;
+
+/// Everything the scorer works with.
+pub struct Worker {
+    pub options: WorkerOptions,
+    pub queue: Arc<Queue<Evaluation>>,
+    /// Of rolling splits.
+    pub keeping: Arc<Keeping>,
+    /// Where samples go once their fast scores are out.
+    pub slow: Arc<Queue<Scored>>,
+    /// Where rolling samples are frozen for a tick.
+    pub runs: Arc<Runs>,
+    pub publisher: Publisher,
+}
+
+impl Worker {
+    /// Starts the scorer's thread and its pool. Errors when threads cannot be made.
+    pub fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
+        let pool = pool("score", self.options.threads, self.options.niceness)?;
+        std::thread::Builder::new().name("scorer".into()).spawn(move || self.work(&pool))
+    }
+
+    fn work(&self, pool: &rayon::ThreadPool) {
+        let mut earlier = Earlier::default();
+        self.queue.work(pool, |job| {
+            let (evaluation, tick) = match job {
+                Job::Pass(_, evaluation) => (Some(evaluation), false),
+                Job::Tick(key) => (self.runs.snapshot(&key), true),
+            };
+            if let Some(evaluation) = evaluation {
+                self.score(pool, evaluation, tick, &mut earlier);
+            }
+        });
+    }
+
+    fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool, earlier: &mut Earlier) {
+        // A panic in a score must not end the monitor; the point is lost and counted.
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&evaluation, tick, earlier))));
+        match scored {
+            Ok(Some(point)) => {
+                let point = Arc::new(point);
+                if self.publisher.publish(&evaluation, &point) {
+                    self.slow.push(evaluation.key.clone(), Scored { evaluation, point });
+                }
+            }
+            // The server stops.
+            Ok(None) => {}
+            Err(_) => {
+                self.publisher.metrics.score_failures.inc();
+                let (key, step) = (&evaluation.key, evaluation.step);
+                tracing::error!(run = %key.run, split = %key.split, %step, "scoring panicked");
+                self.publisher.pass_over(&evaluation);
+            }
+        }
+    }
+
+    /// All scores of a sample; `None` when stopping. A tick may leave some pairs for the next, see [`crate::kept`].
+    fn point(&self, evaluation: &Evaluation, tick: bool, earlier: &mut Earlier) -> Option<Point> {
+        let started = Instant::now();
+        let (settings, step) = (self.options.settings, evaluation.step.get());
+        let pause = || self.queue.pause(self.options.threads);
+        let spent = || self.queue.spent();
+        let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings).with_pause(&pause);
+        let split = evaluation.key.clone();
+        let Keepsake { kept, neighbours } = self.keeping.take(&split, step);
+        let (kept, neighbours) = (Mutex::new(kept), Mutex::new(neighbours));
+        // A pass, and the last sample of a run, are scored whole, and so is a sample that is still filling: its pairs
+        // would be of samples of different sizes. What was kept is let go.
+        let budgeted = tick && !evaluation.provisional;
+        if budgeted {
+            lock(&kept).begin(evaluation.sample.rows());
+            let (time, allowance) = (evaluation.time, self.queue.allowance());
+            prepared = prepared.with_budget(Budgeted { kept: &kept, time, allowance, spent: &spent });
+            prepared = prepared.with_neighbours(&neighbours);
+        }
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
+            if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        // A sample that is still filling is no point of the curve.
+        let change_errors = match evaluation.provisional {
+            true => Vec::new(),
+            false => {
+                let key = evaluation.key.clone();
+                earlier.change_errors(key, Influences::of(&prepared, evaluation.sample.ids()))
+            }
+        };
+        let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
+        drop(prepared);
+        if budgeted {
+            let (kept, neighbours) = (kept.into_inner(), neighbours.into_inner());
+            let kept = kept.unwrap_or_else(PoisonError::into_inner);
+            let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
+            self.keep(split, step, Keepsake { kept, neighbours });
+        }
+        Some(Point {
+            run: Arc::clone(&evaluation.key.run),
+            split: Arc::clone(&evaluation.key.split),
+            step,
+            epoch: evaluation.epoch.map(Epoch::get),
+            time: evaluation.time,
+            rows: evaluation.sample.rows() as u64,
+            rows_seen: evaluation.rows_seen,
+            provisional: evaluation.provisional,
+            incomplete: evaluation.incomplete(),
+            tie_fraction,
+            warnings,
+            estimator: estimator_name(settings.kind).to_owned(),
+            neighbours: settings.neighbours as u32,
+            seed: settings.seed,
+            catalogue_version: CATALOGUE_VERSION,
+            seconds: started.elapsed().as_secs_f64(),
+            scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            change_errors,
+        })
+    }
+}
+
+impl Worker {
+    fn keep(&self, split: SplitKey, step: u64, mut keepsake: Keepsake) {
+        keepsake.kept.end(self.queue.spent());
+        self.publisher.metrics.pairs_left.inc_by(keepsake.kept.pairs_left());
+        let run = Arc::clone(&split.run);
+        self.keeping.put(split, step, keepsake);
+        // The run may have gone meanwhile, with what it kept.
+        if self.runs.find(&run).is_err() {
+            self.keeping.forget_run(&run);
+        }
+    }
+}
+
+/// The influences of the newest evaluation of each split, for the errors of changes.
+#[derive(Default)]
+struct Earlier {
+    splits: BTreeMap<SplitKey, (u64, Influences)>,
+    evaluations: u64,
+}
+
+impl Earlier {
+    /// Splits that are kept: some 100 KiB each at 4096 rows. One that was left out has errors again from its second
+    /// evaluation on; until then its rule takes the error of rows that are not paired.
+    const KEPT: usize = 256;
+
+    fn change_errors(&mut self, key: SplitKey, now: Influences) -> Vec<(String, f64)> {
+        self.evaluations += 1;
+        let errors = self.splits.get(&key).map_or_else(Vec::new, |(_, before)| now.change_errors(before));
+        self.splits.insert(key, (self.evaluations, now));
+        if self.splits.len() > Self::KEPT {
+            let oldest = self.splits.iter().min_by_key(|(_, (at, _))| *at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.splits.remove(&key));
+        }
+        errors
+    }
+}

@@ -1,0 +1,64 @@
+//! This process as its exports see it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::sample::Evaluation;
+use crate::score::catalogue::CATALOGUE_VERSION;
+
+use super::advice::Advice;
+use super::board::Board;
+use super::live::{AlertsStatus, Latest, Live, RunStatus, Status};
+use super::metrics::Metrics;
+use super::runs::Runs;
+use super::scoring::queue::Queue;
+
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub struct Sidecar {
+    pub runs: Arc<Runs>,
+    pub board: Arc<Board>,
+    pub queue: Arc<Queue<Evaluation>>,
+    pub advice: Arc<Advice>,
+    pub metrics: Metrics,
+    pub cpu_share: f64,
+    pub estimator: &'static str,
+    pub started: Instant,
+}
+
+impl Live for Sidecar {
+    fn runs(&self) -> Vec<RunStatus> {
+        self.runs.statuses()
+    }
+
+    fn latest(&self) -> Vec<Latest> {
+        self.board.latest()
+    }
+
+    fn alerts(&self) -> AlertsStatus {
+        self.advice.status()
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            version: VERSION,
+            catalogue_version: CATALOGUE_VERSION,
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            lag_seconds: self.queue.lag().as_secs_f64(),
+            rows_dropped: self.metrics.all_rows_dropped(),
+            points_skipped: self.metrics.points_skipped.get(),
+            memory_bytes: self.runs.memory() as u64,
+            memory_limit_bytes: self.runs.options().memory as u64,
+            staleness_seconds: self.metrics.staleness.get(),
+            cpu_share: self.cpu_share,
+            cpu_seconds: self.metrics.worker_cpu.get(),
+            estimator: self.estimator,
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        let used = self.runs.memory();
+        let limit = self.runs.options().memory;
+        if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, the limit is {limit}")) }
+    }
+}

@@ -1,0 +1,70 @@
+//! What happens by the clock: overdue passes close, rolling samples fall due, finished runs are forgotten, and memory
+//! is given back when batches have stopped arriving.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::memory;
+use crate::sample::Evaluation;
+
+use super::advice::Advice;
+use super::board::Board;
+use super::clock::unix_time;
+use super::metrics::Metrics;
+use super::release::Release;
+use super::runs::Runs;
+use super::scoring::keeping::Keeping;
+use super::scoring::queue::Queue;
+use super::scoring::slow::Scored;
+use super::scoring::spare::Spare;
+
+/// How often everything is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Everything that changes with time alone.
+pub struct Upkeep {
+    pub runs: Arc<Runs>,
+    pub board: Arc<Board>,
+    pub queue: Arc<Queue<Evaluation>>,
+    pub slow: Arc<Queue<Scored>>,
+    pub keeping: Arc<Keeping>,
+    pub advice: Arc<Advice>,
+    pub metrics: Metrics,
+}
+
+impl Upkeep {
+    pub async fn run(self, stop: CancellationToken) {
+        let mut looks = tokio::time::interval(LOOK);
+        let mut release = Release::default();
+        let mut spare = Spare::default();
+        while !stop.is_cancelled() {
+            looks.tick().await;
+            for gone in self.runs.close_overdue() {
+                self.forget(&gone);
+            }
+            if let Some(cores) = spare.look(Instant::now()) {
+                self.metrics.spare_cores.set(cores);
+                self.queue.spare(cores);
+                self.slow.spare(cores);
+            }
+            self.metrics.staleness.set(self.board.staleness());
+            self.metrics.kept_memory.set(self.keeping.bytes() as i64);
+            self.queue.look(&self.runs.rolling());
+            self.advice.look(unix_time());
+            if release.is_due(self.metrics.received_bytes.get(), Instant::now()) {
+                // Not waited for: it only has to happen away from the threads that serve.
+                tokio::task::spawn_blocking(memory::give_back);
+            }
+        }
+    }
+
+    fn forget(&self, run: &str) {
+        self.queue.forget(run);
+        self.slow.forget(run);
+        self.keeping.forget_run(run);
+        self.board.forget(run);
+        self.advice.forget(run);
+    }
+}

@@ -1,0 +1,78 @@
+//! Steps, epochs and ranks: numbers that meet in one call and must not be mistaken for each other.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+
+/// Optimiser steps so far, at most 2⁶³ − 1: the history's integers are signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Step(u64);
+
+impl Step {
+    /// Errors naming the field `step`.
+    pub fn new(step: u64) -> Result<Self, Fault> {
+        match i64::try_from(step) {
+            Ok(_) => Ok(Self(step)),
+            Err(_) => Err(Fault::new("step", format!("got {step}, expected at most {}", i64::MAX))),
+        }
+    }
+
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Epochs so far: finite and at least 0, with the part of the current epoch that is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(f64);
+
+impl Epoch {
+    /// Errors naming the field `epoch`.
+    pub fn new(epoch: f64) -> Result<Self, Fault> {
+        if epoch.is_finite() && epoch >= 0.0 {
+            return Ok(Self(epoch));
+        }
+        Err(Fault::new("epoch", format!("got {epoch}, expected a finite number of at least 0")))
+    }
+
+    pub fn get(self) -> f64 {
+        self.0
+    }
+
+    /// The larger of two epochs, if any is stated: ranks may end in any order.
+    pub fn later(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(Self(a.0.max(b.0))),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// The number of a process among those that train one model together, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(u32);
+
+impl Rank {
+    /// Errors naming the field `rank` where it is not below the number of ranks.
+    pub fn of(rank: u32, world_size: u32) -> Result<Self, Fault> {
+        if rank < world_size {
+            return Ok(Self(rank));
+        }
+        let last = world_size.saturating_sub(1);
+        Err(Fault::new("rank", format!("got {rank}, expected 0 to {last} (world_size is {world_size})")))
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}

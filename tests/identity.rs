@@ -1,0 +1,222 @@
+//! A run is known by more than its name: what one training sends and asks has nothing to do with another's.
+
+mod common;
+
+use conceptwatch::server::proto::ingest_response::Outcome;
+use conceptwatch::server::proto::{
+    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, ListRunsRequest, Point, RunStatus,
+    StartRunRequest,
+};
+use tonic::Code;
+
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text};
+
+/// A declaration as the client of a rank of a launch makes it.
+fn launched(name: &str, client: &str, job: &str) -> StartRunRequest {
+    StartRunRequest { client: client.into(), job: job.into(), ..run(name) }
+}
+
+fn ranks(world_size: u32, request: StartRunRequest) -> StartRunRequest {
+    let mut request = request;
+    request.run.as_mut().unwrap().world_size = world_size;
+    request
+}
+
+async fn start(client: &mut Client, request: StartRunRequest) -> String {
+    client.start_run(request).await.unwrap().into_inner().run
+}
+
+/// What a client sends of a pass of `val`.
+struct Rank<'a> {
+    run: &'a str,
+    client: &'a str,
+    rank: u32,
+}
+
+impl Rank<'_> {
+    fn batch(&self, step: u64, rows: std::ops::Range<u64>) -> BatchChunk {
+        let client = self.client.into();
+        BatchChunk { step, client, rank: self.rank, ..chunk(self.run, 2 * step + 1, rows) }
+    }
+
+    fn end(&self, step: u64) -> EndPass {
+        EndPass { step, client: self.client.into(), rank: self.rank, ..end_pass(self.run, 2 * step + 2) }
+    }
+}
+
+/// The point of a step, or the newest, as it is known now.
+async fn known(client: &mut Client, run: &str, step: Option<u64>) -> Option<Point> {
+    let request = GetScoresRequest { run: run.into(), split: "val".into(), step, ..Default::default() };
+    match client.get_scores(request).await {
+        Ok(answer) => answer.into_inner().point,
+        Err(status) if status.code() == Code::NotFound => None,
+        Err(status) => panic!("{status}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_used_again_does_not_answer_with_an_earlier_training() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    let first = Rank { run: "r", client: "first", rank: 0 };
+    start(&mut client, launched("r", first.client, "")).await;
+    for step in 1..=3 {
+        stream.ask(first.batch(step, 0..64)).await;
+        stream.ask(first.end(step)).await;
+        point(&mut client, "r", "val", step).await;
+    }
+
+    // A client that names no launch trains under the same name: its first pass is open.
+    let second = Rank { run: "r", client: "second", rank: 0 };
+    start(&mut client, launched("r", second.client, "")).await;
+    stream.ask(second.batch(1, 0..48)).await;
+    for step in [None, Some(1), Some(2), Some(3)] {
+        let found = known(&mut client, "r", step).await;
+        assert!(found.is_none(), "step {step:?}: {:?} of the earlier training", found.map(|point| point.step));
+    }
+    stream.ask(second.end(1)).await;
+    assert_eq!(point(&mut client, "r", "val", 1).await.rows, 48);
+    assert_eq!(known(&mut client, "r", None).await.unwrap().rows, 48);
+    assert!(known(&mut client, "r", Some(2)).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_job_gets_a_name_of_its_own_unless_it_resumes() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", text(directory.path())];
+    let mut sidecar = Sidecar::start(&data);
+    for restarted in [false, true] {
+        let mut client = sidecar.client().await;
+        assert_eq!(start(&mut client, launched("r", "a", "one")).await, "r");
+        assert_eq!(start(&mut client, launched("r", "b", "two")).await, "r-2");
+        assert_eq!(start(&mut client, launched("r", "c", "three")).await, "r-3");
+        assert_eq!(start(&mut client, launched("r", "d", "two")).await, "r-2", "another rank of that launch");
+        assert_eq!(start(&mut client, launched("r", "e", "")).await, "r", "who names no launch resumes");
+        let resumed = StartRunRequest { resume: true, ..launched("r-2", "f", "four") };
+        assert_eq!(start(&mut client, resumed.clone()).await, "r-2");
+        assert_eq!(start(&mut client, resumed).await, "r-2");
+        let new = StartRunRequest { resume: true, ..launched("nothing-to-resume", "g", "five") };
+        assert_eq!(start(&mut client, new).await, "nothing-to-resume");
+        let runs = client.list_runs(ListRunsRequest {}).await.unwrap().into_inner().runs;
+        let mut names: Vec<String> = runs.into_iter().map(|run: RunStatus| run.run.unwrap().name).collect();
+        names.sort();
+        assert_eq!(names, ["nothing-to-resume", "r", "r-2", "r-3"], "after a restart: {restarted}");
+        // Launches are known after a restart, too.
+        drop(client);
+        sidecar.kill();
+        sidecar = Sidecar::start(&data);
+    }
+    let mut client = sidecar.client().await;
+    let long = "n".repeat(128);
+    assert_eq!(start(&mut client, launched(&long, "a", "one")).await, long);
+    assert_eq!(start(&mut client, launched(&long, "b", "two")).await, format!("{}-2", "n".repeat(126)));
+    let bad = [
+        (launched("r", "h", "a\nb"), "job"),
+        (StartRunRequest { attempt: 1 << 31, ..launched("r", "h", "six") }, "attempt"),
+        (StartRunRequest { rank: 1, ..launched("r", "h", "six") }, "rank"),
+    ];
+    for (request, field) in bad {
+        let status = client.start_run(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().starts_with(field), "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
+    for job in ["", "torchrun"] {
+        let sidecar = Sidecar::start(&[]);
+        let mut client = sidecar.client().await;
+        let mut stream = Stream::open(&mut client).await;
+        let rank = |client, rank| Rank { run: "r", client, rank };
+        let [old_0, old_1, new_0, new_1] = [rank("a", 0), rank("b", 1), rank("c", 0), rank("d", 1)];
+        for (attempt, of) in [(0, &old_0), (0, &old_1), (1, &new_0), (1, &new_1)] {
+            let request = StartRunRequest { attempt, rank: of.rank, ..launched("r", of.client, job) };
+            start(&mut client, ranks(2, request)).await;
+        }
+        // The old rank 0 ended the pass before all were restarted; the new rank 1 ends it first.
+        stream.ask(old_0.batch(5, 0..64)).await;
+        stream.ask(old_0.end(5)).await;
+        stream.ask(new_1.batch(5, 100..132)).await;
+        stream.ask(new_1.end(5)).await;
+        assert!(known(&mut client, "r", Some(5)).await.is_none(), "closed with a rank of each model");
+        let late = stream.ask(old_1.batch(5, 200..232)).await;
+        assert_eq!((late.outcome(), late.code, late.field.as_str()), (Outcome::Refused, 9, "attempt"), "{late:?}");
+        assert_eq!(late.rows_dropped, 32);
+        stream.ask(new_0.batch(5, 0..32)).await;
+        stream.ask(new_0.end(5)).await;
+        let point = point(&mut client, "r", "val", 5).await;
+        assert_eq!((point.rows, point.incomplete), (64, false), "job '{job}'");
+        assert_eq!(sidecar.metric("conceptwatch_passes_discarded_total", ""), 1.0);
+        assert_eq!(sidecar.metric("conceptwatch_rows_dropped_total", "discarded"), 64.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_sent_again_after_a_crash_does_not_replace_a_complete_point() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", text(directory.path())];
+    let sidecar = Sidecar::start(&data);
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    let rank = Rank { run: "r", client: "a", rank: 0 };
+    start(&mut client, launched("r", rank.client, "one")).await;
+    stream.ask(rank.batch(1, 0..64)).await;
+    stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
+    let whole = point(&mut client, "r", "val", 1).await;
+    assert!(!whole.incomplete);
+    sidecar.kill();
+
+    // The last answer was lost, so the client sends the end again to a sidecar that has none of the rows.
+    let sidecar = Sidecar::start(&data);
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    start(&mut client, launched("r", rank.client, "one")).await;
+    stream.ask(rank.batch(1, 0..8)).await;
+    stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
+    common::until("the lesser point is turned away", || {
+        sidecar.metric("conceptwatch_points_outranked_total", "") == 1.0
+    })
+    .await;
+    for step in [Some(1), None] {
+        let kept = known(&mut client, "r", step).await.unwrap();
+        assert_eq!((kept.rows, kept.incomplete, kept.time), (64, false, whole.time));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_training_its_run() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    let trainer = Rank { run: "r", client: "trainer", rank: 0 };
+    start(&mut client, launched("r", trainer.client, "training")).await;
+    stream.ask(trainer.batch(1, 0..64)).await;
+    stream.ask(trainer.end(1)).await;
+    point(&mut client, "r", "val", 1).await;
+    // An evaluator of another launch goes on with the run, on a split of its own.
+    let evaluator = StartRunRequest { resume: true, ..launched("r", "evaluator", "evaluation") };
+    assert_eq!(start(&mut client, evaluator).await, "r");
+    let of_evaluator = Rank { run: "r", client: "evaluator", rank: 0 };
+    stream.ask(BatchChunk { split: "test".into(), ..of_evaluator.batch(1, 0..64) }).await;
+    stream.ask(EndPass { split: "test".into(), ..of_evaluator.end(1) }).await;
+    stream.ask(trainer.batch(2, 0..64)).await;
+    stream.ask(trainer.end(2)).await;
+    assert_eq!(point(&mut client, "r", "val", 2).await.rows, 64, "the trainer is not fenced on its own split");
+    for (of, step) in [("trainer", 2), ("evaluator", 1)] {
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: of.into() };
+            answers.push(client.get_advice(request).await.unwrap().into_inner());
+        }
+        assert_eq!(answers[0], answers[1]);
+    }
+
+    let finish = |client: &str| FinishRunRequest { run: "r".into(), rank: 0, client: client.into() };
+    client.finish_run(finish("evaluator")).await.unwrap();
+    assert_eq!(stream.ask(trainer.batch(3, 0..64)).await.outcome(), Outcome::Accepted);
+    client.finish_run(finish("trainer")).await.unwrap();
+    let refused = stream.ask(trainer.batch(4, 0..64)).await;
+    assert_eq!((refused.outcome(), refused.field.as_str()), (Outcome::Refused, "run"));
+}
