@@ -205,7 +205,7 @@ impl Tensor {
             Some(expected) => Err(fault(
                 name,
                 "data",
-                format!("{} bytes came, a {} tensor of shape {shape:?} has {expected}", data.len(), dtype.name()),
+                format!("got {} bytes, expected {expected} for {} of shape {shape:?}", data.len(), dtype.name()),
             )),
             None => Err(fault(name, "shape", format!("the product of {shape:?} overflows"))),
         }
@@ -218,14 +218,14 @@ impl Tensor {
             return Err(fault(
                 name,
                 "texts",
-                format!("{} strings came with shape {shape:?}, expected one string a row", texts.len()),
+                format!("got {} strings with shape {shape:?}, expected one string for each row", texts.len()),
             ));
         }
         if let Some((row, text)) = texts.iter().enumerate().find(|(_, text)| text.len() > MAX_TEXT) {
             return Err(fault(
                 name,
                 "texts",
-                format!("row {row} has {} bytes, at most {MAX_TEXT} are taken", text.len()),
+                format!("row {row} has {} bytes, expected at most {MAX_TEXT}", text.len()),
             ));
         }
         Ok(Self { name, dtype: DataType::String, shape, data: Data::Texts(texts) })
@@ -290,7 +290,7 @@ impl Tensor {
 
 fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
     if shape.is_empty() || shape.len() > MAX_RANK {
-        return Err(fault(name, "shape", format!("{} dimensions came, expected 1 to {MAX_RANK}", shape.len())));
+        return Err(fault(name, "shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
     }
     if shape.contains(&0) {
         return Err(fault(name, "shape", format!("{shape:?} has an empty dimension")));

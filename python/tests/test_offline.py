@@ -152,7 +152,7 @@ def test_a_missing_rank_is_named(binary: str, tmp_path: Path) -> None:
     first, _ = record(tmp_path, 2)
     done = replay(binary, first)
     assert done.returncode == 2
-    assert "is of a run with 2 ranks, 1 of whose files came" in done.stderr
+    assert "got the files of 1 ranks, expected all 2 of the run" in done.stderr
 
 
 def test_a_full_disk_does_not_stop_the_job(binary: str, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ impl Rule {
         match (self.needs_score(), self.score.as_str()) {
             (true, "") => return fault("score", "is missing".into()),
             (true, id) => match score(id) {
-                None => return fault("score", format!("'{id}' is no score of the catalogue")),
+                None => return fault("score", format!("got '{id}', expected a score of the catalogue")),
                 Some(parts) => self.check_scope(parts)?,
             },
             (false, "") if self.scope == Scope::Run => {}
@@ -229,11 +229,11 @@ impl Rule {
         self.check_limits()?;
         for (key, value) in [("warm_up", self.warm_up), ("patience", self.patience), ("cooldown", self.cooldown)] {
             if value > MOST_EVALUATIONS {
-                return fault(key, format!("{value} came, expected at most {MOST_EVALUATIONS}"));
+                return fault(key, format!("got {value}, expected at most {MOST_EVALUATIONS}"));
             }
         }
         if !(1..=MOST_EVALUATIONS).contains(&self.evaluations) {
-            return fault("evaluations", format!("{} came, expected 1 to {MOST_EVALUATIONS}", self.evaluations));
+            return fault("evaluations", format!("got {}, expected 1 to {MOST_EVALUATIONS}", self.evaluations));
         }
         if self.stale.is_some() && (self.evaluations > 1 || self.warm_up > 0 || self.cooldown > 0) {
             return fault("stale", "knows no `evaluations`, `warm_up` or `cooldown`: it waits for one".into());
@@ -250,7 +250,7 @@ impl Rule {
         if let Some(runbook) = &self.runbook
             && !(runbook.starts_with("https://") || runbook.starts_with("http://"))
         {
-            return fault("runbook", format!("'{runbook}' came, expected an http or https address"));
+            return fault("runbook", format!("got '{runbook}', expected an http or https address"));
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Rule {
         let fault = |key: &'static str, message: String| Err((key, message));
         for (key, limit) in [("above", self.above), ("below", self.below)] {
             if limit.is_some_and(|limit| !limit.is_finite()) {
-                return fault(key, "is no finite number".into());
+                return fault(key, format!("got {}, expected a finite number", limit.unwrap_or_default()));
             }
         }
         if let (Some(above), Some(below)) = (self.above, self.below)
@@ -286,14 +286,14 @@ impl Rule {
         let least = [("rise", self.rise), ("saturated", self.saturated), ("hysteresis", Some(self.hysteresis))];
         for (key, value) in least {
             if value.is_some_and(|value| !(value.is_finite() && value >= 0.0)) {
-                return fault(key, format!("{} came, expected at least 0", value.unwrap_or_default()));
+                return fault(key, format!("got {}, expected at least 0", value.unwrap_or_default()));
             }
         }
         if self.stale.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
             return fault("stale", "expected a number of seconds above 0".into());
         }
         if self.few_rows == Some(0) {
-            return fault("few_rows", "0 came, expected at least 1".into());
+            return fault("few_rows", "got 0, expected at least 1".into());
         }
         if self.saturated.is_some_and(|by| by > 1.0) {
             return fault("saturated", "expected a share in 0 to 1".into());

@@ -99,7 +99,7 @@ fn read(path: &Path) -> Result<Table, String> {
     let header = reader.headers().map_err(|e| format!("{file}: has no readable header: {e}"))?.clone();
     if header.len() < 2 {
         return Err(format!(
-            "{file}: {} columns came, expected the item's name and one or more of numbers",
+            "{file}: got {} columns, expected the item's name and at least one column of numbers",
             header.len()
         ));
     }
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Table, String> {
             "" => Ok(None),
             text => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Some(number)),
-                _ => Err(format!("{file}: item '{item}', {column}: '{text}' came, expected a number or nothing")),
+                _ => Err(format!("{file}: item '{item}', {column}: got '{text}', expected a number or an empty cell")),
             },
         };
         let cells = columns.iter().zip(record.iter().skip(1)).map(cell).collect::<Result<_, _>>()?;

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 /// Starts logging at `level`, such as `info` or `conceptwatch=debug,warn`.
 pub fn start(level: &str, json: bool) -> Result<(), Fault> {
     let filter = EnvFilter::try_new(level)
-        .map_err(|error| Fault::new("log", format!("'{level}' came, expected a level such as info: {error}")))?;
+        .map_err(|error| Fault::new("log", format!("got '{level}', expected a level such as info: {error}")))?;
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A log that cannot be written, such as on a full disk, must not end what is logged about: the complaint about it

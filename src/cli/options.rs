@@ -144,7 +144,7 @@ fn split_window(text: &str) -> Result<(String, WindowKind), String> {
         "pass" => WindowKind::Pass,
         "recent" => WindowKind::Recent,
         "all" => WindowKind::All,
-        other => return Err(format!("'{other}' is no window, expected pass, recent or all")),
+        other => return Err(format!("got '{other}', expected pass, recent or all")),
     };
     Ok((split.to_owned(), window))
 }
@@ -153,7 +153,7 @@ fn non_finite(text: &str) -> Result<NonFinite, String> {
     match text {
         "reject" => Ok(NonFinite::Reject),
         "drop_row" => Ok(NonFinite::DropRow),
-        other => Err(format!("'{other}' came, expected reject or drop_row")),
+        other => Err(format!("got '{other}', expected reject or drop_row")),
     }
 }
 
@@ -262,7 +262,7 @@ impl ServeOptions {
             None | Some("tie_aware") => Kind::TieAware,
             Some("published") => Kind::Published,
             Some(other) => {
-                return Err(Fault::new("estimator", format!("'{other}' came, expected tie_aware or published")));
+                return Err(Fault::new("estimator", format!("got '{other}', expected tie_aware or published")));
             }
         };
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
@@ -315,7 +315,7 @@ fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, mo
     if value >= least && value <= most {
         Ok(value)
     } else {
-        Err(Fault::new(field, format!("{value} came, expected {least} to {most}")))
+        Err(Fault::new(field, format!("got {value}, expected {least} to {most}")))
     }
 }
 

@@ -67,7 +67,7 @@ pub fn run(options: &ReplayOptions) -> ExitCode {
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
-        return Err(Failure::bad_input(format!("--scores: '{unknown}' is no score of the catalogue")));
+        return Err(Failure::bad_input(format!("--scores: got '{unknown}', expected a score of the catalogue")));
     }
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
@@ -156,7 +156,7 @@ impl Replay<'_> {
                 let (run, split, step) = pass;
                 match relay.scores(&run, &split, step, PATIENCE).await? {
                     Some(point) => printer.print(&point),
-                    None => eprintln!("run '{run}', split '{split}', step {step}: no scores came"),
+                    None => eprintln!("run '{run}', split '{split}', step {step}: got no scores"),
                 }
             }
         }
@@ -206,7 +206,7 @@ impl Merged {
             let ranks = of_run.get(recording.run()).copied().unwrap_or(1);
             let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
             if ranks < world_size {
-                let message = format!("is of a run with {world_size} ranks, {ranks} of whose files came, expected all");
+                let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
                 return Err(Fault::new(recording.path().display().to_string(), message).into());
             }
             let next = read(&mut recording)?;

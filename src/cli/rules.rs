@@ -36,7 +36,7 @@ fn duration(text: &str) -> Result<String, String> {
         let unit = ["ms", "s", "m", "h", "d", "w", "y"].into_iter().find(|unit| rest[digits..].starts_with(unit));
         match unit {
             Some(unit) if digits > 0 => rest = &rest[digits + unit.len()..],
-            _ => return Err(format!("'{text}' is no duration, such as 90s or 5m")),
+            _ => return Err(format!("got '{text}', expected a duration such as 90s or 5m")),
         }
     }
     if text.is_empty() { Err("is empty, expected a duration such as 90s".into()) } else { Ok(text.to_owned()) }

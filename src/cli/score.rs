@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::estimate::{Kind, Settings};
+use crate::fault::printable;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::sample::Sample;
@@ -54,18 +55,13 @@ pub fn run(options: Options) -> ExitCode {
     let text = match score(&options) {
         Ok(text) => text,
         Err(message) => {
-            eprintln!("{}", in_one_line(&message));
+            // Names in a file are anyone's: they must not break the line or reach the terminal as commands.
+            eprintln!("{}", printable(&message));
             return ExitCode::from(BAD_INPUT);
         }
     };
     print(&text);
     ExitCode::SUCCESS
-}
-
-/// Names in a file are anyone's: they must not break the line or reach the terminal as commands.
-fn in_one_line(message: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
-    message.chars().map(shown).collect()
 }
 
 fn score(options: &Options) -> Result<String, String> {
@@ -132,6 +128,6 @@ fn score(options: &Options) -> Result<String, String> {
 fn named(id: &str) -> Result<&'static Score, String> {
     find(id).ok_or_else(|| {
         let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
-        format!("--scores: '{id}' is no score; known are {}", known.join(", "))
+        format!("--scores: got '{id}', expected one of {}", known.join(", "))
     })
 }

@@ -47,7 +47,7 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 pub fn run(options: &WatchOptions) -> ExitCode {
     if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
-        eprintln!("conceptwatch watch: --scores: '{unknown}' is no score of the catalogue");
+        eprintln!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue");
         return ExitCode::from(BAD_INPUT);
     }
     match watch(options) {
