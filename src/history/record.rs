@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension, Transaction, named_params, params};
 use serde_json::Value;
 
 use super::{History, HistoryError, blob};
+use crate::fault::in_short;
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 
@@ -224,15 +225,15 @@ fn first_difference(path: &str, stored: &Value, came: &Value) -> Option<(String,
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             a.iter().zip(b).enumerate().find_map(|(i, (a, b))| first_difference(&format!("{path}[{i}]"), a, b))
         }
-        (a, b) => Some((path.to_owned(), in_short(a), in_short(b))),
+        (a, b) => Some((path.to_owned(), described(a), described(b))),
     }
 }
 
-fn in_short(value: &Value) -> String {
+fn described(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Array(items) => format!("{} items", items.len()),
         Value::Object(fields) => format!("{} fields", fields.len()),
-        other => other.to_string(),
+        other => in_short(&other.to_string()),
     }
 }

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::history::{History, SeriesPoint};
 use crate::point::Point;
 use crate::run::check_name;
@@ -363,11 +363,6 @@ impl Service {
         // Fails when nobody listens.
         let _ = self.events.send(event);
     }
-}
-
-/// The beginning of a text that anyone may have made up, safe to show.
-fn in_short(text: &str) -> String {
-    text.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 fn refused(fault: Fault) -> Status {

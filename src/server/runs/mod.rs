@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::point::Point;
 use crate::run::Run;
 use crate::sample::{CommitError, Counts, Sample, Snapshot, Split, WindowKind, client_hash};
@@ -150,7 +150,7 @@ impl Runs {
 
     pub fn find(&self, name: &str) -> Result<Arc<Running>, Refusal> {
         let runs = lock(&self.runs);
-        runs.get(name).cloned().ok_or_else(|| Refusal::Unknown { what: "run", name: name.chars().take(128).collect() })
+        runs.get(name).cloned().ok_or_else(|| Refusal::Unknown { what: "run", name: in_short(name) })
     }
 
     /// Notes that a rank has finished. The last one closes what is open, scores it, and gives the samples' memory back;
