@@ -198,12 +198,9 @@ fn describe(dims: &[Dim], run: &Run) -> String {
     let dims: Vec<String> = dims
         .iter()
         .map(|dim| match dim {
-            Dim::Rows => "n".into(),
-            Dim::Concepts => run.concept_count().to_string(),
             Dim::Activations if run.concepts.iter().any(|c| c.is_categorical()) => "sum of cardinalities".into(),
-            Dim::Activations => run.concept_count().to_string(),
-            Dim::Any(letter) => letter.to_string(),
-            Dim::Exactly(size) => size.to_string(),
+            Dim::Concepts | Dim::Activations => run.concept_count().to_string(),
+            other => other.to_string(),
         })
         .collect();
     format!("[{}]", dims.join(", "))
@@ -302,32 +299,28 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
     if tensor.dtype() == DataType::Bool {
         check_below(tensor, 2, "values of a bool", dropped)?;
     }
-    match name {
-        TensorName::ConceptLabels if !run.has_continuous_labels(name) => {
-            each_row(tensor, dropped, |row, column, value| {
-                let classes = i64::from(run.concepts[column].classes());
-                (value < 0 || value >= classes).then(|| {
-                    format!(
-                        "row {row} has {value} for concept '{}', expected 0 to {}",
-                        run.concepts[column].name,
-                        classes - 1
-                    )
-                })
+    match name.content() {
+        Content::Labels if run.has_continuous_labels(name) => Ok(()),
+        Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
+            let classes = i64::from(run.concepts[column].classes());
+            (value < 0 || value >= classes).then(|| {
+                format!(
+                    "row {row} has {value} for concept '{}', expected 0 to {}",
+                    run.concepts[column].name,
+                    classes - 1
+                )
             })
-        }
-        TensorName::TaskLabels if run.has_continuous_labels(name) => Ok(()),
-        TensorName::TaskLabels | TensorName::TaskPredictions | TensorName::IntervenedTaskPredictions => {
-            check_below(tensor, MAX_CLASS + 1, "classes", dropped)
-        }
-        TensorName::ActiveConcepts => check_below(tensor, 2, "values of a flag", dropped),
-        TensorName::SampleIds if tensor.dtype().is_unsigned() => Ok(()),
-        TensorName::SampleIds => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
+        }),
+        Content::Labels | Content::Classes => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
+        Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
+        Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
             Some(row) => {
                 Err(Fault::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
             }
             None => Ok(()),
         },
-        _ => Ok(()),
+        Content::Floats | Content::FloatsOrNan | Content::Texts => Ok(()),
     }
 }
 
