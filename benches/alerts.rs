@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use conceptwatch::alert::{Alerts, Parts, Rule, State};
+use conceptwatch::alert::{Alerts, Rules, State};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -115,9 +115,9 @@ const RISING: [&str; 2] = ["step of 3", "drift of 1"];
 
 /// The first evaluation at which the rule fires.
 fn fires(curve: &Curve) -> Option<usize> {
-    let rule = Rule { name: "rise".into(), score: "ctl_excess".into(), rise: Some(0.0), ..Rule::default() };
-    let known = |_: &str| Some(Parts { per_concept: true, matrix: false });
-    let mut alerts = Alerts::new(vec![rule], known).expect("the rule is sound");
+    let rule = serde_json::json!({"name": "rise", "score": "ctl_excess", "rise": 0.0});
+    let fields = serde_json::from_value(rule).expect("an object");
+    let mut alerts = Alerts::new(Rules::read([fields]).expect("the rule is valid"));
     // Far above 0: a climb out of the negative would not count.
     let level = 100.0;
     curve.iter().position(|evaluation| {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::alert::{Alerts, Rule, RuleFault, default_rules};
+use crate::alert::{Fields, RuleFault, Rules, default_rules};
 use crate::batch::NonFinite;
 use crate::estimate::{Kind, Settings};
 use crate::fault::Fault;
 use crate::run::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
-use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions, parts_of};
+use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions};
 
 /// Serve: receive batches, score them, show the curves
 ///
@@ -135,7 +135,7 @@ pub struct ServeOptions {
     alertmanager_resend: Option<f64>,
     /// Alert rules, from the file alone; without any the default rules hold, and `alerts = []` is none.
     #[arg(skip)]
-    alerts: Option<Vec<Rule>>,
+    alerts: Option<Vec<Fields>>,
 }
 
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
@@ -174,7 +174,7 @@ impl ServeOptions {
             Fault::new(format!("{field} line {line}"), error.message().to_owned())
         })?;
         let rules = file.alerts.clone().unwrap_or_default();
-        Alerts::new(rules, parts_of).map_err(|fault| Fault {
+        Rules::read(rules).map_err(|fault| Fault {
             field: format!("{field} line {}: {}", line_of(&text, &fault), Fault::from(fault.clone()).field),
             message: fault.message,
         })?;
@@ -292,7 +292,7 @@ impl ServeOptions {
             connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
             data_dir: self.data_dir.clone(),
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
-            alerts: self.alerts.clone().unwrap_or_else(default_rules),
+            alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
             token: self.token_file.as_deref().map(token).transpose()?,
             host_names: self.host_names.clone().unwrap_or_default(),
@@ -305,7 +305,7 @@ fn line_of(text: &str, fault: &RuleFault) -> usize {
     let place = || {
         let file = toml::de::DeTable::parse(text).ok()?;
         let rule = file.get_ref().get("alerts")?.get_ref().as_array()?.get(fault.at)?;
-        let key = rule.get_ref().as_table()?.iter().find(|(key, _)| key.get_ref() == fault.key);
+        let key = rule.get_ref().as_table()?.iter().find(|(key, _)| *key.get_ref() == fault.key);
         Some(key.map_or(rule.span().start, |(key, _)| key.span().start))
     };
     place().map_or(1, |at: usize| text[..at].matches('\n').count() + 1)

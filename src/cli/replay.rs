@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::fault::Fault;
+use crate::score::catalogue;
 use crate::server::client::{ClientError, Relay};
-use crate::server::parts_of;
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
@@ -66,7 +66,7 @@ pub fn run(options: &ReplayOptions) -> ExitCode {
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
-    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
+    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
         return Err(Failure::bad_input(format!("--scores: got '{unknown}', expected a score of the catalogue")));
     }
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();

@@ -11,8 +11,9 @@ use clap::Args;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
+use crate::score::catalogue;
 use crate::server::client::{Heard, Reader};
-use crate::server::{parts_of, proto};
+use crate::server::proto;
 
 use super::BAD_INPUT;
 use super::options::token;
@@ -46,7 +47,7 @@ const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn run(options: &WatchOptions) -> ExitCode {
-    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
+    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
         eprintln!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue");
         return ExitCode::from(BAD_INPUT);
     }

@@ -41,13 +41,13 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::{Request, Status};
 
-use crate::alert::{Alerts, Parts, Rule};
+use crate::alert::{Alerts, Rules};
 use crate::fault::Fault;
 use crate::history::{History, HistoryError, Limits as HistoryLimits};
 use crate::memory;
 use crate::point::ScoreDescription;
 use crate::schedule::{Budget as CpuBudget, Ticks};
-use crate::score::catalogue::{self, CATALOGUE, CATALOGUE_VERSION, Score};
+use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 pub use ingest::Limits as IngestLimits;
 pub use notify::{Options as NotifyOptions, Target};
@@ -98,7 +98,7 @@ pub struct Options {
     /// Where the history is kept; in memory without.
     pub data_dir: Option<PathBuf>,
     pub history_bytes: u64,
-    pub alerts: Vec<Rule>,
+    pub alerts: Rules,
     pub notify: NotifyOptions,
     /// Asked of every call, on both ports, when given.
     pub token: Option<String>,
@@ -128,22 +128,17 @@ pub enum ServeError {
 }
 
 impl Options {
-    /// The alerts. Errors naming the option that is out of range.
-    pub fn check(&self) -> Result<Alerts, Fault> {
+    /// Errors naming the option that is out of range.
+    pub fn check(&self) -> Result<(), Fault> {
         self.sampling.split("val").check()?;
-        self.cpu.check()?;
-        Ok(Alerts::new(self.alerts.clone(), parts_of)?)
+        self.cpu.check()
     }
-}
-
-/// Which parts a score of the catalogue has, for rules on them.
-pub fn parts_of(score: &str) -> Option<Parts> {
-    catalogue::find(score).map(|score| Parts { per_concept: score.per_concept, matrix: score.matrix })
 }
 
 /// Serves until `shutdown` completes, which is first polled when all is up.
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-    let alerts = options.check()?;
+    options.check()?;
+    let alerts = Alerts::new(options.alerts.clone());
     let limits = HistoryLimits { bytes: options.history_bytes };
     let history = {
         let directory = options.data_dir.clone();

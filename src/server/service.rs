@@ -11,6 +11,7 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::alert::State;
 use crate::fault::{Fault, in_short};
 use crate::history::{History, SeriesPoint};
 use crate::point::Point;
@@ -371,19 +372,19 @@ fn refused(fault: Fault) -> Status {
 
 fn alert(change: &AlertChange) -> proto::AlertChange {
     let state = match change.state {
-        "firing" => proto::AlertState::Firing,
-        "pending" => proto::AlertState::Pending,
-        _ => proto::AlertState::Inactive,
+        State::Firing => proto::AlertState::Firing,
+        State::Pending => proto::AlertState::Pending,
+        State::Inactive => proto::AlertState::Inactive,
     };
     proto::AlertChange {
         rule: change.rule.clone(),
         run: change.run.clone(),
         split: change.split.clone(),
-        score: change.score.clone(),
+        score: change.score.to_owned(),
         state: state.into(),
         since: change.since,
         evidence: change.evidence.clone(),
         step: change.step,
-        severity: change.severity.to_owned(),
+        severity: change.severity.name().to_owned(),
     }
 }
