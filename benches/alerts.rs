@@ -8,6 +8,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use conceptwatch::alert::{Alerts, Rules, State};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
@@ -170,7 +171,7 @@ fn curves(name: &str, rho: f64, make: fn(&str, f64, &mut ChaCha8Rng) -> Curve) -
     (0..SERIES).map(|_| make(name, rho, &mut random)).collect()
 }
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let directory =
         arguments.iter().position(|argument| argument == "--series").map(|at| PathBuf::from(&arguments[at + 1]));
@@ -222,8 +223,9 @@ fn main() {
     }
     if failed {
         eprintln!("the test for rises is outside what is promised of it: see the tables");
-        std::process::exit(1);
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
 /// Values, steps and rows of each evaluation, as little-endian f64 [series, evaluation, 3].

@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to the terminal")]
+
 mod agreement;
 mod compare;
 mod demo;
