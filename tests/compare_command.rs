@@ -147,7 +147,7 @@ async fn groups_by_a_label() {
     let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";
     assert_eq!(serde_json::from_str::<Value>(&sidecar.get(path)).unwrap(), report);
     let table = said(&compare(&asked));
-    assert!(table.starts_with("Least leakage: lambda 1 to 10 (held against 1"), "{table}");
+    assert!(table.starts_with("Least leakage: lambda 1 to 10 (compared with 1"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("0.01 ") && line.contains(" 3  –")), "{table}");
     let mixed = said(&compare(&["--by", "lambda", "--address", &address]));
     assert!(mixed.contains("note: runs of a group differ in encoding, seed"), "{mixed}");

@@ -81,8 +81,8 @@ async fn runs_are_read_by_all_ways_of_asking() {
         "{table}"
     );
     assert!(table.lines().any(|line| line.starts_with("  ctl_excess ") && line.ends_with(", limit 0.15")), "{table}");
-    assert!(table.contains("not found: Over-expressive concept encoding, "), "{table}");
-    assert!(table.contains("unknown: Alignment leakage: needs alignment_leakage, which no evaluation has"), "{table}");
+    assert!(table.contains("passed: Concept encoding: "), "{table}");
+    assert!(table.contains("unknown: Alignment: needs alignment_leakage, which no evaluation has"), "{table}");
 
     let request = |run: &str, split: &str| proto::GetDiagnosisRequest { run: run.into(), split: split.into() };
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
