@@ -83,7 +83,7 @@ impl DataType {
     }
 }
 
-/// What the elements of a tensor stand for, and so which element types it may have.
+/// What the elements of a tensor mean, which decides the element types it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Floats; every value finite.

@@ -12,7 +12,7 @@ use crate::run::check_name;
 use super::fields::{Fields, KeyFault};
 use super::kinds::{Judge, LONGEST};
 
-/// What a rule looks at, what is too much, and what follows.
+/// What a rule judges, by which limit, and what follows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Fields")]
 pub struct Rule {
@@ -147,7 +147,7 @@ impl Rule {
         &self.judge
     }
 
-    /// Catalogue id; empty for kinds that look at no score.
+    /// Catalogue id; empty for kinds without a score.
     pub fn score(&self) -> &'static str {
         self.judge.target().map_or("", |target| target.score)
     }

@@ -77,7 +77,7 @@ impl Target {
         }
     }
 
-    /// For kinds that look at no score: what the keys say when nothing is meant by them is accepted.
+    /// For kinds without a score: accepts the keys only with their defaults.
     pub fn refuse(fields: &mut Fields, kind: &str) -> Result<(), KeyFault> {
         if fields.text("score")?.is_some_and(|score| !score.is_empty()) {
             return Err(KeyFault::new("score", format!("has no effect with `{kind}`")));

@@ -286,12 +286,12 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fau
         Some((_, k)) => Ok(k),
         // Text and image scores need no concepts; a declaration needs one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
-        None => Err(Fault::new("concept_activations", "is missing, and no other array tells the concepts")),
+        None => Err(Fault::new("concept_activations", "is missing, and no other array has the number of concepts")),
     }
 }
 
 /// Hard when every value is an integer (as the paper's authors decide), probability within [0, 1], else logit. Of
-/// Monte-Carlo samples the mean is looked at: it is what gets scored.
+/// Monte-Carlo samples the mean counts, because it is what is scored.
 fn look(activations: &Tensor) -> ActivationKind {
     let mut averaged = Column::for_tensor(activations, false);
     (0..activations.rows()).for_each(|row| averaged.push(activations, row));

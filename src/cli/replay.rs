@@ -35,7 +35,7 @@ pub struct ReplayOptions {
     /// The gRPC port of a sidecar that gets everything.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
     address: Option<SocketAddr>,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Directory of the curves, made if absent.

@@ -45,7 +45,7 @@ fn duration(text: &str) -> Result<String, String> {
 pub fn run(options: RulesOptions) -> ExitCode {
     match rules(&options) {
         Ok(text) => {
-            // Nothing is left to tell if standard output is gone.
+            // If standard output is gone, there is nobody to report it to.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             ExitCode::SUCCESS
         }

@@ -30,10 +30,10 @@ pub struct Source {
     /// The sidecar's HTTP port.
     #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT", conflicts_with = "data_dir")]
     address: SocketAddr,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Read the curves in this directory instead, of a sidecar that no longer runs.
+    /// Read the curves in this directory instead, of a sidecar that has stopped.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

@@ -35,7 +35,7 @@ pub struct WatchOptions {
     /// The sidecar's gRPC port.
     #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
     address: SocketAddr,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

@@ -155,7 +155,7 @@ fn a_class_that_no_test_row_has_leaves_the_score_undefined() {
     assert!(huge.why("sap").contains("an activation is too large for a linear classifier"));
     let continuous = model(100, 2, 0.5, 77).continuous_labels(true, false);
     for id in ["ois", "nis", "mig", "sap"] {
-        assert_eq!(continuous.why(id), "the concepts are continuous, they have no classes to tell", "{id}");
+        assert_eq!(continuous.why(id), "the concepts are continuous and have no classes to predict", "{id}");
     }
     let single = model(100, 1, 0.5, 78);
     assert_eq!(single.why("mig"), "there is one concept, a gap needs at least two");

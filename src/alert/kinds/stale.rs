@@ -1,4 +1,4 @@
-//! A run that has not finished sends nothing to evaluate. It looks at the clock, not at evaluations: one ends its alert.
+//! A run that has not finished has no evaluation for some time. The rule reads the clock; an evaluation ends its alert.
 
 use serde_json::{Value, json};
 
