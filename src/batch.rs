@@ -102,9 +102,9 @@ impl Batch {
             return Err(Fault::new("tensors", "got only sample_ids, expected something to score"));
         }
         let batch = Self { rows, tensors: named, dropped };
-        // After all tensors have shown their non-finite rows, so that what is refused does not hang on their order.
+        // After the non-finite rows of all tensors are known, so that refusals do not depend on the order of tensors.
         for tensor in batch.tensors.values() {
-            // One look over all elements; only where it finds something is the row looked for.
+            // One pass over all elements; the row is searched for only where it finds something.
             if lowest_limit(tensor, run).is_some_and(|limit| tensor.holds_classes_below(limit)) {
                 continue;
             }
@@ -225,7 +225,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Class numbers may come as floats, which must be whole.
+/// Class numbers may be floats, which must be whole.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
     let classes = matches!(name.content(), Content::Labels | Content::Classes) && !run.has_continuous_labels(name);

@@ -1,4 +1,4 @@
-// The alert rules, where they stand, and what they did: asked for once, then kept by the events.
+// The alert rules, their states and their changes: fetched once, then updated by the events.
 import { get } from "./api.js";
 import { count, el, localTime } from "./text.js";
 

@@ -134,7 +134,7 @@ function draw(chart, view, shown, split) {
     const hit = event.points[0];
     const of = drawn.find(({ run }) => run.name === hit.data.name);
     if (!of || !hit.customdata) return;
-    // The mark of an alert lies on its point: whichever the pointer is nearer to, the evidence is told.
+    // The mark of an alert lies on its point: whichever is nearer to the pointer, the box shows the evidence.
     const alert = hit.customdata.alert ?? firedOf(of.run.name, split, score.id).find((one) => one.step === hit.customdata.step);
     if (alert) showTip(event.event, ...alertTip(alert, of.look.color));
     else showTip(event.event, ...pointTip(of.run, of.run.name, of.look.color, score.title, hit.customdata));

@@ -196,7 +196,7 @@ function drawMatrix(plot, data, score, view, room) {
       el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`),
       ...(age === undefined || x === y ? [] : [el("div", { class: "dim" }, age > 0 ? `computed ${duration(age)} before this evaluation` : "computed in this evaluation")]));
   };
-  // A box that is open tells of what is drawn now.
+  // An open box describes what is drawn now.
   if (plot.told) plot.tell(plot.told);
 }
 

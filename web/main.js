@@ -161,7 +161,7 @@ let opened = false;
 follow({
   open: () => {
     connection = "live";
-    // Another version of the sidecar may have come back.
+    // The sidecar may have been replaced by another version.
     catalogueKnown = false;
     loadStatus();
     loadRuns();

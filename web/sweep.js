@@ -63,7 +63,7 @@ export function sweep(host, changed) {
     if (latest && latest.step !== step && held.get(key)?.step !== step && !fetching.has(asked)) {
       fetching.add(asked);
       get("point", { run: run.name, split, step }).then((point) => {
-        // Meanwhile a newer one may have come.
+        // There may be a newer one by now.
         if ((held.get(key)?.step ?? -1) < step) keep(key, point, of);
         changed();
       }, () => fetching.delete(asked));

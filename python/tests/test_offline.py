@@ -125,7 +125,7 @@ def test_a_killed_job_loses_what_it_had_not_written_whole(binary: str, tmp_path:
     done = replay(binary, "--json", file)
     assert done.returncode == 0
     assert [point["step"] for point in points(done.stdout)] == [0, 1]
-    assert "bytes are no whole message and were left out" in done.stderr
+    assert "bytes are not a whole message and were left out" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-//! `conceptwatch agreement`: scores of items beside what people said of them.
+//! `conceptwatch agreement`: scores of items compared with people's ratings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::BAD_INPUT;
 
 /// Compare scores of items with people's ratings of them
 ///
-/// Both files are CSV with a header; the first column names the item. Of SCORES every other column is a score, of RATINGS
-/// a rater. Empty cells are missing values. Prints Kendall's τ-b of each score with the mean rating, and how far the
-/// raters agree: Fleiss' κ and Krippendorff's α.
+/// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES, and a rater
+/// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b of each score with the mean rating, and the agreement
+/// of the raters: Fleiss' κ and Krippendorff's α.
 #[derive(Args)]
 pub struct Options {
     /// A column for each score, such as concept_score
     scores: PathBuf,
     /// A column for each rater
     ratings: PathBuf,
-    /// One JSON object instead of a table
+    /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }

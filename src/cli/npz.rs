@@ -15,7 +15,7 @@ use crate::tensor::{DataType, Tensor, TensorName};
 /// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
 const MAX_ARRAY_BYTES: usize = 1 << 36;
 
-/// Longer headers are no array's.
+/// No array has a longer header.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// Reads `path`. The declaration is made from the arrays: k from their shapes, the activation kind from
@@ -75,7 +75,7 @@ fn in_array_terms(fault: Fault) -> Fault {
         Some(_) => "cardinalities",
         None => field.strip_prefix("tensors.").or_else(|| field.strip_prefix("run.constants.")).unwrap_or(field),
     };
-    // Ids are all there is when nothing can be scored.
+    // This fault means that there is nothing but ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
     Fault::new(array, fault.message)
 }
@@ -133,7 +133,7 @@ impl Array {
         let bytes = bytes.filter(|&bytes| bytes <= MAX_ARRAY_BYTES);
         let bytes = bytes.ok_or_else(|| fault(format!("has shape {shape:?}, which is too large")))?;
         let mut data = Vec::new();
-        // One byte more than expected is asked for, so that a surplus shows.
+        // Reads one byte more than expected, to notice a surplus.
         reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
         if data.len() != bytes {
             let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
@@ -216,7 +216,7 @@ impl Array {
     }
 }
 
-/// Reads a header whose declared length and shape are no larger than can be true.
+/// Reads a header whose declared length and shape are plausible.
 fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
     let mut bytes = vec![0; 10];

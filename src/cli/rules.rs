@@ -15,9 +15,9 @@ use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
 ///
-/// The sidecar judges its rules itself, evaluation by evaluation, and gives out the state of each as a metric. The
-/// printed rules alert on that metric, so that they agree with the page, the webhook and the stop advice: warm-up,
-/// hysteresis and the test for rises have no equal among Prometheus' expressions.
+/// The sidecar judges its rules itself, evaluation by evaluation, and exports the state of each as a metric. The printed
+/// rules alert on that metric, so that they agree with the page, the webhook and the stop advice: Prometheus has no
+/// expressions for warm-up, hysteresis and the test for rises.
 #[derive(Args)]
 pub struct RulesOptions {
     /// TOML file with [[alerts]]; without it the default rules are printed.
@@ -86,7 +86,7 @@ groups:
         alert(format!("        expr: {}", quoted(&format!("{state}{{rule={name}, split={split}}} == 2"))));
         alert(format!("        for: {wait}"));
         alert("        labels:".into());
-        // Of the rule, and not of the series: that of a rise in doubt is lower.
+        // That of the series, not of the rule: a doubtful rise has a lower one.
         alert("          severity: '{{ $labels.severity }}'".into());
         alert("        annotations:".into());
         alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name()))));

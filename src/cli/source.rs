@@ -1,4 +1,4 @@
-//! Where answers about finished evaluations come from: a running sidecar, or the curves it left.
+//! The source of answers about finished evaluations: a running sidecar, or the curves of one that has stopped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Source {
         let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
         let (status, body) = answered
             .map_err(|_| Failure::running(format!("{} did not answer within {PATIENCE:?}", self.address)))?
-            .map_err(|why| Failure::running(format!("{} cannot be asked: {why}", self.address)))?;
+            .map_err(|why| Failure::running(format!("{} cannot be reached: {why}", self.address)))?;
         if status.is_success() {
             let unreadable =
                 |error| Failure::running(format!("the answer of {} cannot be read: {error}", self.address));
@@ -101,7 +101,7 @@ async fn get(
     let mut answered = std::pin::pin!(answered);
     tokio::select! {
         answer = &mut answered => answer,
-        // The connection may be over with the answer still to be read.
+        // The connection may end before the answer is read.
         _ = &mut connection => answered.await,
     }
 }

@@ -20,11 +20,12 @@ use super::options::token;
 
 /// Show the curves of runs in a terminal
 ///
-/// One line for each run and score: the newest value, its standard error and the curve. Below them the newest alerts.
-/// When the output is no terminal, a line for each evaluation and alert. Ends with the sidecar, or with Ctrl-C.
+/// Shows one line for each run and score, with the newest value, its standard error and the curve, and below them the
+/// newest alerts. If the output is not a terminal, prints a line for each evaluation and alert. Ends with the sidecar, or
+/// with Ctrl-C.
 #[derive(Args)]
 pub struct WatchOptions {
-    /// Runs to watch; without any, those that are running and those that start.
+    /// Runs to watch [default: all that are running or start]
     runs: Vec<String>,
     /// Scores to show, by id.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl")]
@@ -75,7 +76,7 @@ fn watch(options: &WatchOptions) -> Result<(), String> {
 
 async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate::server::client::ClientError> {
     let mut reader = Reader::connect(options.address, token).await?;
-    // Listens first: what comes while the curves are fetched is not missed.
+    // Listens first, so that nothing is missed while the curves are fetched.
     let mut heard = pin!(reader.watch(options.runs.clone()).await?);
     let mut screen = Screen::new(options);
     let known = reader.runs().await?.into_iter();
@@ -101,7 +102,7 @@ struct Screen<'o> {
     terminal: bool,
     /// Lines that the last drawing took.
     lines: usize,
-    /// By run and place of the score.
+    /// By run and index of the score.
     curves: BTreeMap<(String, usize), Curve>,
     alerts: Vec<String>,
 }
@@ -171,7 +172,7 @@ impl<'o> Screen<'o> {
         self.show();
     }
 
-    /// A line for what is no terminal. Nothing can be done when the output is gone.
+    /// A line for an output that is not a terminal. Nothing can be done when the output is gone.
     fn say(&self, line: String) {
         if !self.terminal {
             let _ = writeln!(std::io::stdout(), "{line}");
@@ -212,7 +213,7 @@ fn newest(value: Option<f64>, error: Option<f64>, age: Option<f64>, why: &str) -
     value + &of_age(age)
 }
 
-/// Of the oldest pair in a score, where some were computed before this evaluation for want of CPU time.
+/// The age of the oldest pair in a score, where some were computed before this evaluation for lack of CPU time.
 fn of_age(age: Option<f64>) -> String {
     age.map_or_else(String::new, |age| format!(" (pairs up to {age:.0} s old)"))
 }
