@@ -113,7 +113,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     let left = said(&compare(&["weak", "strong", "--data-dir", text(&curves), "--json"]));
     assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
     let gone = refused(&compare(&["weak", "strong", "--address", &address]), 1);
-    assert!(gone.starts_with(&format!("{address} cannot be asked: ")), "{gone}");
+    assert!(gone.starts_with(&format!("{address} cannot be reached: ")), "{gone}");
     let nothing = directory.path().join("nothing");
     let none = refused(&compare(&["weak", "strong", "--data-dir", text(&nothing)]), 2);
     assert!(none.ends_with("nothing has no history.sqlite3") && !nothing.exists(), "{none}");
