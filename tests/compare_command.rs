@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Rows of a pass.
 const ROWS: u64 = 600;
 
-/// Passes of `val` whose activations tell `leak` times as much of the task as [`tensors`] do.
+/// Passes of `val` whose activations carry `leak` times as much information about the task as those of [`tensors`].
 async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f64, passes: u64) {
     train_on(client, "val", name, labels, leak, passes).await;
 }

@@ -177,7 +177,7 @@ fn json_is_the_object_of_the_contract() {
 }
 
 #[test]
-fn a_score_asked_for_without_its_arrays_is_undefined_and_named() {
+fn a_requested_score_without_its_arrays_is_undefined_and_named() {
     let object = json(&with_types("<f4", "<i8"), &["--scores", "alignment_leakage,ctl", "--scores", "task_accuracy"]);
     let scores = object["scores"].as_object().unwrap();
     assert_eq!(scores.keys().collect::<Vec<_>>(), ["alignment_leakage", "ctl", "task_accuracy"]);

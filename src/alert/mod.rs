@@ -1,8 +1,8 @@
 //! Alert rules on curve points: pure state machines, one for each rule and run.
 //!
-//! A rule is *pending* from the first evaluation beyond its limit and *firing* once as many in a row were as it waits
-//! for; it is *inactive* again when the value is back far enough inside the limit, when the run goes back to an earlier
-//! step, or when the run finishes. Provisional points and undefined scores change nothing.
+//! A rule is *pending* from the first evaluation beyond its limit and *firing* from the n-th in a row. It is *inactive*
+//! again when the value is back far enough inside the limit, when the run goes back to an earlier step, or when the run
+//! finishes. Provisional points and undefined scores change nothing.
 //!
 //! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
 //! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise.

@@ -1,4 +1,4 @@
-//! `conceptwatch score` with files and flags that are no good.
+//! `conceptwatch score` with invalid files and flags.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! `conceptwatch serve` with options, files and places that are no good: it says so and does not start.
+//! `conceptwatch serve` with invalid options, files and paths: it says so and does not start.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -191,7 +191,7 @@ fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
 }
 
 #[test]
-fn does_not_start_with_a_configuration_that_is_no_good() {
+fn does_not_start_with_an_invalid_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     for (name, content) in PLACES.into_iter().zip(["x", "short", "ééééééééééééééééé", "0123456789\n0123456789\n"])
@@ -218,7 +218,7 @@ fn does_not_start_with_a_configuration_that_is_no_good() {
             faults.check(&case.name, error.contains(&says), format!("'{says}' is missing from: {error}"));
         }
         faults.check(&case.name, !error.contains("panicked"), format!("panicked: {error}"));
-        // Whoever waits for the port file must not be told of ports that close at once.
+        // Whoever waits for the port file must not learn of ports that close at once.
         faults.check(&case.name, !ports.exists(), "it wrote the port file");
         let _ = std::fs::remove_file(&ports);
     }

@@ -1,7 +1,7 @@
 //! The kinds of rules, one file each.
 //!
-//! To add a kind, write a file that implements [`Kind`] (its keys, their check, its judgement and its words) and add its
-//! name to the list below. docs/alerts.md describes the keys to users; a test holds it to this table.
+//! To add a kind, write a file that implements [`Kind`] (its keys, their check, its judgement and its words), declare it
+//! below and add its name to the list `kinds!`. docs/alerts.md describes the keys to users; a test checks that it does.
 
 mod few_rows;
 mod rise;
@@ -36,13 +36,13 @@ pub trait Kind: Copy + Debug + PartialEq {
     /// Keys that make a rule one of this kind: at least one is given.
     const KEYS: &'static [&'static str];
 
-    /// Where one that jumps casts doubt on rises: it is judged before the others.
+    /// While it fires it casts doubt on rules that can be doubted; it is judged before them.
     const CASTS_DOUBT: bool = false;
 
-    /// While doubt is cast, an alert that begins is at most a warning and advises nothing.
+    /// An alert that begins while another rule casts doubt is at most a warning and advises nothing.
     const DOUBTED: bool = false;
 
-    /// Takes its keys, and those of [`Target`] and [`Pace`] as far as they mean something to it.
+    /// Takes its keys, and those of [`Target`] and [`Pace`] that it has.
     fn read(fields: &mut Fields) -> Result<Self, KeyFault>;
 
     /// The keys of `KEYS` that are given, with their values.
