@@ -44,7 +44,7 @@ export function comparison(host, changed) {
   const notes = el("p", { class: "note" });
   /** @type {any} */
   let table = null;
-  // Two runs have no picture: that of the groups before them must not be saved in their name.
+  // Two runs have no chart: that of earlier groups must not be saved under their name.
   const saves = saveButtons(() => table, () => (plot.hidden ? {} : plot));
   host.replaceChildren(el("summary", {}, el("h2", {}, "Compare runs or splits")),
     el("div", { class: "controls inner" }, by.root, a.root, b.root, twin.root, note, saves), head, plot, body, notes);

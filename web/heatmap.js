@@ -150,7 +150,7 @@ function drawMatrix(plot, data, score, view, room) {
   const k = data.concepts.length;
   const sorted = orderOf(data.concepts, view.order, data.matrix);
   const names = sorted.map((i) => data.concepts[i]);
-  // A concept with itself is no leak: its cell stays empty.
+  // A concept's information about itself is not leakage: its cell stays empty.
   const cells = sorted.map((i) => sorted.map((j) => (i === j ? null : data.matrix[i][j])));
   const defined = cells.flat().filter((value) => value !== null);
   const diverging = score.range[0] < 0 || defined.some((value) => value < 0);
