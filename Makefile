@@ -27,6 +27,7 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff check --config python/pyproject.toml python tests deploy
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
+	sh tests/page/types.sh
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench figures --bench ticks --bench shapes --bench ingest --bench memory --bench score

@@ -8,8 +8,9 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use conceptwatch::alert::{Alerts, Parts, Rule, State};
+use conceptwatch::alert::{Alerts, Rules, State};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -115,9 +116,9 @@ const RISING: [&str; 2] = ["step of 3", "drift of 1"];
 
 /// The first evaluation at which the rule fires.
 fn fires(curve: &Curve) -> Option<usize> {
-    let rule = Rule { name: "rise".into(), score: "ctl_excess".into(), rise: Some(0.0), ..Rule::default() };
-    let known = |_: &str| Some(Parts { per_concept: true, matrix: false });
-    let mut alerts = Alerts::new(vec![rule], known).expect("the rule is sound");
+    let rule = serde_json::json!({"name": "rise", "score": "ctl_excess", "rise": 0.0});
+    let fields = serde_json::from_value(rule).expect("an object");
+    let mut alerts = Alerts::new(Rules::read([fields]).expect("the rule is valid"));
     // Far above 0: a climb out of the negative would not count.
     let level = 100.0;
     curve.iter().position(|evaluation| {
@@ -170,7 +171,7 @@ fn curves(name: &str, rho: f64, make: fn(&str, f64, &mut ChaCha8Rng) -> Curve) -
     (0..SERIES).map(|_| make(name, rho, &mut random)).collect()
 }
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let directory =
         arguments.iter().position(|argument| argument == "--series").map(|at| PathBuf::from(&arguments[at + 1]));
@@ -222,8 +223,9 @@ fn main() {
     }
     if failed {
         eprintln!("the test for rises is outside what is promised of it: see the tables");
-        std::process::exit(1);
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
 /// Values, steps and rows of each evaluation, as little-endian f64 [series, evaluation, 3].

@@ -27,35 +27,36 @@ pub enum NonFinite {
 pub struct Schema(BTreeMap<TensorName, (DataType, Vec<usize>)>);
 
 impl Schema {
-    /// Errors, naming the tensor, when `other` is not the same schema. `self` is what came before.
+    /// Errors, naming the tensor, when `other` is not the same schema. `self` is that of earlier batches.
     pub fn check_same(&self, other: &Schema) -> Result<(), Fault> {
         for (name, (dtype, dims)) in &self.0 {
             match other.0.get(name) {
                 None => {
                     return Err(Fault::new(
                         format!("tensors.{name}"),
-                        "is missing, earlier batches of this run and split carried it",
+                        "is missing, expected it as in earlier batches of this run and split",
                     ));
                 }
-                Some((came, _)) if came != dtype => {
+                Some((got, _)) if got != dtype => {
                     return Err(Fault::new(
                         format!("tensors.{name}.dtype"),
-                        format!("{} came, earlier batches carried {}", came.name(), dtype.name()),
+                        format!("got {}, expected {} as in earlier batches", got.name(), dtype.name()),
                     ));
                 }
-                Some((_, came)) if came != dims => {
+                Some((_, got)) if got != dims => {
                     return Err(Fault::new(
                         format!("tensors.{name}.shape"),
-                        format!("rows of shape {came:?} came, earlier batches carried {dims:?}"),
+                        format!("got rows of shape {got:?}, expected {dims:?} as in earlier batches"),
                     ));
                 }
                 Some(_) => {}
             }
         }
         match other.0.keys().find(|name| !self.0.contains_key(name)) {
-            Some(name) => {
-                Err(Fault::new(format!("tensors.{name}"), "is new, earlier batches of this run and split had none"))
-            }
+            Some(name) => Err(Fault::new(
+                format!("tensors.{name}"),
+                "is new, expected the tensors of earlier batches of this run and split",
+            )),
             None => Ok(()),
         }
     }
@@ -78,7 +79,7 @@ impl Batch {
     /// Checks names, row counts, shapes against the run, element types, finiteness and label ranges.
     pub fn new(tensors: Vec<Tensor>, run: &Run, policy: NonFinite) -> Result<Self, Fault> {
         let Some(rows) = tensors.first().map(Tensor::rows) else {
-            return Err(Fault::new("tensors", "none came, expected at least one"));
+            return Err(Fault::new("tensors", "got none, expected at least one"));
         };
         let mut named = BTreeMap::new();
         let mut dropped = vec![false; rows];
@@ -87,23 +88,23 @@ impl Batch {
             if tensor.rows() != rows {
                 return Err(Fault::new(
                     format!("tensors.{name}.shape"),
-                    format!("{} rows came, the first tensor has {rows}", tensor.rows()),
+                    format!("got {} rows, expected {rows} as in the first tensor", tensor.rows()),
                 ));
             }
             check_shape(&tensor, run)?;
             check_type(&tensor)?;
             check_finite(&tensor, policy, &mut dropped)?;
             if named.insert(name, tensor).is_some() {
-                return Err(Fault::new(format!("tensors.{name}"), "came twice"));
+                return Err(Fault::new(format!("tensors.{name}"), "is given twice"));
             }
         }
         if named.keys().all(|name| *name == TensorName::SampleIds) {
-            return Err(Fault::new("tensors", "only sample_ids came, expected something to score"));
+            return Err(Fault::new("tensors", "got only sample_ids, expected something to score"));
         }
         let batch = Self { rows, tensors: named, dropped };
-        // After all tensors have shown their non-finite rows, so that what is refused does not hang on their order.
+        // After the non-finite rows of all tensors are known, so that refusals do not depend on the order of tensors.
         for tensor in batch.tensors.values() {
-            // One look over all elements; only where it finds something is the row looked for.
+            // One pass over all elements; the row is searched for only where it finds something.
             if lowest_limit(tensor, run).is_some_and(|limit| tensor.holds_classes_below(limit)) {
                 continue;
             }
@@ -153,7 +154,7 @@ impl Batch {
         match pair {
             (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(Fault::new(
                 "tensors.negative_embeddings.shape",
-                format!("{:?} came, positive_embeddings have {:?}", negative.shape(), positive.shape()),
+                format!("got {:?}, expected {:?} as in positive_embeddings", negative.shape(), positive.shape()),
             )),
             _ => Ok(()),
         }
@@ -189,7 +190,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
     Err(Fault::new(
         format!("tensors.{name}.shape"),
-        format!("{shape:?} came, expected {} with k = {k} concepts", expected.join(" or ")),
+        format!("got {shape:?}, expected {} with k = {k} concepts", expected.join(" or ")),
     ))
 }
 
@@ -197,12 +198,9 @@ fn describe(dims: &[Dim], run: &Run) -> String {
     let dims: Vec<String> = dims
         .iter()
         .map(|dim| match dim {
-            Dim::Rows => "n".into(),
-            Dim::Concepts => run.concept_count().to_string(),
             Dim::Activations if run.concepts.iter().any(|c| c.is_categorical()) => "sum of cardinalities".into(),
-            Dim::Activations => run.concept_count().to_string(),
-            Dim::Any(letter) => letter.to_string(),
-            Dim::Exactly(size) => size.to_string(),
+            Dim::Concepts | Dim::Activations => run.concept_count().to_string(),
+            other => other.to_string(),
         })
         .collect();
     format!("[{}]", dims.join(", "))
@@ -222,12 +220,12 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
         Content::Texts => (dtype == DataType::String, "string"),
     };
     if !allowed {
-        return Err(Fault::new(format!("tensors.{name}.dtype"), format!("{} came, expected {expected}", dtype.name())));
+        return Err(Fault::new(format!("tensors.{name}.dtype"), format!("got {}, expected {expected}", dtype.name())));
     }
     Ok(())
 }
 
-/// Class numbers may come as floats, which must be whole.
+/// Class numbers may be floats, which must be whole.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
     let classes = matches!(name.content(), Content::Labels | Content::Classes) && !run.has_continuous_labels(name);
@@ -270,11 +268,11 @@ fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Res
             }
         }
         if policy == NonFinite::Reject {
-            let (came, expected) = match nan_is_allowed {
+            let (got, expected) = match nan_is_allowed {
                 true => ("an infinity", "finite values, or NaN where not visible"),
                 false => ("a NaN or an infinity", "finite values"),
             };
-            let message = format!("row {row} has {came}, expected {expected}");
+            let message = format!("row {row} has {got}, expected {expected}");
             return Err(Fault::new(format!("tensors.{}", tensor.name()), message));
         }
         dropped[row] = true;
@@ -301,32 +299,28 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
     if tensor.dtype() == DataType::Bool {
         check_below(tensor, 2, "values of a bool", dropped)?;
     }
-    match name {
-        TensorName::ConceptLabels if !run.has_continuous_labels(name) => {
-            each_row(tensor, dropped, |row, column, value| {
-                let classes = i64::from(run.concepts[column].classes());
-                (value < 0 || value >= classes).then(|| {
-                    format!(
-                        "row {row} has {value} for concept '{}', expected 0 to {}",
-                        run.concepts[column].name,
-                        classes - 1
-                    )
-                })
+    match name.content() {
+        Content::Labels if run.has_continuous_labels(name) => Ok(()),
+        Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
+            let classes = i64::from(run.concepts[column].classes());
+            (value < 0 || value >= classes).then(|| {
+                format!(
+                    "row {row} has {value} for concept '{}', expected 0 to {}",
+                    run.concepts[column].name,
+                    classes - 1
+                )
             })
-        }
-        TensorName::TaskLabels if run.has_continuous_labels(name) => Ok(()),
-        TensorName::TaskLabels | TensorName::TaskPredictions | TensorName::IntervenedTaskPredictions => {
-            check_below(tensor, MAX_CLASS + 1, "classes", dropped)
-        }
-        TensorName::ActiveConcepts => check_below(tensor, 2, "values of a flag", dropped),
-        TensorName::SampleIds if tensor.dtype().is_unsigned() => Ok(()),
-        TensorName::SampleIds => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
+        }),
+        Content::Labels | Content::Classes => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
+        Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
+        Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
             Some(row) => {
                 Err(Fault::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
             }
             None => Ok(()),
         },
-        _ => Ok(()),
+        Content::Floats | Content::FloatsOrNan | Content::Texts => Ok(()),
     }
 }
 

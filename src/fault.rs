@@ -1,6 +1,6 @@
-//! Faults in what was received.
+//! Faults in what was received, and how messages quote it.
 
-/// What was wrong with something received: the field, what came and what was expected.
+/// A refused value: the field, and a message that says what it got and what it expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Fault {
@@ -12,5 +12,45 @@ pub struct Fault {
 impl Fault {
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// Characters of a peer's text that a message quotes: as many as a name may have.
+const QUOTED: usize = 128;
+
+/// Text of unknown origin for a message or the log: printable, and cut where it is long.
+pub fn in_short(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => printable(&text[..end]) + "…",
+        None => printable(text),
+    }
+}
+
+/// `text` in one line that a terminal takes for text: what does not print is escaped.
+pub fn printable(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\'' | '"' | '\\' => line.push(c),
+            _ => line.extend(c.escape_debug()),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_quoted_whole_and_a_longer_text_is_cut() {
+        assert_eq!(in_short(&"é".repeat(128)), "é".repeat(128));
+        assert_eq!(in_short(&"é".repeat(129)), "é".repeat(128) + "…");
+    }
+
+    #[test]
+    fn what_does_not_print_is_escaped_and_quotes_stay() {
+        assert_eq!(in_short("it's \"a\"\n\u{1b}[2J\u{202e}"), "it's \"a\"\\n\\u{1b}[2J\\u{202e}");
+        assert_eq!(in_short("Größe 数"), "Größe 数");
     }
 }

@@ -14,6 +14,11 @@
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
 
+// A panic is a bug: what cannot fail says why, in `expect`.
+#![warn(clippy::unwrap_used)]
+// Only a command speaks to the terminal. The library answers, and the server logs.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod fault;
 
 pub mod memory;

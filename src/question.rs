@@ -9,7 +9,7 @@ use crate::compare::{
     compare_groups, compare_pair, compare_splits,
 };
 use crate::diagnosis::{Diagnosis, diagnose};
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::history::{History, HistoryError, StoredRun};
 use crate::score::catalogue;
 
@@ -99,14 +99,17 @@ impl Question {
         let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
             _ if parameter("with_split").is_some() => Of::splits(&parameter)?,
             (Some(a), Some(b), None) if a == b => {
-                return Err(bad("run_b", format!("'{}' came for both runs, expected another than run_a", short(&b))));
+                return Err(bad(
+                    "run_b",
+                    format!("'{}' came for both runs, expected another than run_a", in_short(&b)),
+                ));
             }
             (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
             (Some(_), Some(_), None) => return Err(bad("where", "chooses runs of groups: expected it with by alone")),
             (None, None, Some(label)) => {
                 let pair = |text: String| match text.split_once('=') {
                     Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-                    None => Err(bad("where", format!("'{}' came, expected LABEL=VALUE", short(&text)))),
+                    None => Err(bad("where", format!("'{}' came, expected LABEL=VALUE", in_short(&text)))),
                 };
                 Of::Label(label, list("where").into_iter().map(pair).collect::<Result<_, _>>()?)
             }
@@ -122,7 +125,7 @@ impl Question {
             splits.push(SPLIT.to_owned());
         }
         if let Some(twice) = splits.iter().enumerate().find(|(at, split)| splits[..*at].contains(split)) {
-            return Err(bad("split", format!("'{}' came twice, expected folds that differ", short(twice.1))));
+            return Err(bad("split", format!("'{}' came twice, expected folds that differ", in_short(twice.1))));
         }
         if splits.len() > 1 && matches!(of, Of::Label(..)) {
             return Err(bad(
@@ -136,23 +139,26 @@ impl Question {
                 return Err(bad("split", message));
             }
             if *with == splits[0] {
-                return Err(bad("with_split", format!("'{}' came for both, expected another than split", short(with))));
+                return Err(bad(
+                    "with_split",
+                    format!("'{}' came for both, expected another than split", in_short(with)),
+                ));
             }
         }
         let scores = list("score");
         if let Some(score) = scores.iter().find(|id| catalogue::find(id).is_none()) {
-            return Err(unknown("score", format!("'{}' is no score of the catalogue", short(score))));
+            return Err(unknown("score", format!("'{}' is no score of the catalogue", in_short(score))));
         }
         let last = parameter("last").map(|text| {
             let whole = text.parse().ok().filter(|last| (1..=MOST).contains(last));
             whole.ok_or_else(|| {
-                bad("last", format!("'{}' came, expected a whole number from 1 to {MOST}", short(&text)))
+                bad("last", format!("'{}' came, expected a whole number from 1 to {MOST}", in_short(&text)))
             })
         });
         let confidence = parameter("confidence").map(|text| {
             let share = text.parse().ok().filter(|share| *share > 0.5 && *share < 1.0);
             let expected = "a number between 0.5 and 1, such as 0.95";
-            share.ok_or_else(|| bad("confidence", format!("'{}' came, expected {expected}", short(&text))))
+            share.ok_or_else(|| bad("confidence", format!("'{}' came, expected {expected}", in_short(&text))))
         });
         Ok(Self {
             of,
@@ -195,7 +201,8 @@ impl Question {
                     return Err(without(history, field, name, split)?);
                 }
             }
-            let message = format!("run '{name}' has no step with evaluations of both '{split}' and '{}'", short(with));
+            let message =
+                format!("run '{name}' has no step with evaluations of both '{split}' and '{}'", in_short(with));
             return Err(bad("with_split", format!("{message}, expected passes over both with one model")));
         }
         if let Some(last) = self.last.filter(|last| steps.len() < *last) {
@@ -234,7 +241,7 @@ impl Question {
             true => Ok(()),
             false => {
                 let known = listed(labels.iter().copied());
-                Err(unknown(field, format!("no run has the label '{}', expected one of {known}", short(key))))
+                Err(unknown(field, format!("no run has the label '{}', expected one of {known}", in_short(key))))
             }
         };
         known("by", label)?;
@@ -330,7 +337,7 @@ pub fn diagnosis_of(history: &History, run: &str, split: &str) -> Result<Diagnos
 fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r StoredRun, Refused> {
     runs.iter().find(|stored| stored.run.name == name).ok_or_else(|| {
         let known = listed(runs.iter().map(|stored| stored.run.name.as_str()));
-        unknown(field, format!("'{}' is unknown, expected one of {known}", short(name)))
+        unknown(field, format!("'{}' is unknown, expected one of {known}", in_short(name)))
     })
 }
 
@@ -338,7 +345,7 @@ fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r Stored
 fn without(history: &History, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
     let known = history.splits(run)?;
     let known = listed(known.iter().map(|stored| stored.split.as_str()));
-    Ok(unknown(field, format!("run '{run}' has no evaluation of '{}', its splits are {known}", short(split))))
+    Ok(unknown(field, format!("run '{run}' has no evaluation of '{}', its splits are {known}", in_short(split))))
 }
 
 fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {
@@ -367,9 +374,4 @@ fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
         many if many > LISTED => format!("{} and {} more", names[..LISTED].join(", "), many - LISTED),
         _ => names.join(", "),
     }
-}
-
-/// Of what anyone may have sent.
-fn short(text: &str) -> String {
-    text.chars().take(128).collect()
 }

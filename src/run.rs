@@ -138,7 +138,7 @@ impl TryFrom<RunFields> for Run {
         check_name("run.name", &fields.name)?;
         let k = fields.concepts.len();
         if k == 0 || k > MAX_CONCEPTS {
-            return Err(Fault::new("run.concepts", format!("{k} concepts came, expected 1 to {MAX_CONCEPTS}")));
+            return Err(Fault::new("run.concepts", format!("got {k} concepts, expected 1 to {MAX_CONCEPTS}")));
         }
         let mut names = std::collections::HashSet::new();
         for (i, concept) in fields.concepts.iter().enumerate() {
@@ -152,7 +152,7 @@ impl TryFrom<RunFields> for Run {
             if concept.cardinality > MAX_CARDINALITY {
                 return Err(Fault::new(
                     format!("run.concepts[{i}].cardinality"),
-                    format!("{} came, expected at most {MAX_CARDINALITY}", concept.cardinality),
+                    format!("got {}, expected at most {MAX_CARDINALITY}", concept.cardinality),
                 ));
             }
         }
@@ -160,13 +160,13 @@ impl TryFrom<RunFields> for Run {
         if fields.world_size > MAX_WORLD_SIZE {
             return Err(Fault::new(
                 "run.world_size",
-                format!("{} came, expected 1 to {MAX_WORLD_SIZE}", fields.world_size),
+                format!("got {}, expected 1 to {MAX_WORLD_SIZE}", fields.world_size),
             ));
         }
         if fields.labels.len() > MAX_LABELS {
             return Err(Fault::new(
                 "run.labels",
-                format!("{} labels came, expected at most {MAX_LABELS}", fields.labels.len()),
+                format!("got {} labels, expected at most {MAX_LABELS}", fields.labels.len()),
             ));
         }
         for (key, value) in &fields.labels {
@@ -254,7 +254,7 @@ impl ContinuousLabels {
 pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/ -".contains(c);
     if name.is_empty() || name.len() > MAX_NAME {
-        return Err(Fault::new(field, format!("{} bytes came, expected 1 to {MAX_NAME}", name.len())));
+        return Err(Fault::new(field, format!("got {} bytes, expected 1 to {MAX_NAME}", name.len())));
     }
     match name.chars().find(|&c| !allowed(c)) {
         Some(c) => Err(Fault::new(
@@ -268,7 +268,7 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
 fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
     let within = |field: &str, value: Option<f64>, low: f64, high: f64| match value {
         Some(v) if !(v >= low && v <= high) => {
-            Err(Fault::new(format!("run.constants.{field}"), format!("{v} came, expected {low} to {high}")))
+            Err(Fault::new(format!("run.constants.{field}"), format!("got {v}, expected {low} to {high}")))
         }
         _ => Ok(()),
     };
@@ -283,7 +283,7 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
         if !weights.is_empty() && (weights.len() != count || !valid) {
             return Err(Fault::new(
                 format!("run.constants.{field}"),
-                format!("{} weights came, expected {count} finite ones, at least 0 and not all 0", weights.len()),
+                format!("got {} weights, expected {count} finite ones, at least 0 and not all 0", weights.len()),
             ));
         }
     }
@@ -291,13 +291,13 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
     if !head.len().is_multiple_of(k) || head.iter().any(|w| !w.is_finite()) {
         return Err(Fault::new(
             "run.constants.head_weights",
-            format!("{} weights came, expected a multiple of {k} finite ones", head.len()),
+            format!("got {} weights, expected a multiple of {k} finite ones", head.len()),
         ));
     }
     if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {
         return Err(Fault::new(
             "run.constants.concept_parts",
-            format!("{} lists came, expected {k}", constants.concept_parts.len()),
+            format!("got {} lists, expected {k}", constants.concept_parts.len()),
         ));
     }
     for (field, size) in [("image_size", constants.image_size), ("box_size", constants.box_size)] {
@@ -306,7 +306,7 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
         {
             return Err(Fault::new(
                 format!("run.constants.{field}"),
-                format!("{height} x {width} came, expected 1 to 65536 pixels each"),
+                format!("got {height} x {width}, expected 1 to 65536 pixels each"),
             ));
         }
     }

@@ -83,7 +83,7 @@ impl DataType {
     }
 }
 
-/// What the elements of a tensor stand for, and so which element types it may have.
+/// What the elements of a tensor mean, which decides the element types it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Floats; every value finite.
@@ -101,6 +101,20 @@ pub enum Content {
     Texts,
 }
 
+impl Content {
+    /// The elements, in the words of the protocol.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Floats | Self::FloatsOrNan => "float",
+            Self::Labels => "integer or bool; float where the run declares measured labels",
+            Self::Classes => "integer or bool",
+            Self::Flags => "bool, or integers 0 and 1",
+            Self::Ids => "integers of at least 0",
+            Self::Texts => "strings of at most 4096 bytes",
+        }
+    }
+}
+
 /// One dimension of a tensor's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
@@ -115,8 +129,20 @@ pub enum Dim {
     Exactly(usize),
 }
 
+impl std::fmt::Display for Dim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rows => f.write_str("n"),
+            Self::Concepts => f.write_str("k"),
+            Self::Activations => f.write_str("K"),
+            Self::Any(letter) => write!(f, "{letter}"),
+            Self::Exactly(size) => write!(f, "{size}"),
+        }
+    }
+}
+
 macro_rules! tensor_names {
-    ($($variant:ident $text:literal $content:ident [$($dims:expr),*];)*) => {
+    ($($variant:ident $text:literal $content:ident [$($dims:expr),*] $($remark:literal)?;)*) => {
         /// Every tensor a batch can carry. The same names are protobuf tensor names, npz arrays and Python keywords.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -138,12 +164,20 @@ macro_rules! tensor_names {
                 use Dim::*;
                 match self { $(Self::$variant => const { &[$(&$dims),*] }),* }
             }
+
+            /// What a sender should know of its values; often nothing.
+            pub const fn remark(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($remark)?)),* }
+            }
         }
     };
 }
 
+// The one table of tensors: the comment of `Tensor` in the protocol and the table of the Python package are written from
+// it (`UPDATE_DOCS=1 cargo test --test tensor_table`).
 tensor_names! {
-    ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Concepts, Any('m')]];
+    ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Concepts, Any('m')]]
+        "m Monte-Carlo samples are averaged";
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
     TaskLabels                "task_labels"                 Labels      [[Rows]];
     TaskPredictions           "task_predictions"            Classes     [[Rows]];
@@ -158,13 +192,15 @@ tensor_names! {
     ReferenceTextEmbeddings   "reference_text_embeddings"   Floats      [[Rows, Any('D')]];
     PredictedText             "predicted_text"              Texts       [[Rows]];
     ReferenceText             "reference_text"              Texts       [[Rows]];
-    LocalizationMaps          "localization_maps"           Floats      [[Rows, Concepts, Any('h'), Any('w')]];
-    LocalizationPeaks         "localization_peaks"          Floats      [[Rows, Concepts, Exactly(2)]];
-    PartLocations             "part_locations"              FloatsOrNan [[Rows, Any('p'), Exactly(2)]];
-    SampleIds                 "sample_ids"                  Ids         [[Rows]];
+    LocalizationMaps          "localization_maps"           Floats      [[Rows, Concepts, Any('h'), Any('w')]]
+        "reduced on arrival to each map's peak and centre of mass";
+    LocalizationPeaks         "localization_peaks"          Floats      [[Rows, Concepts, Exactly(2)]] "row, column in pixels of the image";
+    PartLocations             "part_locations"              FloatsOrNan [[Rows, Any('p'), Exactly(2)]] "row, column in pixels; NaN: not visible";
+    SampleIds                 "sample_ids"                  Ids         [[Rows]] "the row's index in its data set";
 }
 
 impl TensorName {
+    /// The tensor of this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|name| name.text() == text)
     }
@@ -205,7 +241,7 @@ impl Tensor {
             Some(expected) => Err(fault(
                 name,
                 "data",
-                format!("{} bytes came, a {} tensor of shape {shape:?} has {expected}", data.len(), dtype.name()),
+                format!("got {} bytes, expected {expected} for {} of shape {shape:?}", data.len(), dtype.name()),
             )),
             None => Err(fault(name, "shape", format!("the product of {shape:?} overflows"))),
         }
@@ -218,14 +254,14 @@ impl Tensor {
             return Err(fault(
                 name,
                 "texts",
-                format!("{} strings came with shape {shape:?}, expected one string a row", texts.len()),
+                format!("got {} strings with shape {shape:?}, expected one string for each row", texts.len()),
             ));
         }
         if let Some((row, text)) = texts.iter().enumerate().find(|(_, text)| text.len() > MAX_TEXT) {
             return Err(fault(
                 name,
                 "texts",
-                format!("row {row} has {} bytes, at most {MAX_TEXT} are taken", text.len()),
+                format!("row {row} has {} bytes, expected at most {MAX_TEXT}", text.len()),
             ));
         }
         Ok(Self { name, dtype: DataType::String, shape, data: Data::Texts(texts) })
@@ -290,7 +326,7 @@ impl Tensor {
 
 fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
     if shape.is_empty() || shape.len() > MAX_RANK {
-        return Err(fault(name, "shape", format!("{} dimensions came, expected 1 to {MAX_RANK}", shape.len())));
+        return Err(fault(name, "shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
     }
     if shape.contains(&0) {
         return Err(fault(name, "shape", format!("{shape:?} has an empty dimension")));

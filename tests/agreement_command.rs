@@ -41,9 +41,9 @@ fn scores_are_compared_with_the_mean_rating() {
 #[test]
 fn a_fault_is_one_line_that_names_the_cell() {
     for (ratings, expected) in [
-        ("image,ann\na,good\n", "item 'a', ann: 'good' came, expected a number or nothing"),
+        ("image,ann\na,good\n", "item 'a', ann: got 'good', expected a number or an empty cell"),
         ("image,ann\na,1\na,2\n", "item 'a' has two rows"),
-        ("image\na\n", "1 columns came"),
+        ("image\na\n", "got 1 columns"),
         ("image,ann\n", "has no rows"),
     ] {
         let output = agreement(SCORES, ratings, false);

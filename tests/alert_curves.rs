@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use conceptwatch::alert::{Alerts, Parts, default_rules};
+use conceptwatch::alert::{Alerts, default_rules};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::score::catalogue;
 
 const CURVES: &str = include_str!("alerts/curves.csv");
 const TRENDS: [&str; 3] = ["ctl_excess", "icl_excess", "icl_label_excess"];
@@ -50,13 +49,11 @@ fn runs() -> BTreeMap<(Setting<'static>, &'static str), Vec<Point>> {
 
 /// The epoch at which stopping is first advised, and by which rule.
 fn advised(points: &[Point]) -> Option<(f64, String)> {
-    let known =
-        |id: &str| catalogue::find(id).map(|score| Parts { per_concept: score.per_concept, matrix: score.matrix });
-    let mut alerts = Alerts::new(default_rules(), known).unwrap();
+    let mut alerts = Alerts::new(default_rules());
     points.iter().find_map(|point| {
         alerts.observe(point);
         let (rule, _) = alerts.reasons_to_stop("r").next()?;
-        Some((point.epoch?, rule.name.clone()))
+        Some((point.epoch?, rule.name().to_owned()))
     })
 }
 

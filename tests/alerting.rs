@@ -127,7 +127,7 @@ async fn a_webhook_that_hangs_never_delays_scoring() {
     .await;
 }
 
-/// A receiver that speaks TLS with a certificate of its own, and tells each body it gets.
+/// A receiver with TLS and a certificate of its own, and a channel with each body it gets.
 async fn https_receiver(
     directory: &tempfile::TempDir,
 ) -> (std::net::SocketAddr, std::path::PathBuf, mpsc::Receiver<String>) {

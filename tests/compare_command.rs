@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Rows of a pass.
 const ROWS: u64 = 600;
 
-/// Passes of `val` whose activations tell `leak` times as much of the task as [`tensors`] do.
+/// Passes of `val` whose activations carry `leak` times as much information about the task as those of [`tensors`].
 async fn train(client: &mut Client, name: &str, labels: &[(&str, &str)], leak: f64, passes: u64) {
     train_on(client, "val", name, labels, leak, passes).await;
 }
@@ -113,7 +113,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     let left = said(&compare(&["weak", "strong", "--data-dir", text(&curves), "--json"]));
     assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
     let gone = refused(&compare(&["weak", "strong", "--address", &address]), 1);
-    assert!(gone.starts_with(&format!("{address} cannot be asked: ")), "{gone}");
+    assert!(gone.starts_with(&format!("{address} cannot be reached: ")), "{gone}");
     let nothing = directory.path().join("nothing");
     let none = refused(&compare(&["weak", "strong", "--data-dir", text(&nothing)]), 2);
     assert!(none.ends_with("nothing has no history.sqlite3") && !nothing.exists(), "{none}");
@@ -147,7 +147,7 @@ async fn groups_by_a_label() {
     let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";
     assert_eq!(serde_json::from_str::<Value>(&sidecar.get(path)).unwrap(), report);
     let table = said(&compare(&asked));
-    assert!(table.starts_with("Least leakage: lambda 1 to 10 (held against 1"), "{table}");
+    assert!(table.starts_with("Least leakage: lambda 1 to 10 (compared with 1"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("0.01 ") && line.contains(" 3  –")), "{table}");
     let mixed = said(&compare(&["--by", "lambda", "--address", &address]));
     assert!(mixed.contains("note: runs of a group differ in encoding, seed"), "{mixed}");

@@ -52,9 +52,9 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
     assert!(float32(&[2, 3], 24).is_ok());
     let half = u64::MAX / 2;
     let cases: &[(&[u64], usize, &str, &str)] = &[
-        (&[2, 3], 23, "data", "23 bytes came"),
+        (&[2, 3], 23, "data", "got 23 bytes"),
         (&[2, 3], 25, "data", "has 24"),
-        (&[2, 3], 0, "data", "0 bytes came"),
+        (&[2, 3], 0, "data", "got 0 bytes"),
         (&[], 4, "shape", "0 dimensions"),
         (&[1; 9], 4, "shape", "9 dimensions"),
         (&[0, 3], 0, "shape", "empty dimension"),
@@ -64,7 +64,7 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
         // A product that wraps to 0 bytes, and one that wraps to the length given.
         (&[1 << 32, 1 << 32], 0, "shape", "overflows"),
         (&[1 << 62, 4], 16, "shape", "overflows"),
-        (&[1 << 40], 16, "data", "16 bytes came"),
+        (&[1 << 40], 16, "data", "got 16 bytes"),
     ];
     for (shape, bytes, part, says) in cases {
         assert_fault(float32(shape, *bytes), &format!("tensors.concept_activations.{part}"), says);
@@ -81,7 +81,7 @@ fn texts_are_one_a_row_and_short() {
     let longest = "x".repeat(MAX_TEXT);
     assert_eq!(texts(&[2], &["a", &longest]).unwrap().text(0), "a");
     assert_fault(texts(&[1], &[&format!("{longest}y")]), "tensors.predicted_text.texts", "row 0 has 4097 bytes");
-    assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "1 strings came");
+    assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "got 1 strings");
     assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string a row");
     assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "empty dimension");
 }
@@ -332,10 +332,10 @@ fn tensors_of_a_batch_agree() {
     let float = DataType::Float32;
     let labels = |rows| zeros(TaskLabels, DataType::Int32, &[rows]);
     let new = |tensors| Batch::new(tensors, &run, NonFinite::Reject);
-    assert_fault(new(vec![]), "tensors", "none came");
+    assert_fault(new(vec![]), "tensors", "got none");
     assert_fault(new(vec![zeros(SampleIds, DataType::UInt64, &[3])]), "tensors", "only sample_ids");
     let activations = zeros(ConceptActivations, float, &[4, 2]);
-    assert_fault(new(vec![labels(3), activations]), "tensors.concept_activations.shape", "4 rows came");
+    assert_fault(new(vec![labels(3), activations]), "tensors.concept_activations.shape", "got 4 rows");
     assert_fault(new(vec![labels(3), labels(3)]), "tensors.task_labels", "twice");
     let positive = zeros(PositiveEmbeddings, float, &[3, 2, 8]);
     let negative = zeros(NegativeEmbeddings, float, &[3, 2, 9]);
@@ -354,9 +354,13 @@ fn a_schema_names_what_changed() {
     assert_fault(before.check_same(&missing), "tensors.task_labels", "is missing");
     assert_fault(missing.check_same(&before), "tensors.task_labels", "is new");
     let narrow = schema(vec![labels(DataType::Int32, 5), embeddings(8)]);
-    assert_fault(before.check_same(&narrow), "tensors.task_labels.dtype", "int32 came, earlier batches carried int64");
+    assert_fault(
+        before.check_same(&narrow),
+        "tensors.task_labels.dtype",
+        "got int32, expected int64 as in earlier batches",
+    );
     let wide = schema(vec![labels(DataType::Int64, 5), embeddings(9)]);
-    assert_fault(before.check_same(&wide), "tensors.image_embeddings.shape", "[9] came");
+    assert_fault(before.check_same(&wide), "tensors.image_embeddings.shape", "got rows of shape [9]");
     let other_rows = schema(vec![labels(DataType::Int64, 7)]);
     assert_eq!(schema(vec![labels(DataType::Int64, 5)]).check_same(&other_rows), Ok(()));
 }
@@ -401,35 +405,35 @@ fn wrong_declarations_are_refused() {
     let parts = |parts: &[Vec<u32>]| constants(RunConstants { concept_parts: parts.to_vec(), ..Default::default() });
     let cases: Vec<(RunFields, &str, &str)> = vec![
         (RunFields { name: "a\nb".into(), ..fields(&[2]) }, "run.name", "character \\n"),
-        (fields(&[]), "run.concepts", "0 concepts came"),
-        (fields(&[2; 4097]), "run.concepts", "4097 concepts came, expected 1 to 4096"),
+        (fields(&[]), "run.concepts", "got 0 concepts"),
+        (fields(&[2; 4097]), "run.concepts", "got 4097 concepts, expected 1 to 4096"),
         (concepts(&["a", ""]), "run.concepts[1].name", "0 bytes"),
         (concepts(&["a", "b", "a"]), "run.concepts[2].name", "'a' names two concepts"),
         (fields(&[2, 65_537]), "run.concepts[1].cardinality", "at most 65536"),
-        (RunFields { world_size: 65_537, ..fields(&[2]) }, "run.world_size", "65537 came"),
+        (RunFields { world_size: 65_537, ..fields(&[2]) }, "run.world_size", "got 65537"),
         (labels(&many), "run.labels", "33 labels"),
         (labels(&[("", "v")]), "run.labels key", "0 bytes"),
         (labels(&[("lambda", "<script>")]), "run.labels['lambda']", "character <"),
-        (accuracy(1.1), "run.constants.reference_task_accuracy", "1.1 came"),
-        (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "NaN came"),
-        (omega(0.0), "run.constants.concept_score_weight", "0 came"),
-        (omega(f64::INFINITY), "run.constants.concept_score_weight", "inf came"),
-        (threshold(-0.1), "run.constants.activity_threshold", "-0.1 came"),
-        (threshold(f64::INFINITY), "run.constants.activity_threshold", "inf came"),
-        (top_k(0), "run.constants.active_top_k", "0 came, expected 1 to 2"),
-        (top_k(3), "run.constants.active_top_k", "3 came, expected 1 to 2"),
-        (clarity(&[1.0; 2]), "run.constants.clarity_weights", "2 weights came, expected 3"),
+        (accuracy(1.1), "run.constants.reference_task_accuracy", "got 1.1"),
+        (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "got NaN"),
+        (omega(0.0), "run.constants.concept_score_weight", "got 0"),
+        (omega(f64::INFINITY), "run.constants.concept_score_weight", "got inf"),
+        (threshold(-0.1), "run.constants.activity_threshold", "got -0.1"),
+        (threshold(f64::INFINITY), "run.constants.activity_threshold", "got inf"),
+        (top_k(0), "run.constants.active_top_k", "got 0, expected 1 to 2"),
+        (top_k(3), "run.constants.active_top_k", "got 3, expected 1 to 2"),
+        (clarity(&[1.0; 2]), "run.constants.clarity_weights", "got 2 weights, expected 3"),
         (clarity(&[0.0; 3]), "run.constants.clarity_weights", "not all 0"),
         (clarity(&[1.0, -1.0, 1.0]), "run.constants.clarity_weights", "at least 0"),
-        (weights(&[1.0]), "run.constants.concept_weights", "1 weights came, expected 2"),
+        (weights(&[1.0]), "run.constants.concept_weights", "got 1 weights, expected 2"),
         (weights(&[0.0, 0.0]), "run.constants.concept_weights", "not all 0"),
         (weights(&[1.0, -1.0]), "run.constants.concept_weights", "at least 0"),
         (weights(&[1.0, f64::NAN]), "run.constants.concept_weights", "finite"),
         (head(&[1.0; 3]), "run.constants.head_weights", "multiple of 2"),
         (head(&[1.0, f64::INFINITY]), "run.constants.head_weights", "finite"),
-        (image((0, 5)), "run.constants.image_size", "0 x 5 came"),
-        (image((5, 65_537)), "run.constants.image_size", "5 x 65537 came"),
-        (parts(&[vec![1]]), "run.constants.concept_parts", "1 lists came, expected 2"),
+        (image((0, 5)), "run.constants.image_size", "got 0 x 5"),
+        (image((5, 65_537)), "run.constants.image_size", "got 5 x 65537"),
+        (parts(&[vec![1]]), "run.constants.concept_parts", "got 1 lists, expected 2"),
     ];
     for (fields, field, says) in cases {
         assert_fault(Run::try_from(fields), field, says);

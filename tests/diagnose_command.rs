@@ -46,7 +46,7 @@ async fn runs_are_read_by_all_ways_of_asking() {
     let curves = directory.path().join("curves");
     let sidecar = Sidecar::start(&["--data-dir", text(&curves)]);
     let mut client = sidecar.client().await;
-    // The task does not depend on the concepts. Activations of `poor` tell the task and nothing of their concept, those of
+    // The task does not depend on the concepts. Activations of `poor` predict the task and nothing about their concept, those of
     // `clean` their concept alone.
     let spread = |row: u64| 1e-3 * (row * 7919 % 997) as f32 / 997.0;
     pass(&mut client, "poor", 1000, |row, _, _, task| 0.3 + 0.15 * task as f32 + spread(row)).await;
@@ -81,8 +81,8 @@ async fn runs_are_read_by_all_ways_of_asking() {
         "{table}"
     );
     assert!(table.lines().any(|line| line.starts_with("  ctl_excess ") && line.ends_with(", limit 0.15")), "{table}");
-    assert!(table.contains("not found: Over-expressive concept encoding, "), "{table}");
-    assert!(table.contains("unknown: Alignment leakage: needs alignment_leakage, which no evaluation has"), "{table}");
+    assert!(table.contains("passed: Concept encoding: "), "{table}");
+    assert!(table.contains("unknown: Alignment: needs alignment_leakage, which no evaluation has"), "{table}");
 
     let request = |run: &str, split: &str| proto::GetDiagnosisRequest { run: run.into(), split: split.into() };
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();

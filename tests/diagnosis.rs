@@ -90,7 +90,7 @@ fn insufficient_supervision() {
     assert_eq!(near(0.161, 0.889), ["insufficient_supervision"]);
     assert!(near(0.158, 0.889).is_empty());
     assert!(near(0.161, 0.891).is_empty());
-    // Badly learnt concepts without leakage are no sign of it, and neither is leakage of well learnt ones.
+    // Neither badly learnt concepts without leakage nor leakage of well learnt ones shows it.
     assert!(near(0.02, 0.6).is_empty());
     assert!(near(0.4, 0.97).is_empty());
     let diagnosis = read(&soft(), &[with(7, &leaks)]);
@@ -121,10 +121,10 @@ fn over_expressive_encoding() {
     let poor = [with(1, &[("ctl_excess", 0.25), ("concept_accuracy", 0.6)])];
     assert_eq!(found(&logit, &poor), ["insufficient_supervision"]);
     // Vectors.
-    let vectors = |told: f64| found(&soft(), &[with(1, &[("embedding_ct", told)])]);
+    let vectors = |ct: f64| found(&soft(), &[with(1, &[("embedding_ct", ct)])]);
     assert_eq!(vectors(0.55), ["over_expressive_encoding"]);
     assert!(vectors(0.505).is_empty());
-    // Of embeddings the intervention score is no measure of leakage.
+    // For embeddings the intervention score does not measure leakage.
     let intervened = [with(1, &[("embedding_ct", 0.3), ("intervention_score", 0.3), ("concept_accuracy", 0.6)])];
     assert!(found(&soft(), &intervened).is_empty());
 }
@@ -183,7 +183,7 @@ fn misspecified_head() {
 fn alignment_leakage() {
     let of = |value: f64| found(&soft(), &[with(1, &[("alignment_leakage", value)])]);
     assert_eq!(of(0.011), ["alignment_leakage"]);
-    assert!(of(0.009).is_empty(), "not told from 0");
+    assert!(of(0.009).is_empty(), "not distinguished from 0");
     assert!(of(-0.3).is_empty());
     let mut undefined = with(1, &[]);
     undefined.scores.push(("alignment_leakage".into(), Outcome::undefined("one class only")));

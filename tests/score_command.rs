@@ -177,7 +177,7 @@ fn json_is_the_object_of_the_contract() {
 }
 
 #[test]
-fn a_score_asked_for_without_its_arrays_is_undefined_and_named() {
+fn a_requested_score_without_its_arrays_is_undefined_and_named() {
     let object = json(&with_types("<f4", "<i8"), &["--scores", "alignment_leakage,ctl", "--scores", "task_accuracy"]);
     let scores = object["scores"].as_object().unwrap();
     assert_eq!(scores.keys().collect::<Vec<_>>(), ["alignment_leakage", "ctl", "task_accuracy"]);
@@ -249,7 +249,7 @@ fn element_types_and_orders_carry_the_same_values() {
     assert_eq!(without_seconds(json(&arrays, &[])), expected, "column by column");
     let mut half = without_seconds(json(&with_types("<f2", "<i8"), &[]));
     let warnings = half["warnings"].take();
-    assert!(warnings[0].as_str().unwrap().starts_with("concept_activations came in half precision"), "{warnings}");
+    assert!(warnings[0].as_str().unwrap().starts_with("concept_activations are in half precision"), "{warnings}");
     assert_eq!(half["scores"], expected["scores"], "the values are exact in float16");
 }
 
@@ -302,15 +302,15 @@ fn bad_input_is_one_line_that_names_the_array() {
     };
     let nan: Vec<f64> = (0..ROWS * K).map(|at| if at == 7 { f64::NAN } else { at as f64 }).collect();
     let cases = [
-        (extra(Array::new("cardinalities", "<f8", &[3], &[2.5, 2.0, 2.0])), "cardinalities: 2.5 came, expected whole"),
-        (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "cardinalities: 2 values came"),
+        (extra(Array::new("cardinalities", "<f8", &[3], &[2.5, 2.0, 2.0])), "cardinalities: got 2.5, expected whole"),
+        (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "cardinalities: got 2 values"),
         (extra(Array::text("cardinalities", "|S3", "two")), "cardinalities: holds strings, expected numbers"),
-        (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: 'soft' came, expected hard, "),
+        (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: got 'soft', expected hard, "),
         (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: 2 weights"),
-        (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: 1.5 came, expected whole numbers"),
-        (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: 119 rows came"),
+        (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: got 1.5, expected whole numbers"),
+        (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: got 119 rows"),
         (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),
-        (extra(Array::new("surplus", "<f8", &[1], &[1.0])), "surplus: is no known array"),
+        (extra(Array::new("surplus", "<f8", &[1], &[1.0])), "surplus: is not a known array"),
     ];
     for (arrays, expected) in cases {
         let output = score(&arrays, &["--json"]);
@@ -321,5 +321,5 @@ fn bad_input_is_one_line_that_names_the_array() {
     }
     let unknown = score(&with_types("<f4", "<i8"), &["--scores", "ctl,leak"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8(unknown.stderr).unwrap().starts_with("--scores: 'leak' is no score; known are ctl, "));
+    assert!(String::from_utf8(unknown.stderr).unwrap().starts_with("--scores: got 'leak', expected one of ctl, "));
 }

@@ -1,4 +1,4 @@
-// The alert rules, where they stand, and what they did: asked for once, then kept by the events.
+// The alert rules, their states and their changes: fetched once, then updated by the events.
 import { get } from "./api.js";
 import { count, el, localTime } from "./text.js";
 
@@ -25,7 +25,7 @@ const keyOf = (/** @type {Alert} */ alert) => JSON.stringify([alert.rule, alert.
 export const onAlerts = (listener) => { changed = listener; };
 export const alertsVersion = () => version;
 
-/** Asks for everything; what a page opened later has missed comes with it. */
+/** Fetches everything, including what happened before the page was opened. */
 export async function loadAlerts() {
   try {
     const answer = await get("alerts");
@@ -34,7 +34,7 @@ export async function loadAlerts() {
     standings.clear();
     for (const one of answer.standings) standings.set(keyOf(one), one);
   } catch {
-    // The connection line says that nothing answers; the next connection asks again.
+    // The connection line says that nothing answers; the next connection fetches again.
     return;
   }
   version += 1;
@@ -70,7 +70,7 @@ export const firedOf = (run, split, id) =>
   changes.filter((one) => one.run === run && one.split === split && one.state === "firing" && concerns(one.score, id));
 
 /**
- * What a rise of the score is measured from, if a rule on it judges rises.
+ * The baseline of a rise of the score, if a rule on it judges rises.
  * @param {string} run @param {string} split @param {string} id
  * @returns {number|null}
  */

@@ -1,4 +1,4 @@
-// Answers that the sidecar computes when asked: fetched one at a time, again when what they rest on has changed.
+// Answers that the sidecar computes on request: fetched one at a time, and again when their data has changed.
 import { get } from "./api.js";
 
 /** The same question is asked again at most this often, in milliseconds: training runs on the same machine. */

@@ -45,7 +45,7 @@
 const API = "api/v1/";
 const RETRY_MS = 2000;
 
-/** An answer of the sidecar that is not the thing asked for. */
+/** An answer of the sidecar that is an error. */
 export class ApiError extends Error {
   /** @param {number} code HTTP status; 0 when nothing answered @param {string} message */
   constructor(code, message) {
@@ -78,8 +78,8 @@ export async function get(path, query = {}) {
 }
 
 /**
- * Follows the event stream for as long as the page is open. A browser gives an EventSource up for good after an
- * answer that is no event stream, as from a proxy in front of a stopped sidecar; so it is opened anew then.
+ * Follows the event stream for as long as the page is open. A browser abandons an EventSource after an answer that is
+ * not an event stream, as from a proxy in front of a stopped sidecar; then it is opened again.
  * @param {{open: () => void, down: () => void, point: (point: Point) => void, run: (run: string) => void,
  *   alert: (alert: Alert) => void, lost: (count: number) => void}} on
  */

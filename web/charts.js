@@ -76,7 +76,7 @@ export function drawCharts(view, scores, shown, split) {
     if (host.children[place] !== chart.root) host.insertBefore(chart.root, host.children[place] ?? null);
   }
   host.classList.toggle("many", scores.length > 2);
-  // Only now has every chart its size.
+  // Every chart has its size only now.
   for (const chart of charts.values()) draw(chart, view, shown, split);
 }
 
@@ -134,7 +134,7 @@ function draw(chart, view, shown, split) {
     const hit = event.points[0];
     const of = drawn.find(({ run }) => run.name === hit.data.name);
     if (!of || !hit.customdata) return;
-    // The mark of an alert lies on its point: whichever the pointer is nearer to, the evidence is told.
+    // The mark of an alert lies on its point: whichever is nearer to the pointer, the box shows the evidence.
     const alert = hit.customdata.alert ?? firedOf(of.run.name, split, score.id).find((one) => one.step === hit.customdata.step);
     if (alert) showTip(event.event, ...alertTip(alert, of.look.color));
     else showTip(event.event, ...pointTip(of.run, of.run.name, of.look.color, score.title, hit.customdata));
@@ -170,12 +170,12 @@ function layoutOf(view, traces, limits) {
     modebar: { color: dim, activecolor: ink, bgcolor: "rgba(0,0,0,0)" },
     xaxis: { ...axis, uirevision: JSON.stringify(zoom), type: view.x === "time" ? "date" : "linear", zeroline: false, title: { text: AXIS_TITLES[view.x], standoff: 6, font: { color: dim, size: 11.5 } }, ...(zoom ? { range: [...zoom] } : { autorange: true }) },
     yaxis: { ...axis, rangemode: startsAtZero(traces) ? "tozero" : "normal", exponentformat: "power", nticks: 7 },
-    // Undefined points have no value: they stand on the floor of the chart.
+    // Undefined points have no value: they are drawn at the bottom of the chart.
     yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     annotations: empty ? [empty] : limits.map(({ rule, limit }) => ({
       text: plotText(rule.name), x: 0, xref: "paper", xanchor: "left", y: limit, yanchor: "bottom", showarrow: false, font: { color: dim, size: 10.5 },
     })),
-    // A limit far off the curves is not brought into view: it would flatten them.
+    // A limit far from the curves stays out of view: it would flatten them.
     shapes: limits.map(({ rule, limit }) => ({
       type: "line", x0: 0, x1: 1, xref: "paper", y0: limit, y1: limit, layer: "below",
       line: { color: pageColor(rule.severity === "critical" ? "--bad" : "--warn"), width: 1.2, dash: "dash" },

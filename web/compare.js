@@ -44,7 +44,7 @@ export function comparison(host, changed) {
   const notes = el("p", { class: "note" });
   /** @type {any} */
   let table = null;
-  // Two runs have no picture: that of the groups before them must not be saved in their name.
+  // Two runs have no chart: that of earlier groups must not be saved under their name.
   const saves = saveButtons(() => table, () => (plot.hidden ? {} : plot));
   host.replaceChildren(el("summary", {}, el("h2", {}, "Compare runs or splits")),
     el("div", { class: "controls inner" }, by.root, a.root, b.root, twin.root, note, saves), head, plot, body, notes);
@@ -87,6 +87,7 @@ export function comparison(host, changed) {
     const rests = ofSplits ? [first] : label === null ? [first, second] : all.filter((run) => label in run.labels);
     const read = ofSplits ? [split, other] : [split];
     const version = JSON.stringify(rests.map((run) => [run.name, run.finished, ...read.map((name) => run.splits.find((one) => one.split === name)?.last_step)]));
+    /** @type {Record<string, string>} */
     const asked = ofSplits ? { run_a: first.name, split, with_split: other }
       : label === null ? { run_a: first.name, run_b: second.name, split } : { by: label, split };
     const { body: report, why } = answer(asked, version);
@@ -112,16 +113,17 @@ export function comparison(host, changed) {
     }
 
     /** @param {PairReport} report */
-    function drawPair({ criterion, criterion_unclipped: unclipped, ...compared }) {
+    function drawPair(report) {
+      const { criterion, criterion_unclipped: unclipped } = report;
       head.replaceChildren(
         el("p", {}, el("strong", {}, `Leakage Criterion: ${VERDICTS[criterion.verdict]}`)), el("p", {}, criterion.why),
         el("p", { class: "dim" }, `without clipping at 0: ${VERDICTS[unclipped.verdict]}: ${unclipped.why}`));
-      const count = (/** @type {"a"|"b"} */ letter) => compared[letter].evaluations.length;
-      drawTable(compared, first.name, second.name, (letter, name) => [
+      const count = (/** @type {"a"|"b"} */ letter) => report[letter].evaluations.length;
+      drawTable(report, first.name, second.name, (letter, name) => [
         el("span", { class: "swatch", color: runColor(name) }), ` ${letter}: ${name}, ${count(letter)} evaluation${count(letter) === 1 ? "" : "s"}`]);
     }
 
-    /** @param {SplitReport} report */
+    /** @param {SplitReport} compared */
     function drawSplits(compared) {
       const steps = compared.a.evaluations.map(([, step]) => step);
       head.replaceChildren(el("p", {}, el("span", { class: "swatch", color: runColor(compared.run) }), ` ${compared.run}, `,

@@ -101,7 +101,7 @@ export function insert(points, point) {
 }
 
 /**
- * A sample that went on filling leaves no trail: a provisional value stands only while nothing came after it.
+ * A sample that goes on filling leaves no trail: a provisional value is kept only while it is the newest.
  * @param {CurvePoint[]} points
  */
 export const withoutTrail = (points) => points.filter((point, i) => !point.provisional || i === points.length - 1);
@@ -162,7 +162,7 @@ async function loadLatest(run, split, replace = false) {
     const point = await get("point", { run, split });
     if (replace || !entry.point || point.step >= entry.point.step) entry.point = point;
   } catch {
-    // The curves of the same run say what is wrong.
+    // The curves of the same run show the error.
   }
   entry.loading = false;
   changed(awaited);

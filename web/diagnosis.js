@@ -1,4 +1,4 @@
-// What a run's scores say is wrong with it: the findings with their numbers, and what could not be judged.
+// What is wrong with a run, by its scores: the findings with their numbers, and what could not be judged.
 import { answers } from "./answers.js";
 import { choice } from "./controls.js";
 import { latestPoint } from "./curves.js";
@@ -28,7 +28,7 @@ export function diagnosis(host, changed) {
     if (!focus) return;
     run.set(shown.map(({ name }) => [name, name]), focus.name);
     const step = focus.splits.find((one) => one.split === split)?.last_step;
-    // Slow scores join the point they belong to later on.
+    // Slow scores join their point later.
     const known = Object.keys(latestPoint(focus.name, split)?.scores ?? {}).length;
     const { body, why } = answer({ run: focus.name, split }, `${step} ${known}`);
     const now = JSON.stringify([body, why]);

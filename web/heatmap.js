@@ -150,7 +150,7 @@ function drawMatrix(plot, data, score, view, room) {
   const k = data.concepts.length;
   const sorted = orderOf(data.concepts, view.order, data.matrix);
   const names = sorted.map((i) => data.concepts[i]);
-  // A concept with itself is no leak: its cell stays empty.
+  // A concept's information about itself is not leakage: its cell stays empty.
   const cells = sorted.map((i) => sorted.map((j) => (i === j ? null : data.matrix[i][j])));
   const defined = cells.flat().filter((value) => value !== null);
   const diverging = score.range[0] < 0 || defined.some((value) => value < 0);
@@ -196,7 +196,7 @@ function drawMatrix(plot, data, score, view, room) {
       el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`),
       ...(age === undefined || x === y ? [] : [el("div", { class: "dim" }, age > 0 ? `computed ${duration(age)} before this evaluation` : "computed in this evaluation")]));
   };
-  // A box that is open tells of what is drawn now.
+  // An open box describes what is drawn now.
   if (plot.told) plot.tell(plot.told);
 }
 

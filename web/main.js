@@ -1,4 +1,4 @@
-// Wires the page: what the sidecar has, what the person chose, what is drawn.
+// Connects the sidecar's data, the user's choices and what is drawn.
 import { alertList, loadAlerts, onAlerts, takeAlert } from "./alerts.js";
 import { follow, get } from "./api.js";
 import { drawCharts, emphasise } from "./charts.js";
@@ -142,7 +142,7 @@ async function loadRuns() {
     const known = new Set(runs.map((run) => run.name));
     curves.forget((run) => known.has(run));
   } catch {
-    // The connection line says that nothing answers; the next event or reconnection asks again.
+    // The connection line says that nothing answers; the next event or reconnection fetches again.
   }
   loadingRuns = false;
   soon();
@@ -161,7 +161,7 @@ let opened = false;
 follow({
   open: () => {
     connection = "live";
-    // Another version of the sidecar may have come back.
+    // The sidecar may have been replaced by another version.
     catalogueKnown = false;
     loadStatus();
     loadRuns();

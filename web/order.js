@@ -28,7 +28,7 @@ export function orderOf(names, order, cells) {
 }
 
 /**
- * Starts at the first and goes on to the concept most strongly tied to the last one, whichever way the pair is read.
+ * Starts at the first and continues with the concept most strongly related to the last one, in either direction.
  * @param {number[]} from @param {Cells} cells
  */
 function chain(from, cells) {

@@ -28,7 +28,7 @@ const places = new Map();
 const members = new Map();
 
 /**
- * Gives every shown run or group a place of its own, the first ones first. A place is kept while it is shown.
+ * Gives every shown run or group a slot of its own, in order. A slot is kept while its run is shown.
  * @param {string[]} shown runs
  * @param {(run: string) => string} [groupOf] runs of one group share a colour and differ by marker
  */

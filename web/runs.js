@@ -91,7 +91,7 @@ export function runList(host, choices) {
       row.group.textContent = head ? (group in run.labels ? `${group} = ${valueOf(run)}` : `without ${group}`) : "";
       row.box.checked = names.includes(run.name);
       row.swatch.style.setProperty("--color", row.box.checked ? runColor(run.name) : "transparent");
-      // Of a run that this sidecar has heard nothing of since it started, nobody knows whether it still trains.
+      // Without data since the sidecar started, nobody knows whether the run still trains.
       const silent = run.splits.length > 0 && run.splits.every((one) => one.rows_received === null);
       row.state.textContent = run.finished ? "finished" : silent ? "silent" : "live";
       row.state.title = !run.finished && silent ? "nothing received since the sidecar started" : "";

@@ -1,4 +1,4 @@
-// Charts and tables as files: PNG of what is drawn, CSV of what it was drawn from.
+// Charts and tables as files: PNG of what is drawn, CSV of its data.
 import { el } from "./text.js";
 
 /** A name that every file system takes. @param {...(string|null)} parts */

@@ -1,4 +1,4 @@
-// What the person looks at. It lives in the URL's hash, so that a view can be kept, shared and reloaded.
+// The user's view. It is stored in the URL's hash, so that it can be kept, shared and reloaded.
 
 /**
  * @typedef {"step"|"epoch"|"elapsed"|"time"} XAxis

@@ -15,7 +15,7 @@ import { count, el, number, plotText } from "./text.js";
  * @typedef {import("./api.js").Point} Point
  * @typedef {import("./state.js").View} View
  * @typedef {{step: number, curve: [number, number|null][], best: number|null}} Held of an evaluation: `best` is the x
- *   that its scores call the best
+ *   that is the best by its scores
  */
 
 /** Steps of x that span more than this factor are drawn by their order of magnitude. */
@@ -59,11 +59,11 @@ export function sweep(host, changed) {
     const latest = latestPoint(run.name, split);
     keep(key, latest, of);
     const asked = JSON.stringify([key, step]);
-    // The latest evaluation is being fetched by others, whole.
+    // Other parts of the page already fetch the whole latest evaluation.
     if (latest && latest.step !== step && held.get(key)?.step !== step && !fetching.has(asked)) {
       fetching.add(asked);
       get("point", { run: run.name, split, step }).then((point) => {
-        // Meanwhile a newer one may have come.
+        // There may be a newer one by now.
         if ((held.get(key)?.step ?? -1) < step) keep(key, point, of);
         changed();
       }, () => fetching.delete(asked));

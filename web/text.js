@@ -55,7 +55,7 @@ export function withError(value, error) {
 }
 
 /**
- * With the digits that a scale up to `end` can show, so that numbers beside each other line up.
+ * With the digits that a scale up to `end` can show, so that adjacent numbers line up.
  * @param {number|null|undefined} value @param {number} end
  */
 export const onScale = (value, end) => number(value, end / 20);

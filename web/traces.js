@@ -79,7 +79,7 @@ export function tracesOf(points, look) {
 }
 
 /**
- * Where alerts fired, at the points they fired at, and the level that a rise is measured from.
+ * The points at which alerts fired, and the baseline of a rise.
  * @param {CurvePoint[]} points
  * @param {Look} look
  * @param {import("./api.js").Alert[]} fired

@@ -125,7 +125,7 @@ def test_a_killed_job_loses_what_it_had_not_written_whole(binary: str, tmp_path:
     done = replay(binary, "--json", file)
     assert done.returncode == 0
     assert [point["step"] for point in points(done.stdout)] == [0, 1]
-    assert "bytes are no whole message and were left out" in done.stderr
+    assert "bytes are not a whole message and were left out" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_missing_rank_is_named(binary: str, tmp_path: Path) -> None:
     first, _ = record(tmp_path, 2)
     done = replay(binary, first)
     assert done.returncode == 2
-    assert "is of a run with 2 ranks, 1 of whose files came" in done.stderr
+    assert "got the files of 1 ranks, expected all 2 of the run" in done.stderr
 
 
 def test_a_full_disk_does_not_stop_the_job(binary: str, tmp_path: Path) -> None:

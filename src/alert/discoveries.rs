@@ -1,4 +1,4 @@
-//! Which of many concepts or pairs are beyond a limit, with the false ones among them kept few.
+//! Which of many concepts or pairs are beyond a limit, with the false discovery rate controlled.
 
 /// One-sided tail of the standard normal distribution: P(Z > z).
 pub fn upper_tail(z: f64) -> f64 {
@@ -6,7 +6,7 @@ pub fn upper_tail(z: f64) -> f64 {
 }
 
 /// Indices of the hypotheses to reject so that the expected share of false rejections is at most `rate`, most
-/// significant first (Benjamini and Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x). `None` takes no part.
+/// significant first (Benjamini and Hochberg 1995, doi:10.1111/j.2517-6161.1995.tb02031.x). `None` is left out.
 pub fn discoveries(p_values: &[Option<f64>], rate: f64) -> Vec<usize> {
     let mut tested: Vec<(f64, usize)> = p_values.iter().enumerate().filter_map(|(at, p)| Some(((*p)?, at))).collect();
     tested.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

@@ -1,13 +1,19 @@
 //! Alert rules on curve points: pure state machines, one for each rule and run.
 //!
-//! A rule is *pending* from the first evaluation beyond its limit and *firing* once so many in a row were; it is
-//! *inactive* again when the value has come back far enough, when the run goes back to an earlier step, or when the run
-//! finishes. Provisional points and undefined scores are no evidence: they change nothing.
+//! A rule is *pending* from the first evaluation beyond its limit and *firing* from the n-th in a row. It is *inactive*
+//! again when the value is back far enough inside the limit, when the run goes back to an earlier step, or when the run
+//! finishes. Provisional points and undefined scores change nothing.
+//!
+//! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
+//! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise.
 
+mod cusum;
 mod defaults;
 pub mod discoveries;
-pub mod rise;
+mod fields;
+mod kinds;
 mod rule;
+mod target;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -16,7 +22,9 @@ use std::sync::Arc;
 use crate::point::Point;
 
 pub use defaults::default_rules;
-pub use rule::{Kind, Parts, Rule, RuleFault, Scope, Severity};
+pub use fields::Fields;
+pub use kinds::Judge;
+pub use rule::{Rule, RuleFault, Rules, Severity};
 pub use watch::{Standing, State};
 
 use watch::Watch;
@@ -32,11 +40,11 @@ pub struct Change {
 /// All rules and where they stand.
 #[derive(Clone, Debug)]
 pub struct Alerts {
-    rules: Vec<Arc<Rule>>,
+    rules: Rules,
     runs: BTreeMap<Arc<str>, RunAlerts>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct RunAlerts {
     concepts: Arc<[String]>,
     /// Seconds since 1970-01-01 UTC of the start or the newest resumption.
@@ -49,33 +57,30 @@ struct RunAlerts {
 }
 
 impl Alerts {
-    /// Errors naming the rule and key at fault. `score` tells which parts a score of the catalogue has.
-    pub fn new(rules: Vec<Rule>, score: impl Fn(&str) -> Option<Parts>) -> Result<Self, RuleFault> {
-        for (at, rule) in rules.iter().enumerate() {
-            rule.check(at, &score)?;
-            if rules[..at].iter().any(|earlier| earlier.name == rule.name) {
-                let (name, message) = (rule.name.clone(), "names two rules".to_owned());
-                return Err(RuleFault { at, name, key: "name", message });
-            }
-        }
-        Ok(Self { rules: rules.into_iter().map(Arc::new).collect(), runs: BTreeMap::new() })
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, runs: BTreeMap::new() }
     }
 
     pub fn rules(&self) -> &[Arc<Rule>] {
-        &self.rules
+        self.rules.as_slice()
     }
 
-    /// A run started or came back, at a time in seconds since 1970-01-01 UTC.
+    /// A run started or resumed, at a time in seconds since 1970-01-01 UTC.
     pub fn start(&mut self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) {
-        let watches = vec![Watch::default(); self.rules.len()];
-        let fresh = || RunAlerts { watches, ..RunAlerts::default() };
+        let fresh = || RunAlerts {
+            concepts: Arc::clone(&concepts),
+            started: time,
+            finished: false,
+            newest: BTreeMap::new(),
+            watches: self.rules.as_slice().iter().map(|rule| Watch::new(rule)).collect(),
+        };
         let known = self.runs.entry(Arc::clone(run)).or_insert_with(fresh);
         known.concepts = concepts;
         known.started = time;
         known.finished = false;
     }
 
-    /// Looks at a point; returns the rules that changed their state.
+    /// Judges a point; returns the rules that changed their state.
     pub fn observe(&mut self, point: &Point) -> Vec<Change> {
         if point.provisional {
             return Vec::new();
@@ -83,61 +88,60 @@ impl Alerts {
         if !self.runs.contains_key(&point.run) {
             self.start(&point.run, Arc::default(), point.time);
         }
-        // What is scored after the end has nobody left to warn, and no end of its own.
+        // After its end a run has nobody left to warn, and an alert that began now would never end.
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
         let before = run.newest.insert(Arc::clone(&point.split), (point.step, point.time));
         let went_back = before.filter(|(step, _)| point.step < *step);
-        let mut changed = vec![false; self.rules.len()];
-        let here: Vec<usize> = (0..self.rules.len()).filter(|&at| *self.rules[at].split == *point.split).collect();
+        let rules = self.rules.as_slice();
+        let mut changed = vec![false; rules.len()];
+        let mut here: Vec<usize> = (0..rules.len()).filter(|&at| *rules[at].split == *point.split).collect();
         for &at in &here {
-            let (rule, watch) = (&self.rules[at], &mut run.watches[at]);
+            let (rule, watch) = (&rules[at], &mut run.watches[at]);
             if went_back.is_some() {
                 changed[at] |= watch.restart(rule, point.time);
             }
-            if matches!(rule.kind(), Kind::Stale { .. }) {
-                let why = format!("an evaluation came at step {}", point.step);
+            if rule.judge.silence().is_some() {
+                let why = format!("there is an evaluation at step {}", point.step);
                 watch.standing.step = point.step;
                 changed[at] |= watch.turn(rule, State::Inactive, point.time, why);
             }
         }
-        // What casts doubt on the others comes first.
-        let is_doubt = |at: usize| matches!(self.rules[at].kind(), Kind::Saturated { .. });
-        let mut saturated = false;
-        for at in
-            here.iter().copied().filter(|&at| is_doubt(at)).chain(here.iter().copied().filter(|&at| !is_doubt(at)))
-        {
-            let watch = &mut run.watches[at];
+        // What casts doubt on the others comes first; the sort is stable.
+        here.sort_by_key(|&at| !rules[at].judge.casts_doubt());
+        let mut doubt = false;
+        for at in here {
+            let (rule, watch) = (&rules[at], &mut run.watches[at]);
             let ended = changed[at];
-            changed[at] |= watch.observe(&self.rules[at], point, &run.concepts, saturated);
+            changed[at] |= watch.observe(rule, point, &run.concepts, doubt);
             if let (true, State::Inactive, Some((step, _))) = (ended, watch.standing.state, went_back) {
                 watch.standing.evidence = format!("the run went back from step {step} to {}", point.step);
             }
-            saturated |= is_doubt(at) && watch.standing.state == State::Firing;
+            doubt |= rule.judge.casts_doubt() && watch.standing.state == State::Firing;
         }
         self.changes(&point.run, changed)
     }
 
-    /// Looks at scores that came later than the others of their evaluation, perhaps after that of a newer one: only the
-    /// rules on these scores see them. Returns the alerts that changed.
+    /// Judges scores that are later than the others of their evaluation, perhaps after a newer evaluation: only the
+    /// rules on these scores see them. Returns the rules that changed their state.
     pub fn observe_late(&mut self, point: &Point) -> Vec<Change> {
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
-        let mut changed = vec![false; self.rules.len()];
-        for (at, rule) in self.rules.iter().enumerate() {
-            if *rule.split == *point.split && point.score(&rule.score).is_some() {
+        let mut changed = vec![false; self.rules.as_slice().len()];
+        for (at, rule) in self.rules.as_slice().iter().enumerate() {
+            if *rule.split == *point.split && point.score(rule.score()).is_some() {
                 changed[at] = run.watches[at].observe(rule, point, &run.concepts, false);
             }
         }
         self.changes(&point.run, changed)
     }
 
-    /// Looks at the clock: rules on runs that have fallen silent.
+    /// Looks at the clock, for rules on runs that have fallen silent.
     pub fn look(&mut self, time: f64) -> Vec<Change> {
         let mut all = Vec::new();
         for name in self.runs.keys().cloned().collect::<Vec<_>>() {
             let Some(run) = self.runs.get_mut(&name).filter(|run| !run.finished) else { continue };
-            let mut changed = vec![false; self.rules.len()];
-            for (at, rule) in self.rules.iter().enumerate() {
-                let Kind::Stale { seconds } = rule.kind() else { continue };
+            let mut changed = vec![false; self.rules.as_slice().len()];
+            for (at, rule) in self.rules.as_slice().iter().enumerate() {
+                let Some(seconds) = rule.judge.silence() else { continue };
                 let newest = run.newest.get(&*rule.split).map_or(run.started, |(_, time)| time.max(run.started));
                 if time - newest > seconds {
                     let why = format!("no evaluation of '{}' for more than {seconds} s", rule.split);
@@ -157,7 +161,7 @@ impl Alerts {
             let why = format!("the run finished; last: {}", watch.standing.evidence);
             watch.turn(rule, State::Inactive, time, why)
         };
-        let changed = self.rules.iter().zip(&mut run.watches).map(ends).collect();
+        let changed = self.rules.as_slice().iter().zip(&mut run.watches).map(ends).collect();
         self.changes(name, changed)
     }
 
@@ -172,7 +176,7 @@ impl Alerts {
     fn changes(&self, name: &Arc<str>, changed: Vec<bool>) -> Vec<Change> {
         let Some(run) = self.runs.get(name) else { return Vec::new() };
         let change = |(at, _): (usize, bool)| Change {
-            rule: Arc::clone(&self.rules[at]),
+            rule: Arc::clone(&self.rules.as_slice()[at]),
             run: Arc::clone(name),
             standing: run.watches[at].standing.clone(),
         };
@@ -182,7 +186,7 @@ impl Alerts {
     /// Every rule and run that has a state, with where it stands.
     pub fn standings(&self) -> impl Iterator<Item = (&Arc<Rule>, &Arc<str>, &Standing)> {
         self.runs.iter().flat_map(|(name, run)| {
-            let of_run = self.rules.iter().zip(&run.watches);
+            let of_run = self.rules.as_slice().iter().zip(&run.watches);
             of_run.map(move |(rule, watch)| (rule, name, &watch.standing))
         })
     }
@@ -190,7 +194,7 @@ impl Alerts {
     /// Splits whose evaluations advice rests on.
     pub fn advising_splits(&self) -> Vec<&str> {
         let mut splits: Vec<&str> =
-            self.rules.iter().filter(|rule| rule.advise_stop).map(|rule| rule.split.as_str()).collect();
+            self.rules.as_slice().iter().filter(|rule| rule.advises_stop()).map(|rule| rule.split.as_str()).collect();
         splits.sort_unstable();
         splits.dedup();
         splits
@@ -199,7 +203,7 @@ impl Alerts {
     /// The rules that advise stopping this run now.
     pub fn reasons_to_stop<'a>(&'a self, run: &'a str) -> impl Iterator<Item = (&'a Rule, &'a Standing)> {
         let watches = self.runs.get(run).map_or(&[][..], |run| &run.watches);
-        let stops = self.rules.iter().zip(watches).filter(|(_, watch)| watch.standing.advises_stop);
+        let stops = self.rules.as_slice().iter().zip(watches).filter(|(_, watch)| watch.standing.advises_stop);
         stops.map(|(rule, watch)| (&**rule, &watch.standing))
     }
 }

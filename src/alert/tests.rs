@@ -1,7 +1,7 @@
+use serde_json::{Value, json};
+
 use super::*;
 use crate::point::{Outcome, ScoreValue};
-
-const PARTS: Parts = Parts { per_concept: true, matrix: true };
 
 fn score(value: f64) -> ScoreValue {
     ScoreValue { value, standard_error: Some(0.01), ..ScoreValue::default() }
@@ -24,24 +24,34 @@ fn point(step: u64, icl: f64) -> Point {
     at(step, Outcome::Value(score(icl)))
 }
 
-fn rule() -> Rule {
-    Rule { name: "leak".into(), score: "icl".into(), ..Rule::default() }
+/// A rule on `icl` named `leak`, in the form that users write, with these keys more.
+fn rule(more: Value) -> Value {
+    merged(json!({"name": "leak", "score": "icl"}), more)
 }
 
-fn above(limit: f64) -> Rule {
-    Rule { above: Some(limit), advise_stop: true, ..rule() }
+fn merged(mut rule: Value, more: Value) -> Value {
+    rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    rule
 }
 
-fn rise(by: f64) -> Rule {
-    Rule { rise: Some(by), advise_stop: true, severity: Severity::Critical, ..rule() }
+fn above(limit: f64, more: Value) -> Value {
+    merged(rule(json!({"above": limit, "advise_stop": true})), more)
 }
 
-fn alerts(rules: Vec<Rule>) -> Alerts {
-    Alerts::new(rules, |id| (id == "icl").then_some(PARTS)).unwrap()
+fn rise(by: f64, more: Value) -> Value {
+    merged(rule(json!({"rise": by, "advise_stop": true, "severity": "critical"})), more)
 }
 
-/// (evaluation, state) of each change that the values bring about.
-fn changes(rule: Rule, values: &[f64]) -> Vec<(usize, State)> {
+fn read(rules: Vec<Value>) -> Result<Rules, RuleFault> {
+    Rules::read(rules.into_iter().map(|rule| serde_json::from_value(rule).unwrap()))
+}
+
+fn alerts(rules: Vec<Value>) -> Alerts {
+    Alerts::new(read(rules).unwrap())
+}
+
+/// (evaluation, state) of each change that the values cause.
+fn changes(rule: Value, values: &[f64]) -> Vec<(usize, State)> {
     let mut alerts = alerts(vec![rule]);
     let observe = |(step, value): (usize, &f64)| {
         alerts
@@ -56,8 +66,8 @@ fn changes(rule: Rule, values: &[f64]) -> Vec<(usize, State)> {
 use State::*;
 
 #[test]
-fn fires_after_so_many_breaches_in_a_row_and_ends_with_one_good_value() {
-    let mut alerts = alerts(vec![Rule { evaluations: 2, ..above(0.2) }]);
+fn fires_after_enough_breaches_in_a_row_and_ends_with_one_good_value() {
+    let mut alerts = alerts(vec![above(0.2, json!({"evaluations": 2}))]);
     let mut states = Vec::new();
     for (step, icl) in [Some(0.1), Some(0.3), Some(0.1), Some(0.3), None, Some(0.3), Some(0.2)].into_iter().enumerate()
     {
@@ -70,25 +80,25 @@ fn fires_after_so_many_breaches_in_a_row_and_ends_with_one_good_value() {
 
 #[test]
 fn provisional_points_are_no_evidence() {
-    assert!(alerts(vec![above(0.1)]).observe(&Point { provisional: true, ..point(1, 0.9) }).is_empty());
+    assert!(alerts(vec![above(0.1, json!({}))]).observe(&Point { provisional: true, ..point(1, 0.9) }).is_empty());
 }
 
 #[test]
 fn hysteresis_keeps_an_alert_until_the_value_is_well_inside() {
     let values = [0.3, 0.19, 0.16, 0.14, 0.19];
-    assert_eq!(changes(Rule { hysteresis: 0.05, ..above(0.2) }, &values), [(0, Firing), (3, Inactive)]);
+    assert_eq!(changes(above(0.2, json!({"hysteresis": 0.05})), &values), [(0, Firing), (3, Inactive)]);
 }
 
 #[test]
 fn a_warm_up_is_not_judged_and_a_cooldown_keeps_quiet() {
-    assert_eq!(changes(Rule { warm_up: 2, ..above(0.2) }, &[0.9; 4]), [(2, Firing)]);
+    assert_eq!(changes(above(0.2, json!({"warm_up": 2})), &[0.9; 4]), [(2, Firing)]);
     let values = [0.9, 0.1, 0.9, 0.9, 0.9];
-    assert_eq!(changes(Rule { cooldown: 2, ..above(0.2) }, &values), [(0, Firing), (1, Inactive), (4, Firing)]);
+    assert_eq!(changes(above(0.2, json!({"cooldown": 2})), &values), [(0, Firing), (1, Inactive), (4, Firing)]);
 }
 
 #[test]
 fn patience_delays_the_advice_and_not_the_alert() {
-    let mut alerts = alerts(vec![Rule { patience: 2, ..above(0.2) }]);
+    let mut alerts = alerts(vec![above(0.2, json!({"patience": 2}))]);
     let advised: Vec<bool> = (0..4)
         .map(|step| {
             alerts.observe(&point(step, 0.9));
@@ -101,7 +111,7 @@ fn patience_delays_the_advice_and_not_the_alert() {
 #[test]
 fn a_rise_is_measured_from_its_baseline_and_a_fall_from_a_high_level_is_no_recovery() {
     let values = [0.1, 0.1, 0.1, 0.1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.1];
-    let mut alerts = alerts(vec![rise(0.05)]);
+    let mut alerts = alerts(vec![rise(0.05, json!({}))]);
     let seen: Vec<_> = (values.iter().enumerate())
         .flat_map(|(step, value)| alerts.observe(&point(step as u64, *value)))
         .map(|change| (change.standing.step, change.standing.state))
@@ -116,14 +126,14 @@ fn a_rise_is_measured_from_its_baseline_and_a_fall_from_a_high_level_is_no_recov
 fn a_small_rise_and_one_out_of_the_negative_are_none() {
     let mut small = vec![0.1; 8];
     small.extend([0.14; 10]);
-    assert_eq!(changes(rise(0.05), &small), []);
+    assert_eq!(changes(rise(0.05, json!({})), &small), []);
     let learning = [-0.3, -0.3, -0.3, -0.1, 0.0, 0.02, 0.01, 0.02];
-    assert_eq!(changes(rise(0.05), &learning), []);
+    assert_eq!(changes(rise(0.05, json!({})), &learning), []);
 }
 
 #[test]
-fn another_n_is_another_curve_but_a_broken_off_pass_is_not() {
-    let mut alerts = alerts(vec![rise(0.0)]);
+fn another_n_is_another_curve_but_an_incomplete_pass_is_not() {
+    let mut alerts = alerts(vec![rise(0.0, json!({}))]);
     let mut observe = |step: u64, value: f64, rows: u64, incomplete: bool| {
         alerts.observe(&Point { rows, incomplete, ..point(step, value) }).into_iter().map(|c| c.standing.state).next()
     };
@@ -141,8 +151,8 @@ fn another_n_is_another_curve_but_a_broken_off_pass_is_not() {
 }
 
 #[test]
-fn a_run_that_goes_back_is_judged_anew() {
-    let mut alerts = alerts(vec![rise(0.0)]);
+fn a_run_that_goes_back_is_judged_from_the_beginning() {
+    let mut alerts = alerts(vec![rise(0.0, json!({}))]);
     for (step, value) in [0.9, 0.6, 0.4, 0.3, 0.2, 0.2, 0.2].into_iter().enumerate() {
         assert!(alerts.observe(&point(step as u64, value)).is_empty());
     }
@@ -157,7 +167,7 @@ fn a_run_that_goes_back_is_judged_anew() {
 
 #[test]
 fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
-    let rules = vec![rise(0.05), Rule { name: "ties".into(), saturated: Some(0.2), ..Rule::default() }];
+    let rules = vec![rise(0.05, json!({})), json!({"name": "ties", "saturated": 0.2})];
     let mut alerts = alerts(rules);
     for step in 0..8 {
         alerts.observe(&point(step, 0.1));
@@ -166,7 +176,7 @@ fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
         alerts.observe(&Point { tie_fraction: 0.6, ..point(step, 0.5) });
     }
     let standings: Vec<_> =
-        alerts.standings().map(|(rule, _, standing)| (rule.name.clone(), standing.clone())).collect();
+        alerts.standings().map(|(rule, _, standing)| (rule.name().to_owned(), standing.clone())).collect();
     let leak = &standings[0].1;
     assert_eq!((leak.state, leak.severity, leak.advises_stop), (Firing, Severity::Warning, false));
     assert!(leak.evidence.contains("ties"), "{}", leak.evidence);
@@ -174,15 +184,13 @@ fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
 }
 
 #[test]
-fn few_rows_and_silence_are_told() {
-    let few = Rule { name: "few".into(), few_rows: Some(500), ..Rule::default() };
-    let stale = Rule { name: "stale".into(), stale: Some(60.0), ..Rule::default() };
-    let mut alerts = alerts(vec![few, stale]);
+fn few_rows_and_silence_fire() {
+    let mut alerts = alerts(vec![json!({"name": "few", "few_rows": 500}), json!({"name": "stale", "stale": 60})]);
     let run: Arc<str> = "r".into();
     alerts.start(&run, Arc::default(), 1000.0);
     assert!(alerts.look(1059.0).is_empty());
     let fired = alerts.look(1061.0);
-    assert!(fired.len() == 1 && fired[0].rule.name == "stale" && fired[0].standing.state == Firing);
+    assert!(fired.len() == 1 && fired[0].rule.name() == "stale" && fired[0].standing.state == Firing);
     let changed = alerts.observe(&Point { rows: 100, time: 1070.0, ..point(1, 0.1) });
     assert_eq!(changed.iter().map(|c| c.standing.state).collect::<Vec<_>>(), [Firing, Inactive]);
     assert_eq!(alerts.look(1100.0), []);
@@ -192,7 +200,7 @@ fn few_rows_and_silence_are_told() {
 
 #[test]
 fn the_end_of_a_run_ends_its_alerts_and_says_why() {
-    let mut alerts = alerts(vec![above(0.2)]);
+    let mut alerts = alerts(vec![above(0.2, json!({}))]);
     alerts.observe(&point(1, 0.9));
     let ended = alerts.finish(&"r".into(), 5.0);
     assert_eq!((ended.len(), ended[0].standing.state, ended[0].standing.since), (1, Inactive, 5.0));
@@ -214,8 +222,8 @@ fn concepts(step: u64, values: [f64; 4]) -> Point {
 }
 
 #[test]
-fn concepts_are_told_apart_and_their_evaluations_in_a_row_are_their_own() {
-    let rule = Rule { scope: Scope::Concept, evaluations: 2, ..above(0.2) };
+fn each_concept_has_evaluations_in_a_row_of_its_own() {
+    let rule = above(0.2, json!({"scope": "concept", "evaluations": 2}));
     let mut alerts = alerts(vec![rule]);
     let names: Arc<[String]> = ["red", "green", "blue", "round"].map(String::from).into();
     alerts.start(&"r".into(), names, 0.0);
@@ -232,7 +240,7 @@ fn concepts_are_told_apart_and_their_evaluations_in_a_row_are_their_own() {
 
 #[test]
 fn a_rise_of_one_pair_is_found_among_the_others() {
-    let mut alerts = alerts(vec![Rule { scope: Scope::Pair, ..rise(0.05) }]);
+    let mut alerts = alerts(vec![rise(0.05, json!({"scope": "pair"}))]);
     for step in 0..8 {
         assert!(alerts.observe(&concepts(step, [0.1; 4])).is_empty());
     }
@@ -246,60 +254,84 @@ fn a_rise_of_one_pair_is_found_among_the_others() {
 
 #[test]
 fn faulty_and_contradictory_rules_are_named() {
-    let scoreless = Rule { name: "leak".into(), ..Rule::default() };
+    let scoreless = |more: Value| merged(json!({"name": "leak"}), more);
     let cases = [
-        (Rule { evaluations: 0, ..above(0.2) }, "evaluations"),
-        (rule(), "above"),
-        (above(f64::NAN), "above"),
-        (Rule { below: Some(0.3), ..above(0.2) }, "above"),
-        (Rule { score: "nonsense".into(), ..above(0.2) }, "score"),
-        (Rule { score: String::new(), ..above(0.2) }, "score"),
-        (Rule { rise: Some(0.1), ..above(0.2) }, "rise"),
-        (Rule { stale: Some(5.0), ..above(0.2) }, "stale"),
-        (Rule { few_rows: Some(5), ..rule() }, "score"),
-        (Rule { few_rows: Some(0), ..scoreless.clone() }, "few_rows"),
-        (Rule { stale: Some(-5.0), ..scoreless.clone() }, "stale"),
-        (Rule { stale: Some(5.0), warm_up: 1, ..scoreless.clone() }, "stale"),
-        (Rule { saturated: Some(1.5), ..scoreless.clone() }, "saturated"),
-        (Rule { few_rows: Some(5), scope: Scope::Pair, ..scoreless }, "scope"),
-        (rise(-0.1), "rise"),
-        (Rule { hysteresis: 0.2, ..rise(0.1) }, "hysteresis"),
-        (Rule { hysteresis: f64::INFINITY, ..above(0.2) }, "hysteresis"),
-        (Rule { below: Some(0.1), hysteresis: 0.06, ..above(0.2) }, "hysteresis"),
-        (Rule { patience: 1, advise_stop: false, ..above(0.2) }, "patience"),
-        (Rule { false_discovery_rate: Some(0.1), ..above(0.2) }, "false_discovery_rate"),
-        (Rule { false_discovery_rate: Some(2.0), scope: Scope::Pair, ..above(0.2) }, "false_discovery_rate"),
-        (Rule { runbook: Some("ftp://x".into()), ..above(0.2) }, "runbook"),
+        (above(0.2, json!({"evaluations": 0})), "evaluations"),
+        (above(0.2, json!({"evaluations": "two"})), "evaluations"),
+        (rule(json!({})), "above"),
+        (rule(json!({"above": f64::NAN})), "above"),
+        (above(0.2, json!({"below": 0.3})), "above"),
+        (above(0.2, json!({"score": "nonsense"})), "score"),
+        (scoreless(json!({"above": 0.2})), "score"),
+        (above(0.2, json!({"rise": 0.1})), "rise"),
+        (above(0.2, json!({"stale": 5})), "stale"),
+        (rule(json!({"few_rows": 5})), "score"),
+        (scoreless(json!({"few_rows": 0})), "few_rows"),
+        (scoreless(json!({"stale": -5})), "stale"),
+        (scoreless(json!({"stale": 5, "warm_up": 1})), "stale"),
+        (scoreless(json!({"saturated": 1.5})), "saturated"),
+        (scoreless(json!({"few_rows": 5, "scope": "pair"})), "scope"),
+        (above(0.2, json!({"scope": "row"})), "scope"),
+        (above(0.2, json!({"score": "ctl", "scope": "pair"})), "scope"),
+        (rise(-0.1, json!({})), "rise"),
+        (rise(0.1, json!({"hysteresis": 0.2})), "hysteresis"),
+        (above(0.2, json!({"hysteresis": f64::INFINITY})), "hysteresis"),
+        (above(0.2, json!({"below": 0.1, "hysteresis": 0.06})), "hysteresis"),
+        (above(0.2, json!({"patience": 1, "advise_stop": false})), "patience"),
+        (above(0.2, json!({"false_discovery_rate": 0.1})), "false_discovery_rate"),
+        (above(0.2, json!({"false_discovery_rate": 2, "scope": "pair"})), "false_discovery_rate"),
+        (above(0.2, json!({"severity": "grave"})), "severity"),
+        (above(0.2, json!({"runbook": "ftp://x"})), "runbook"),
+        (above(0.2, json!({"over": 1})), "over"),
     ];
     for (rule, key) in cases {
-        let fault = Alerts::new(vec![rule.clone()], |id| (id == "icl").then_some(PARTS)).expect_err(key);
+        let fault = read(vec![rule.clone()]).expect_err(key);
         assert!(fault.key == key && fault.name == "leak", "{fault} for {rule:?}");
     }
-    let no_matrix = |_: &str| Some(Parts { matrix: false, ..PARTS });
-    let fault = Alerts::new(vec![Rule { scope: Scope::Pair, ..above(0.2) }], no_matrix).unwrap_err();
-    assert_eq!(fault.key, "scope", "{fault}");
-    let fault = Alerts::new(vec![above(0.2), above(0.2)], |_| Some(PARTS)).unwrap_err();
-    assert_eq!((fault.at, fault.key), (1, "name"));
+    let fault = read(vec![above(0.2, json!({})), above(0.2, json!({}))]).unwrap_err();
+    assert_eq!((fault.at, fault.key.as_str()), (1, "name"));
 }
 
 #[test]
-fn the_default_rules_are_sound() {
-    let known =
-        |id: &str| crate::score::catalogue::find(id).map(|s| Parts { per_concept: s.per_concept, matrix: s.matrix });
-    let alerts = Alerts::new(default_rules(), known).unwrap();
-    assert_eq!(alerts.advising_splits(), ["val"]);
+fn the_default_rules_are_sound_and_read_back_as_they_are_shown() {
+    assert_eq!(Alerts::new(default_rules()).advising_splits(), ["val"]);
+    let shown = |rules: &Rules| rules.as_slice().iter().map(|rule| json!(rule)).collect::<Vec<_>>();
+    let shown = shown(&default_rules());
+    assert_eq!(read(shown).unwrap(), default_rules());
+}
+
+#[test]
+fn a_rule_is_shown_with_every_key_but_those_that_are_absent() {
+    let given = above(0.2, json!({"scope": "pair", "false_discovery_rate": 0.01, "runbook": "http://x"}));
+    let shown = json!(read(vec![given]).unwrap().as_slice()[0]);
+    let expected = json!({
+        "name": "leak", "score": "icl", "split": "val", "above": 0.2, "evaluations": 1, "warm_up": 0, "patience": 0,
+        "cooldown": 0, "hysteresis": 0.0, "severity": "warning", "advise_stop": true, "scope": "pair",
+        "false_discovery_rate": 0.01, "runbook": "http://x",
+    });
+    assert_eq!(shown, expected);
+    let shown = json!(read(vec![json!({"name": "few", "few_rows": 9})]).unwrap().as_slice()[0]);
+    let absent = ["score", "above", "below", "false_discovery_rate", "runbook"];
+    assert!(absent.iter().all(|key| shown.get(key).is_none()) && shown["few_rows"] == 9, "{shown}");
+}
+
+#[test]
+fn the_keys_of_every_kind_are_documented() {
+    let text = include_str!("../../docs/alerts.md");
+    for key in kinds::KEYS.concat() {
+        assert!(text.contains(&format!("| `{key}` |")), "docs/alerts.md has no row for `{key}`");
+    }
 }
 
 #[test]
 fn scores_that_come_late_are_no_step_back_and_only_their_own_rules_see_them() {
-    let own = Rule { name: "impure".into(), score: "ois".into(), above: Some(0.3), ..Rule::default() };
-    let known = |id: &str| ["icl", "ois"].contains(&id).then_some(PARTS);
-    let mut alerts = Alerts::new(vec![above(0.2), own], known).unwrap();
+    let own = json!({"name": "impure", "score": "ois", "above": 0.3});
+    let mut alerts = alerts(vec![above(0.2, json!({})), own]);
     assert_eq!(alerts.observe(&point(1, 0.5)).len(), 1);
     alerts.observe(&point(2, 0.5));
     let late = Point { scores: vec![("ois".into(), Outcome::Value(score(0.4)))], ..point(1, 0.0) };
     let changed = alerts.observe_late(&late);
-    let seen: Vec<(&str, State)> = changed.iter().map(|c| (&*c.rule.name, c.standing.state)).collect();
+    let seen: Vec<(&str, State)> = changed.iter().map(|c| (c.rule.name(), c.standing.state)).collect();
     assert_eq!(seen, [("impure", Firing)]);
     // The alert on icl stands as it stood: nothing has gone back.
     assert!(alerts.observe(&point(3, 0.5)).is_empty());

@@ -1,4 +1,4 @@
-//! `conceptwatch agreement`: scores of items beside what people said of them.
+//! `conceptwatch agreement`: scores of items compared with people's ratings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::BAD_INPUT;
 
 /// Compare scores of items with people's ratings of them
 ///
-/// Both files are CSV with a header; the first column names the item. Of SCORES every other column is a score, of RATINGS
-/// a rater. Empty cells are missing values. Prints Kendall's τ-b of each score with the mean rating, and how far the
-/// raters agree: Fleiss' κ and Krippendorff's α.
+/// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES, and a rater
+/// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b of each score with the mean rating, and the agreement
+/// of the raters: Fleiss' κ and Krippendorff's α.
 #[derive(Args)]
 pub struct Options {
     /// A column for each score, such as concept_score
     scores: PathBuf,
     /// A column for each rater
     ratings: PathBuf,
-    /// One JSON object instead of a table
+    /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -99,7 +99,7 @@ fn read(path: &Path) -> Result<Table, String> {
     let header = reader.headers().map_err(|e| format!("{file}: has no readable header: {e}"))?.clone();
     if header.len() < 2 {
         return Err(format!(
-            "{file}: {} columns came, expected the item's name and one or more of numbers",
+            "{file}: got {} columns, expected the item's name and at least one column of numbers",
             header.len()
         ));
     }
@@ -112,7 +112,7 @@ fn read(path: &Path) -> Result<Table, String> {
             "" => Ok(None),
             text => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Some(number)),
-                _ => Err(format!("{file}: item '{item}', {column}: '{text}' came, expected a number or nothing")),
+                _ => Err(format!("{file}: item '{item}', {column}: got '{text}', expected a number or an empty cell")),
             },
         };
         let cells = columns.iter().zip(record.iter().skip(1)).map(cell).collect::<Result<_, _>>()?;

@@ -1,5 +1,4 @@
-//! `conceptwatch compare`: which of two runs leaks more, at which value of a label leakage is least, and what differs
-//! between two splits of a run.
+//! `conceptwatch compare`: two runs, groups of runs by a label, or two splits of a run.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -17,38 +16,38 @@ use super::source::Source;
 
 /// Compare two runs, groups of runs by a label, or two splits of a run
 ///
-/// Two runs: the Leakage Criterion, and every score's difference with its interval, over their newest evaluations.
+/// Two runs: the Leakage Criterion, and the difference of every score with its interval, over their newest evaluations.
 /// With --by: means of the runs with each value of a label, such as lambda, and the range of least leakage. With
-/// --with-split: one run's scores on two splits, evaluated at the same steps. Of a running sidecar, or with --data-dir of
-/// the curves it left.
+/// --with-split: the scores of one run on two splits, evaluated at the same steps. Reads a running sidecar, or with
+/// --data-dir the curves of one that has stopped.
 #[derive(Args)]
 pub struct Options {
     /// A run.
     run_a: Option<String>,
     /// The run it is compared with.
     run_b: Option<String>,
-    /// Label whose values make the groups, in place of two runs.
+    /// Label whose values form the groups, instead of two runs.
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
     /// Only runs with these labels, with --by.
     #[arg(long, value_name = "LABEL=VALUE,…")]
     r#where: Option<String>,
-    /// Split whose evaluations are compared; of two runs also several, which are then folds [default: val]
+    /// Split whose evaluations are compared; for two runs also several, as folds [default: val]
     #[arg(long, value_name = "SPLIT,…")]
     split: Option<String>,
-    /// Split of the one run that its --split is compared with, such as the same images with a region dropped.
+    /// Split of the run that --split is compared with, such as the same images with a region dropped.
     #[arg(long, value_name = "SPLIT")]
     with_split: Option<String>,
-    /// Scores, by id [default: the usual ones that all have]
+    /// Scores, by id [default: the usual ones that all runs have]
     #[arg(long, alias = "scores", value_name = "ID,ID")]
     score: Option<String>,
     /// Newest evaluations of each run [default: up to 5]
     #[arg(long, value_name = "N")]
     last: Option<String>,
-    /// Of the intervals [default: 0.95]
+    /// Confidence of the intervals [default: 0.95]
     #[arg(long, value_name = "SHARE")]
     confidence: Option<String>,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -135,10 +134,10 @@ fn what(side: &SideReport) -> String {
 
 fn verdict(criterion: &Criterion, a: &str, b: &str) -> String {
     match criterion.verdict {
-        CriterionVerdict::ALeaksMore => format!("{a} leaks more"),
-        CriterionVerdict::BLeaksMore => format!("{b} leaks more"),
-        CriterionVerdict::Compatible => "compatible, neither can be told to leak more".to_owned(),
-        CriterionVerdict::Undecided => "undecided, one score is higher and the other lower".to_owned(),
+        CriterionVerdict::ALeaksMore => format!("run {a} leaks more"),
+        CriterionVerdict::BLeaksMore => format!("run {b} leaks more"),
+        CriterionVerdict::Compatible => "no difference shown".to_owned(),
+        CriterionVerdict::Undecided => "undecided: one score is higher and the other lower".to_owned(),
         CriterionVerdict::Undefined => "undefined".to_owned(),
     }
 }
@@ -157,7 +156,7 @@ fn line(name: &str, comparison: &Comparison) -> String {
     let said = match comparison.verdict {
         Verdict::HigherInA => "  higher in a",
         Verdict::HigherInB => "  higher in b",
-        Verdict::Compatible => "  compatible",
+        Verdict::Compatible => "  no difference shown",
         Verdict::Undefined => "",
     };
     format!("{name:20} {:>19} {:>19}   {difference}{said}", mean(&comparison.a), mean(&comparison.b))
@@ -170,7 +169,7 @@ fn range(interval: &Interval) -> String {
     }
 }
 
-/// Those that differ; --json has all.
+/// The concepts that differ; --json has all.
 fn concepts(text: &mut String, score: &ScoreComparison) {
     let differ = |verdict| matches!(verdict, Verdict::HigherInA | Verdict::HigherInB);
     let found: Vec<_> = score.per_concept.iter().filter(|one| differ(one.comparison.verdict)).collect();
@@ -191,7 +190,7 @@ fn groups(report: &GroupReport) -> String {
                 [first, .., last] if least.below.is_some() => format!("{first} to {last}"),
                 several => several.join(", "),
             };
-            let _ = writeln!(text, "Least leakage: {} {values} (held against {})", report.label, least.reference);
+            let _ = writeln!(text, "Least leakage: {} {values} (compared with {})", report.label, least.reference);
             for (end, why) in [("below", &least.below), ("above", &least.above)] {
                 if let Some(why) = why {
                     let _ = writeln!(text, "  {end}: {why}");

@@ -1,20 +1,20 @@
-//! `conceptwatch diagnose`: what a run's scores say is wrong with it.
+//! `conceptwatch diagnose`: what is wrong with a run, by its scores.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::diagnosis::{Diagnosis, Line, State};
+use crate::diagnosis::{Diagnosis, State};
 use crate::question::diagnosis_of;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;
 
-/// Say what a run's scores show to be wrong with it
+/// Find out what is wrong with a run
 ///
-/// A line for each finding, with the numbers it rests on, their limits and the section it comes from. Read from the
-/// newest finished evaluation of a running sidecar, or with --data-dir of the curves it left.
+/// Prints each finding with its numbers, their limits and the section of the paper, then what was checked and passed.
+/// Reads the newest finished evaluation of a running sidecar, or with --data-dir the curves of one that has stopped.
 #[derive(Args)]
 pub struct Options {
     /// The run.
@@ -22,7 +22,7 @@ pub struct Options {
     /// Split whose evaluations are read.
     #[arg(long, default_value = "val")]
     split: String,
-    /// One JSON object, with the numbers of the rules that found nothing as well.
+    /// Print one JSON object, with the numbers of the rules that found nothing as well.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -54,12 +54,12 @@ fn table(diagnosis: &Diagnosis) -> String {
     if with(State::Found).next().is_none() {
         let _ = writeln!(text, "\nnothing found");
     }
-    let absent: Vec<&str> = with(State::Absent).map(|line: &Line| line.title.as_str()).collect();
-    if !absent.is_empty() {
-        let _ = writeln!(text, "\nnot found: {}", absent.join(", "));
+    text.push('\n');
+    for line in with(State::Absent) {
+        let _ = writeln!(text, "passed: {}: {}", line.subject, line.text);
     }
     for line in with(State::Unknown) {
-        let _ = writeln!(text, "unknown: {}: {}", line.title, line.text);
+        let _ = writeln!(text, "unknown: {}: {}", line.subject, line.text);
     }
     text
 }

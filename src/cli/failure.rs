@@ -1,4 +1,4 @@
-//! How a command ends: what it prints, or why it did not do what was asked and the exit status that says so.
+//! How a command ends: with its output, or with a message and an exit status.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ impl Failure {
         Self { status: BAD_INPUT, message: message.to_string() }
     }
 
-    /// Something broke that the input is not to blame for.
+    /// A failure that the input did not cause.
     pub fn running(message: impl std::fmt::Display) -> Self {
         Self { status: 1, message: message.to_string() }
     }
@@ -37,7 +37,7 @@ impl From<Refused> for Failure {
     }
 }
 
-/// Prints what a command has to say, or its failure.
+/// Prints the output of a command, or its failure.
 pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
     match result {
         Ok(text) => {
@@ -51,7 +51,7 @@ pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
     }
 }
 
-/// Writes to standard output. A reader that closed the pipe has seen what it wanted.
+/// Writes to standard output. A reader that closed the pipe needs no more of it.
 pub fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -20,8 +20,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts it at these addresses, and lets it take what it needs: the command waits for its scores, so nothing is taken from
-    /// anyone.
+    /// Starts it at these addresses, with all the CPU it can use: the command only waits for its scores.
     pub fn start(runtime: &Runtime, mut options: ServeOptions, [grpc, http]: [SocketAddr; 2]) -> Result<Self, String> {
         options.cpu_share = Some(16.0);
         options.busy_cpu_share = Some(16.0);

@@ -9,13 +9,13 @@ use crate::fault::Fault;
 /// Starts logging at `level`, such as `info` or `conceptwatch=debug,warn`.
 pub fn start(level: &str, json: bool) -> Result<(), Fault> {
     let filter = EnvFilter::try_new(level)
-        .map_err(|error| Fault::new("log", format!("'{level}' came, expected a level such as info: {error}")))?;
+        .map_err(|error| Fault::new("log", format!("got '{level}', expected a level such as info: {error}")))?;
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A log that cannot be written, such as on a full disk, must not end what is logged about: the complaint about it
-    // goes to standard error as well, and would panic there.
+    // A log that cannot be written, such as on a full disk, must not end the program: the complaint about it goes to
+    // standard error as well, and would panic there.
     let lines = lines.with_target(false).with_ansi(colours).log_internal_errors(false);
-    // Fails when a logger was started before, as in tests that run two servers: then that one stays.
+    // Fails when a logger was started before, as in tests that run two servers: that one stays.
     let _ = if json { lines.json().try_init() } else { lines.try_init() };
     Ok(())
 }

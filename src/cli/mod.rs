@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to the terminal")]
+
 mod agreement;
 mod compare;
 mod demo;
@@ -57,7 +59,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // clap knows which of its "errors" are answers, such as --help.
             let status = if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
-            // Nothing is left to tell if standard output is gone.
+            // If standard output is gone, there is nobody to report it to.
             let _ = error.print();
             return status;
         }

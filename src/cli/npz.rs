@@ -7,7 +7,7 @@ use std::path::Path;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::batch::{Batch, NonFinite};
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::run::{ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields};
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
@@ -15,7 +15,7 @@ use crate::tensor::{DataType, Tensor, TensorName};
 /// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
 const MAX_ARRAY_BYTES: usize = 1 << 36;
 
-/// Longer headers are no array's.
+/// No array has a longer header.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// Reads `path`. The declaration is made from the arrays: k from their shapes, the activation kind from
@@ -42,7 +42,10 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     let k = concept_count(&tensors, &cardinalities)?;
     for (what, len) in [("concept_names", names.len()), ("cardinalities", cardinalities.len())] {
         if len != 0 && len != k {
-            return Err(Fault::new(what, format!("{len} values came, the other arrays have {k} concepts")));
+            return Err(Fault::new(
+                what,
+                format!("got {len} values, expected {k}, one for each concept of the other arrays"),
+            ));
         }
     }
     fields.concepts = (0..k)
@@ -72,7 +75,7 @@ fn in_array_terms(fault: Fault) -> Fault {
         Some(_) => "cardinalities",
         None => field.strip_prefix("tensors.").or_else(|| field.strip_prefix("run.constants.")).unwrap_or(field),
     };
-    // Ids are all there is when nothing can be scored.
+    // This fault means that there is nothing but ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
     Fault::new(array, fault.message)
 }
@@ -89,8 +92,8 @@ struct Array {
 fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
     let file_fault = |message: String| Fault::new(path.display().to_string(), message);
     let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
-    let mut archive =
-        zip::ZipArchive::new(file).map_err(|e| file_fault(format!("is no npz archive, as np.savez writes it: {e}")))?;
+    let mut archive = zip::ZipArchive::new(file)
+        .map_err(|e| file_fault(format!("is not an npz archive as np.savez writes it: {e}")))?;
     let mut arrays = Vec::new();
     for at in 0..archive.len() {
         let mut entry =
@@ -98,11 +101,10 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
         let entry_name = entry.name().map_err(|e| file_fault(format!("entry {at} has no readable name: {e}")))?;
         let entry_name = entry_name.into_owned();
         let Some(name) = entry_name.strip_suffix(".npy") else {
-            return Err(Fault::new(entry_name, "is no array, expected entries that end in .npy"));
+            return Err(Fault::new(entry_name, "is not an array, expected entries that end in .npy"));
         };
         if name.len() > MAX_NAME {
-            let shown: String = name.chars().take(32).collect();
-            return Err(Fault::new(shown, format!("… is no known array: its name has {} bytes", name.len())));
+            return Err(Fault::new(in_short(name), format!("is not a known array: its name has {} bytes", name.len())));
         }
         arrays.push(Array::read(name.to_owned(), &mut entry)?);
     }
@@ -131,11 +133,11 @@ impl Array {
         let bytes = bytes.filter(|&bytes| bytes <= MAX_ARRAY_BYTES);
         let bytes = bytes.ok_or_else(|| fault(format!("has shape {shape:?}, which is too large")))?;
         let mut data = Vec::new();
-        // One byte more than expected is asked for, so that a surplus shows.
+        // Reads one byte more than expected, to notice a surplus.
         reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
         if data.len() != bytes {
-            let came = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
-            return Err(fault(format!("has {came} bytes, its shape {shape:?} asks for {bytes}")));
+            let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
+            return Err(fault(format!("got {got} bytes, expected {bytes} for shape {shape:?}")));
         }
         if header.order() == Order::Fortran {
             data = to_row_major(&data, &shape, item_bytes);
@@ -174,11 +176,11 @@ impl Array {
         let decode = |item: &[u8]| match self.dtype {
             TypeChar::UnicodeStr => {
                 let chars = item.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).take_while(|&c| c != 0);
-                chars.map(char::from_u32).collect::<Option<String>>().ok_or_else(|| fault("is no valid text"))
+                chars.map(char::from_u32).collect::<Option<String>>().ok_or_else(|| fault("is not valid text"))
             }
             TypeChar::ByteStr => {
                 let end = item.iter().position(|&b| b == 0).unwrap_or(item.len());
-                String::from_utf8(item[..end].to_vec()).map_err(|_| fault("is no valid UTF-8"))
+                String::from_utf8(item[..end].to_vec()).map_err(|_| fault("is not valid UTF-8"))
             }
             _ => Err(fault("holds numbers, expected strings")),
         };
@@ -207,14 +209,14 @@ impl Array {
         let count = |value: f64| match value as u32 {
             count if f64::from(count) == value => Ok(count),
             _ => {
-                Err(Fault::new(self.name.clone(), format!("{value} came, expected whole numbers of 0 to {}", u32::MAX)))
+                Err(Fault::new(self.name.clone(), format!("got {value}, expected whole numbers of 0 to {}", u32::MAX)))
             }
         };
         self.numbers()?.into_iter().map(count).collect()
     }
 }
 
-/// Reads a header whose declared length and shape are no larger than can be true.
+/// Reads a header whose declared length and shape are plausible.
 fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
     let mut bytes = vec![0; 10];
@@ -284,12 +286,12 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fau
         Some((_, k)) => Ok(k),
         // Text and image scores need no concepts; a declaration needs one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
-        None => Err(Fault::new("concept_activations", "is missing, and no other array tells the concepts")),
+        None => Err(Fault::new("concept_activations", "is missing, and no other array has the number of concepts")),
     }
 }
 
 /// Hard when every value is an integer (as the paper's authors decide), probability within [0, 1], else logit. Of
-/// Monte-Carlo samples the mean is looked at: it is what gets scored.
+/// Monte-Carlo samples the mean counts, because it is what is scored.
 fn look(activations: &Tensor) -> ActivationKind {
     let mut averaged = Column::for_tensor(activations, false);
     (0..activations.rows()).for_each(|row| averaged.push(activations, row));
@@ -313,7 +315,7 @@ fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
         Some("continuous") => Ok(ActivationKind::Continuous),
         other => Err(Fault::new(
             "activation_kind",
-            format!("'{}' came, expected hard, probability, logit or continuous", other.unwrap_or_default()),
+            format!("got '{}', expected hard, probability, logit or continuous", other.unwrap_or_default()),
         )),
     }
 }
@@ -337,12 +339,12 @@ fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
 fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault> {
     let one = || match array.numbers()?.as_slice() {
         [value] => Ok(Some(*value)),
-        values => Err(Fault::new(array.name.clone(), format!("{} numbers came, expected one", values.len()))),
+        values => Err(Fault::new(array.name.clone(), format!("got {} numbers, expected one", values.len()))),
     };
     let size = || match array.counts()?.as_slice() {
         [height, width] => Ok(Some((*height, *width))),
         values => {
-            Err(Fault::new(array.name.clone(), format!("{} numbers came, expected height and width", values.len())))
+            Err(Fault::new(array.name.clone(), format!("got {} numbers, expected height and width", values.len())))
         }
     };
     match array.name.as_str() {
@@ -351,7 +353,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         "activity_threshold" => constants.activity_threshold = one()?,
         "active_top_k" => match array.counts()?.as_slice() {
             [count] => constants.active_top_k = Some(*count),
-            counts => return Err(Fault::new("active_top_k", format!("{} numbers came, expected one", counts.len()))),
+            counts => return Err(Fault::new("active_top_k", format!("got {} numbers, expected one", counts.len()))),
         },
         "clarity_weights" => constants.clarity_weights = array.numbers()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,
@@ -361,7 +363,10 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         "box_size" => constants.box_size = size()?,
         unknown => {
             let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
-            return Err(Fault::new(unknown, format!("is no known array; tensors are {}", known.join(", "))));
+            return Err(Fault::new(
+                unknown,
+                format!("is not a known array, expected a constant of the run or one of {}", known.join(", ")),
+            ));
         }
     }
     Ok(())

@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::alert::{Alerts, Rule, RuleFault, default_rules};
+use crate::alert::{Fields, RuleFault, Rules, default_rules};
 use crate::batch::NonFinite;
 use crate::estimate::{Kind, Settings};
 use crate::fault::Fault;
 use crate::run::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
-use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions, parts_of};
+use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions};
 
 /// Serve: receive batches, score them, show the curves
 ///
@@ -135,7 +135,7 @@ pub struct ServeOptions {
     alertmanager_resend: Option<f64>,
     /// Alert rules, from the file alone; without any the default rules hold, and `alerts = []` is none.
     #[arg(skip)]
-    alerts: Option<Vec<Rule>>,
+    alerts: Option<Vec<Fields>>,
 }
 
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
@@ -144,7 +144,7 @@ fn split_window(text: &str) -> Result<(String, WindowKind), String> {
         "pass" => WindowKind::Pass,
         "recent" => WindowKind::Recent,
         "all" => WindowKind::All,
-        other => return Err(format!("'{other}' is no window, expected pass, recent or all")),
+        other => return Err(format!("got '{other}', expected pass, recent or all")),
     };
     Ok((split.to_owned(), window))
 }
@@ -153,7 +153,7 @@ fn non_finite(text: &str) -> Result<NonFinite, String> {
     match text {
         "reject" => Ok(NonFinite::Reject),
         "drop_row" => Ok(NonFinite::DropRow),
-        other => Err(format!("'{other}' came, expected reject or drop_row")),
+        other => Err(format!("got '{other}', expected reject or drop_row")),
     }
 }
 
@@ -174,7 +174,7 @@ impl ServeOptions {
             Fault::new(format!("{field} line {line}"), error.message().to_owned())
         })?;
         let rules = file.alerts.clone().unwrap_or_default();
-        Alerts::new(rules, parts_of).map_err(|fault| Fault {
+        Rules::read(rules).map_err(|fault| Fault {
             field: format!("{field} line {}: {}", line_of(&text, &fault), Fault::from(fault.clone()).field),
             message: fault.message,
         })?;
@@ -262,7 +262,7 @@ impl ServeOptions {
             None | Some("tie_aware") => Kind::TieAware,
             Some("published") => Kind::Published,
             Some(other) => {
-                return Err(Fault::new("estimator", format!("'{other}' came, expected tie_aware or published")));
+                return Err(Fault::new("estimator", format!("got '{other}', expected tie_aware or published")));
             }
         };
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
@@ -292,7 +292,7 @@ impl ServeOptions {
             connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
             data_dir: self.data_dir.clone(),
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
-            alerts: self.alerts.clone().unwrap_or_else(default_rules),
+            alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
             token: self.token_file.as_deref().map(token).transpose()?,
             host_names: self.host_names.clone().unwrap_or_default(),
@@ -305,7 +305,7 @@ fn line_of(text: &str, fault: &RuleFault) -> usize {
     let place = || {
         let file = toml::de::DeTable::parse(text).ok()?;
         let rule = file.get_ref().get("alerts")?.get_ref().as_array()?.get(fault.at)?;
-        let key = rule.get_ref().as_table()?.iter().find(|(key, _)| key.get_ref() == fault.key);
+        let key = rule.get_ref().as_table()?.iter().find(|(key, _)| *key.get_ref() == fault.key);
         Some(key.map_or(rule.span().start, |(key, _)| key.span().start))
     };
     place().map_or(1, |at: usize| text[..at].matches('\n').count() + 1)
@@ -315,7 +315,7 @@ fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, mo
     if value >= least && value <= most {
         Ok(value)
     } else {
-        Err(Fault::new(field, format!("{value} came, expected {least} to {most}")))
+        Err(Fault::new(field, format!("got {value}, expected {least} to {most}")))
     }
 }
 

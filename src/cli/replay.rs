@@ -1,4 +1,4 @@
-//! `conceptwatch replay`: what jobs have recorded, scored here or given to a sidecar.
+//! `conceptwatch replay`: recordings of jobs, scored here or sent to a sidecar.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::fault::Fault;
+use crate::score::catalogue;
 use crate::server::client::{ClientError, Relay};
-use crate::server::parts_of;
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
@@ -21,33 +21,33 @@ use super::in_process::InProcess;
 use super::logs;
 use super::options::{ServeOptions, token};
 
-/// Replay what jobs have recorded with mode="offline"
+/// Replay the recordings of jobs with mode="offline"
 ///
-/// Scores every evaluation pass in this process, and prints a line for each; with --data-dir the curves are kept, for
-/// `conceptwatch serve --data-dir`. With --address a running sidecar gets it all instead. Files of several ranks belong
-/// together in one call: passes go on when all ranks have ended theirs. Rolling windows are scored by the clock, so a
-/// replay gives fewer points of them than training would have.
+/// Scores every evaluation pass in this process, and prints a line for each; with --data-dir it keeps the curves, for
+/// `conceptwatch serve --data-dir`. With --address it sends everything to a running sidecar instead. Pass the files of all
+/// ranks of a run in one call: a pass ends when all ranks have ended it. Rolling windows are scored by the clock, so a
+/// replay gives fewer points of them than training does.
 #[derive(Args)]
 pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The gRPC port of a sidecar that gets everything.
+    /// gRPC port of a sidecar to send everything to.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
     address: Option<SocketAddr>,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Directory of the curves, made if absent.
+    /// Directory for the curves, created if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Options of `conceptwatch serve` as a TOML file: of samples, windows and estimators.
+    /// TOML file with options of `conceptwatch serve` for samples, windows and estimators.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Scores to print, by id.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl,task_accuracy,concept_accuracy")]
     scores: Vec<String>,
-    /// A JSON object for each pass, with all its scores.
+    /// Print a JSON object for each pass, with all its scores.
     #[arg(long)]
     json: bool,
 }
@@ -66,8 +66,8 @@ pub fn run(options: &ReplayOptions) -> ExitCode {
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
-    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
-        return Err(Failure::bad_input(format!("--scores: '{unknown}' is no score of the catalogue")));
+    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
+        return Err(Failure::bad_input(format!("--scores: got '{unknown}', expected a score of the catalogue")));
     }
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
@@ -156,14 +156,14 @@ impl Replay<'_> {
                 let (run, split, step) = pass;
                 match relay.scores(&run, &split, step, PATIENCE).await? {
                     Some(point) => printer.print(&point),
-                    None => eprintln!("run '{run}', split '{split}', step {step}: no scores came"),
+                    None => eprintln!("run '{run}', split '{split}', step {step}: got no scores"),
                 }
             }
         }
         Ok(())
     }
 
-    /// What a reader should know; a failure when something was refused.
+    /// Prints a summary; a failure when something was refused.
     fn summary(&self) -> Result<(), Failure> {
         let mut refused = Vec::new();
         for (run, tally) in &self.tallies {
@@ -177,7 +177,7 @@ impl Replay<'_> {
             }
         }
         for (path, bytes) in self.merged.cut_off() {
-            eprintln!("{}: the last {bytes} bytes are no whole message and were left out", path.display());
+            eprintln!("{}: the last {bytes} bytes are not a whole message and were left out", path.display());
         }
         if refused.is_empty() { Ok(()) } else { Err(Failure::running(refused.join("\n"))) }
     }
@@ -208,7 +208,7 @@ impl Merged {
             let ranks = of_run.get(recording.run()).copied().unwrap_or(1);
             let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
             if ranks < world_size {
-                let message = format!("is of a run with {world_size} ranks, {ranks} of whose files came, expected all");
+                let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
                 return Err(Fault::new(recording.path().display().to_string(), message).into());
             }
             let next = read(&mut recording)?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::alert::{Kind, Rule, Scope};
+use crate::alert::Rules;
 use crate::fault::Fault;
 use crate::server::metrics::names;
 
@@ -15,9 +15,9 @@ use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
 ///
-/// The sidecar judges its rules itself, evaluation by evaluation, and gives out the state of each as a metric. The
-/// printed rules alert on that metric, so that they agree with the page, the webhook and the stop advice: warm-up,
-/// hysteresis and the test for rises have no equal among Prometheus' expressions.
+/// The sidecar judges its rules itself, evaluation by evaluation, and exports the state of each as a metric. The printed
+/// rules alert on that metric, so that they agree with the page, the webhook and the stop advice: Prometheus has no
+/// expressions for warm-up, hysteresis and the test for rises.
 #[derive(Args)]
 pub struct RulesOptions {
     /// TOML file with [[alerts]]; without it the default rules are printed.
@@ -36,7 +36,7 @@ fn duration(text: &str) -> Result<String, String> {
         let unit = ["ms", "s", "m", "h", "d", "w", "y"].into_iter().find(|unit| rest[digits..].starts_with(unit));
         match unit {
             Some(unit) if digits > 0 => rest = &rest[digits + unit.len()..],
-            _ => return Err(format!("'{text}' is no duration, such as 90s or 5m")),
+            _ => return Err(format!("got '{text}', expected a duration such as 90s or 5m")),
         }
     }
     if text.is_empty() { Err("is empty, expected a duration such as 90s".into()) } else { Ok(text.to_owned()) }
@@ -45,7 +45,7 @@ fn duration(text: &str) -> Result<String, String> {
 pub fn run(options: RulesOptions) -> ExitCode {
     match rules(&options) {
         Ok(text) => {
-            // Nothing is left to tell if standard output is gone.
+            // If standard output is gone, there is nobody to report it to.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -63,7 +63,7 @@ fn rules(options: &RulesOptions) -> Result<String, Fault> {
 }
 
 /// A rule file: two recorded counts, an alert for each rule, and one for a sidecar that is gone.
-fn prometheus(rules: &[Rule], wait: &str) -> String {
+fn prometheus(rules: &Rules, wait: &str) -> String {
     let state = names::ALERT_STATE;
     let mut text = format!(
         "# Made by `conceptwatch rules`.
@@ -76,22 +76,22 @@ groups:
         expr: max by (rule, run) ({state})
 "
     );
-    for rule in rules {
+    for rule in rules.as_slice() {
         let mut alert = |line: String| {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{line}");
         };
-        alert(format!("      - alert: {}", quoted(&rule.name)));
-        let (name, split) = (label(&rule.name), label(&rule.split));
+        alert(format!("      - alert: {}", quoted(rule.name())));
+        let (name, split) = (label(rule.name()), label(rule.split()));
         alert(format!("        expr: {}", quoted(&format!("{state}{{rule={name}, split={split}}} == 2"))));
         alert(format!("        for: {wait}"));
         alert("        labels:".into());
-        // Of the rule, and not of the series: that of a rise in doubt is lower.
+        // That of the series, not of the rule: a doubtful rise has a lower one.
         alert("          severity: '{{ $labels.severity }}'".into());
         alert("        annotations:".into());
-        alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name))));
-        alert(format!("          description: {}", quoted(&meaning(rule))));
-        if let Some(runbook) = &rule.runbook {
+        alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name()))));
+        alert(format!("          description: {}", quoted(&rule.meaning())));
+        if let Some(runbook) = rule.runbook() {
             alert(format!("          runbook_url: {}", quoted(runbook)));
         }
     }
@@ -109,32 +109,6 @@ groups:
         build = names::BUILD_INFO
     );
     text
-}
-
-/// What a rule says, in words.
-fn meaning(rule: &Rule) -> String {
-    let of = match rule.scope {
-        Scope::Run => rule.score.clone(),
-        Scope::Concept => format!("{} of a concept", rule.score),
-        Scope::Pair => format!("{} of a pair of concepts", rule.score),
-    };
-    let what = match rule.kind() {
-        Kind::Threshold { above: Some(above), below: Some(below) } => format!("{of} is above {above} or below {below}"),
-        Kind::Threshold { above: Some(above), .. } => format!("{of} is above {above}"),
-        Kind::Threshold { below, .. } => format!("{of} is below {}", below.unwrap_or_default()),
-        Kind::Rise { by } => {
-            format!("{of} has risen by more than {by} over its baseline, and more than its noise explains")
-        }
-        Kind::Stale { seconds } => return format!("No evaluation of '{}' for more than {seconds} s.", rule.split),
-        Kind::FewRows { rows } => format!("the sample has fewer than {rows} rows"),
-        Kind::Saturated { by } => format!("the tie fraction jumped by more than {by}"),
-    };
-    let evaluations = match rule.evaluations {
-        1 => String::new(),
-        n => format!(" in {n} evaluations in a row"),
-    };
-    let advice = if rule.advise_stop { " Training is advised to stop." } else { "" };
-    format!("On '{}', {what}{evaluations}.{advice}", rule.split)
 }
 
 /// A YAML scalar in single quotes.
@@ -164,9 +138,9 @@ mod tests {
 
     #[test]
     fn names_are_quoted() {
-        let rule = Rule { name: "it's {{ high }}".into(), split: "v\"l".into(), few_rows: Some(5), ..Rule::default() };
-        let text = prometheus(&[rule], "1m30s");
-        assert!(text.contains("- alert: 'it''s {{ high }}'") && text.contains("split=\"v\\\"l\"}"), "{text}");
+        assert_eq!(quoted("it's {{ high }}"), "'it''s {{ high }}'");
+        assert_eq!(label("v\"l\\"), "\"v\\\"l\\\\\"");
+        let text = prometheus(&default_rules(), "1m30s");
         assert!(text.contains("for: 1m30s"));
     }
 

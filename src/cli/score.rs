@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::estimate::{Kind, Settings};
+use crate::fault::printable;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::sample::Sample;
@@ -42,10 +43,10 @@ pub struct Options {
     /// Seed of the noise.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads; all cores unless told otherwise. The result does not depend on it.
+    /// Threads [default: all cores]. The result does not depend on it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -54,18 +55,13 @@ pub fn run(options: Options) -> ExitCode {
     let text = match score(&options) {
         Ok(text) => text,
         Err(message) => {
-            eprintln!("{}", in_one_line(&message));
+            // Names in a file are anyone's: they must not break the line or reach the terminal as commands.
+            eprintln!("{}", printable(&message));
             return ExitCode::from(BAD_INPUT);
         }
     };
     print(&text);
     ExitCode::SUCCESS
-}
-
-/// Names in a file are anyone's: they must not break the line or reach the terminal as commands.
-fn in_one_line(message: &str) -> String {
-    let shown = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
-    message.chars().map(shown).collect()
 }
 
 fn score(options: &Options) -> Result<String, String> {
@@ -132,6 +128,6 @@ fn score(options: &Options) -> Result<String, String> {
 fn named(id: &str) -> Result<&'static Score, String> {
     find(id).ok_or_else(|| {
         let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
-        format!("--scores: '{id}' is no score; known are {}", known.join(", "))
+        format!("--scores: got '{id}', expected one of {}", known.join(", "))
     })
 }

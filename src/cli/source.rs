@@ -1,4 +1,4 @@
-//! Where answers about finished evaluations come from: a running sidecar, or the curves it left.
+//! The source of answers about finished evaluations: a running sidecar, or the curves of one that has stopped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,10 +30,10 @@ pub struct Source {
     /// The sidecar's HTTP port.
     #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT", conflicts_with = "data_dir")]
     address: SocketAddr,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Read the curves in this directory instead, of a sidecar that no longer runs.
+    /// Read the curves in this directory instead, of a sidecar that has stopped.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ impl Source {
         let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
         let (status, body) = answered
             .map_err(|_| Failure::running(format!("{} did not answer within {PATIENCE:?}", self.address)))?
-            .map_err(|why| Failure::running(format!("{} cannot be asked: {why}", self.address)))?;
+            .map_err(|why| Failure::running(format!("{} cannot be reached: {why}", self.address)))?;
         if status.is_success() {
             let unreadable =
                 |error| Failure::running(format!("the answer of {} cannot be read: {error}", self.address));
@@ -101,7 +101,7 @@ async fn get(
     let mut answered = std::pin::pin!(answered);
     tokio::select! {
         answer = &mut answered => answer,
-        // The connection may be over with the answer still to be read.
+        // The connection may end before the answer is read.
         _ = &mut connection => answered.await,
     }
 }

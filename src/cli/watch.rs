@@ -11,19 +11,21 @@ use clap::Args;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
+use crate::score::catalogue;
 use crate::server::client::{Heard, Reader};
-use crate::server::{parts_of, proto};
+use crate::server::proto;
 
 use super::BAD_INPUT;
 use super::options::token;
 
 /// Show the curves of runs in a terminal
 ///
-/// One line for each run and score: the newest value, its standard error and the curve. Below them the newest alerts.
-/// When the output is no terminal, a line for each evaluation and alert. Ends with the sidecar, or with Ctrl-C.
+/// Shows one line for each run and score, with the newest value, its standard error and the curve, and below them the
+/// newest alerts. If the output is not a terminal, prints a line for each evaluation and alert. Ends with the sidecar, or
+/// with Ctrl-C.
 #[derive(Args)]
 pub struct WatchOptions {
-    /// Runs to watch; without any, those that are running and those that start.
+    /// Runs to watch [default: all that are running or start]
     runs: Vec<String>,
     /// Scores to show, by id.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl")]
@@ -34,7 +36,7 @@ pub struct WatchOptions {
     /// The sidecar's gRPC port.
     #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
     address: SocketAddr,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -46,8 +48,8 @@ const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn run(options: &WatchOptions) -> ExitCode {
-    if let Some(unknown) = options.scores.iter().find(|score| parts_of(score).is_none()) {
-        eprintln!("conceptwatch watch: --scores: '{unknown}' is no score of the catalogue");
+    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
+        eprintln!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue");
         return ExitCode::from(BAD_INPUT);
     }
     match watch(options) {
@@ -74,7 +76,7 @@ fn watch(options: &WatchOptions) -> Result<(), String> {
 
 async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate::server::client::ClientError> {
     let mut reader = Reader::connect(options.address, token).await?;
-    // Listens first: what comes while the curves are fetched is not missed.
+    // Listens first, so that nothing is missed while the curves are fetched.
     let mut heard = pin!(reader.watch(options.runs.clone()).await?);
     let mut screen = Screen::new(options);
     let known = reader.runs().await?.into_iter();
@@ -100,7 +102,7 @@ struct Screen<'o> {
     terminal: bool,
     /// Lines that the last drawing took.
     lines: usize,
-    /// By run and place of the score.
+    /// By run and index of the score.
     curves: BTreeMap<(String, usize), Curve>,
     alerts: Vec<String>,
 }
@@ -170,7 +172,7 @@ impl<'o> Screen<'o> {
         self.show();
     }
 
-    /// A line for what is no terminal. Nothing can be done when the output is gone.
+    /// A line for an output that is not a terminal. Nothing can be done when the output is gone.
     fn say(&self, line: String) {
         if !self.terminal {
             let _ = writeln!(std::io::stdout(), "{line}");
@@ -211,7 +213,7 @@ fn newest(value: Option<f64>, error: Option<f64>, age: Option<f64>, why: &str) -
     value + &of_age(age)
 }
 
-/// Of the oldest pair in a score, where some were computed before this evaluation for want of CPU time.
+/// The age of the oldest pair in a score, where some were computed before this evaluation for lack of CPU time.
 fn of_age(age: Option<f64>) -> String {
     age.map_or_else(String::new, |age| format!(" (pairs up to {age:.0} s old)"))
 }

@@ -14,7 +14,7 @@ use super::pair::{Comparison, Verdict};
 pub enum CriterionVerdict {
     ALeaksMore,
     BLeaksMore,
-    /// Neither score differs with confidence. No proof that both leak alike.
+    /// Neither score differs with confidence. Not a proof that both leak alike.
     Compatible,
     /// One score is higher and the other lower: the criterion says nothing.
     Undecided,
@@ -22,7 +22,7 @@ pub enum CriterionVerdict {
     Undefined,
 }
 
-/// The verdict with the numbers it rests on.
+/// The verdict, with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
     pub verdict: CriterionVerdict,

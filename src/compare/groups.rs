@@ -13,9 +13,9 @@ use super::side::{Side, incomparable};
 
 /// A run counts as trained if it reaches this share of the best median task accuracy among the groups that no other
 /// beats by the criterion: the 90 % of Appendix E, where the best is near 100 %. Groups that leak more do not set the
-/// mark, for leakage is what their accuracy may be made of.
+/// mark, because their accuracy may come from leakage.
 const TRAINED: f64 = 0.9;
-/// A group trains if so many of its runs do. This project's own: Appendix E counts 3 of 5 as failing.
+/// A group trains if this share of its runs does. This project's own: Appendix E counts 3 of 5 as failing.
 const ENOUGH: f64 = 0.8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct GroupReport {
     pub confidence: f64,
     /// In ascending order of the label's value where all are numbers, else by name.
     pub groups: Vec<Group>,
-    /// Absent where no group can be told to leak least.
+    /// Absent where no group is known to leak least.
     pub least: Option<Least>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -68,11 +68,11 @@ pub struct Training {
 /// Where leakage is least.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Least {
-    /// Value of the group that the others are held against: of those that train and that no other beats by the
+    /// Value of the group that the others are compared with: of those that train and that no other beats by the
     /// criterion, the one of lowest CTL, which is the leading form of leakage (Section 6 of the paper).
     pub reference: String,
     /// Values of the groups from λ_min to λ_max: they train, and by the criterion leak no more than the reference. Of
-    /// labels that are no numbers, which have no order, all such groups.
+    /// labels that are not numbers, which have no order, all such groups.
     pub values: Vec<String>,
     /// What ends the range below and above: the neighbouring group and why it is not in it, or that there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -100,7 +100,7 @@ pub fn compare_groups(
     let unbeaten = unbeaten(&all, judged, confidence);
     let training = training(&all, unbeaten.as_deref().unwrap_or_default());
     let learns = |at: usize| training[at].is_none_or(|t| t.trained as f64 >= ENOUGH * t.runs as f64);
-    // Where it fails in every group that leaks least, there is nothing to hold the others against.
+    // Where it fails in every group that leaks least, there is no reference for the others.
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
     let trains = |at: usize| !looked_at || learns(at);
     let leak = |at: usize| all[at].estimate(judged[0]).map_or(f64::INFINITY, |estimate| estimate.mean);
@@ -151,13 +151,16 @@ pub fn compare_groups(
     let mut notes: Vec<String> = Vec::new();
     let single: Vec<&str> = sides.iter().filter(|side| side.folds.len() == 1).map(|side| side.name.as_str()).collect();
     if !single.is_empty() {
-        notes.push(format!("one run only, whose interval tells nothing of other seeds: {label} {}", single.join(", ")));
+        notes.push(format!(
+            "one run only, whose interval says nothing about other seeds: {label} {}",
+            single.join(", ")
+        ));
     }
     if training.iter().any(Option::is_none) {
-        notes.push("task_accuracy is not known everywhere: where training fails is not looked at there".into());
+        notes.push("task_accuracy is not known for every group: failed training is not considered there".into());
     }
     if !looked_at && reference.is_ok() {
-        notes.push("training fails in part of the runs of every group that leaks least: it is not looked at".into());
+        notes.push("training fails in part of the runs of every group that leaks least: it is not considered".into());
     }
     GroupReport {
         label: label.to_owned(),
@@ -208,7 +211,7 @@ fn training(sides: &[&Side], unbeaten: &[usize]) -> Vec<Option<Training>> {
     accuracies.into_iter().map(|runs| runs.map(counted)).collect()
 }
 
-/// Groups that no other leaks less than, by the criterion.
+/// Groups such that no other leaks less, by the criterion.
 fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usize>, String> {
     if let Some(why) = judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{score}: {why}"))) {
         return Err(why);
@@ -225,6 +228,6 @@ fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usi
         able.iter().any(|other| other != at && more(other))
     };
     let unbeaten: Vec<usize> = able.iter().copied().filter(|at| !beaten(at)).collect();
-    // Verdicts need not be transitive: should each be beaten by another, all are looked at.
+    // Verdicts need not be transitive: if each is beaten by another, all remain.
     Ok(if unbeaten.is_empty() { able } else { unbeaten })
 }

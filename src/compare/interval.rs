@@ -1,18 +1,18 @@
-//! Means of few values with what is known of their error.
+//! Means of few values, with what is known about their error.
 //!
 //! Intervals are Student's t. A bootstrap of so few values is too narrow: of five normal ones, its 95 % interval holds
-//! the truth in 83 % of cases, where t holds it in 95 % (docs/compare.md, measured by `tests/compare/coverage.rs`).
+//! the truth in 83 % of cases, that of t in 95 % (docs/compare.md, measured by `tests/compare/coverage.rs`).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A mean, the variance of its error and the degrees of freedom that variance is known with.
+/// A mean, the variance of its error, and the degrees of freedom of that variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// `None` where nothing tells the error.
+    /// `None` where the error is unknown.
     pub error: Option<Error>,
-    /// Values the mean is of.
+    /// Values in the mean.
     pub count: usize,
 }
 
@@ -49,7 +49,7 @@ impl Estimate {
         Some(Self { mean, error, count: values.len() })
     }
 
-    /// Runs trained alike, or folds: independent values whose scatter is all there is to know. `None` of nothing.
+    /// Runs trained alike, or folds: independent values, whose scatter is their error. `None` of nothing.
     pub fn of_folds(means: &[f64]) -> Option<Self> {
         let (mean, variance) = mean_and_variance(means)?;
         let n = means.len() as f64;
@@ -57,7 +57,7 @@ impl Estimate {
         Some(Self { mean, error, count: means.len() })
     }
 
-    /// This less the other, as if their errors were independent. Of runs on the same rows they are not: what they share
+    /// This minus the other, as if their errors were independent. For runs on the same rows they are not: what they share
     /// cancels, and the error is smaller than stated.
     pub fn less(&self, other: &Self) -> Self {
         let error = self.error.zip(other.error).map(|(a, b)| a.and(b));
@@ -78,7 +78,7 @@ impl Estimate {
         }
     }
 
-    /// Two-sided, of a mean of 0. `None` where nothing tells the error.
+    /// Two-sided, of a mean of 0. `None` where the error is unknown.
     pub fn p_value(&self) -> Option<f64> {
         let error = self.error?;
         Some(match error.variance {
@@ -103,14 +103,14 @@ impl Error {
     }
 }
 
-/// A mean with its confidence interval, in the score's unit; the ends are absent where nothing tells the error.
+/// A mean with its confidence interval, in the score's unit; the ends are absent where the error is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub mean: f64,
     pub standard_error: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Evaluations or runs that the mean is of.
+    /// Evaluations or runs in the mean.
     pub count: usize,
 }
 

@@ -14,18 +14,18 @@ use super::{PUBLISHED, UNCLIPPED};
 pub enum Verdict {
     HigherInA,
     HigherInB,
-    /// The interval of the difference holds 0.
+    /// The interval of the difference contains 0.
     Compatible,
     Undefined,
 }
 
-/// Two means and their difference, a less b.
+/// Two means and their difference, a − b.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub a: Option<Interval>,
     pub b: Option<Interval>,
     pub difference: Option<Interval>,
-    /// Two-sided, of no difference; absent where nothing tells the error.
+    /// Two-sided, of no difference; absent where the error is unknown.
     pub p_value: Option<f64>,
     pub verdict: Verdict,
     /// Why there is no verdict.
@@ -38,8 +38,8 @@ pub struct ScoreComparison {
     pub score: String,
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// Concepts that both sides have, in the order of a's. A verdict names a side where the differences found are false
-    /// at a rate of at most 1 − confidence (Benjamini and Hochberg), and not each by its own interval.
+    /// Concepts that both sides have, in the order of a's. Verdicts keep the share of false differences
+    /// among those found at 1 − confidence (Benjamini and Hochberg); they do not follow from each interval alone.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub per_concept: Vec<ConceptComparison>,
 }
@@ -51,7 +51,7 @@ pub struct ConceptComparison {
     pub comparison: Comparison,
 }
 
-/// What one side is made of.
+/// What one side consists of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
     pub run: String,
@@ -147,7 +147,7 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[&String], confi
     compared
 }
 
-/// Takes back the verdicts that are not among the discoveries at a rate of 1 − confidence.
+/// Withdraws the verdicts that are not among the discoveries at a rate of 1 − confidence.
 pub(super) fn false_discoveries_kept_rare(compared: &mut [ConceptComparison], confidence: f64) {
     let p_values: Vec<Option<f64>> = compared.iter().map(|one| one.comparison.p_value).collect();
     let found = discoveries(&p_values, 1.0 - confidence);
@@ -163,16 +163,17 @@ impl Comparison {
         Self::by(a, b, &a.less(b), confidence)
     }
 
-    /// By a difference whose error is known better than from both sides alone.
+    /// From a difference whose error is known better than from both sides alone.
     pub(super) fn by(a: &Estimate, b: &Estimate, difference: &Estimate, confidence: f64) -> Self {
         let interval = difference.interval(confidence);
         let (verdict, undefined) = match (interval.low, interval.high) {
             (Some(low), _) if low > 0.0 => (Verdict::HigherInA, None),
             (_, Some(high)) if high < 0.0 => (Verdict::HigherInB, None),
             (Some(_), Some(_)) => (Verdict::Compatible, None),
-            _ => {
-                (Verdict::Undefined, Some("nothing tells the error: it has none, and there is one run only".to_owned()))
-            }
+            _ => (
+                Verdict::Undefined,
+                Some("the error is unknown: the score has none, and there is one run only".to_owned()),
+            ),
         };
         Self {
             a: Some(a.interval(confidence)),
@@ -197,7 +198,7 @@ impl Comparison {
         match self.verdict {
             Verdict::HigherInA => format!("is higher in {a} by {mean:.4} ({low:.4} to {high:.4})"),
             Verdict::HigherInB => format!("is higher in {b} by {:.4} ({:.4} to {:.4})", -mean, -high, -low),
-            _ => format!("is compatible (difference {mean:.4}, {low:.4} to {high:.4})"),
+            _ => format!("shows no difference ({mean:.4}, {low:.4} to {high:.4})"),
         }
     }
 }

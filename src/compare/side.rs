@@ -15,7 +15,7 @@ pub struct Evaluations {
     pub points: Vec<Point>,
 }
 
-/// A model, or a class of models: what is compared.
+/// A model, or a class of models.
 #[derive(Clone, Debug)]
 pub struct Side {
     pub name: String,

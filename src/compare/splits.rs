@@ -47,7 +47,7 @@ fn compare(a: &Side, b: &Side, score: &str, why: Option<String>, confidence: f64
     match (a.estimate(score), b.estimate(score), difference, why) {
         (Ok(a), Ok(b), Some(difference), None) => Comparison::by(&a, &b, &difference, confidence),
         (a, b, difference, why) => {
-            let never = difference.is_none().then(|| "no step has a value of it in both splits".to_owned());
+            let never = difference.is_none().then(|| "no step has a value in both splits".to_owned());
             let shown = |side: &Result<Estimate, String>| Some(side.as_ref().ok()?.interval(confidence));
             let reason = a.as_ref().err().or(b.as_ref().err()).cloned().or(why).or(never).unwrap_or_default();
             Comparison { a: shown(&a), b: shown(&b), ..Comparison::undefined(reason) }
@@ -69,8 +69,8 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[String], confid
     compared
 }
 
-/// a less b step by step: what moves the model from one step to the next moves both, and cancels. The errors of the
-/// rows are taken as independent.
+/// a − b step by step: what moves the model from one step to the next moves both, and cancels. The errors of the rows
+/// are treated as independent.
 fn difference(a: &Side, b: &Side, values: impl Fn(&Evaluations) -> Vec<Option<Measured>>) -> Option<Estimate> {
     let of = |side: &Side| side.folds.first().map_or_else(Vec::new, &values);
     let less = |(a, b): (Option<Measured>, Option<Measured>)| {

@@ -33,13 +33,14 @@ impl<'a> Curve<'a> {
         self.points.last().expect("a curve has a point")
     }
 
-    /// Evaluations of the newest one's N, to 1 %: the others have another scale of ICL.
+    /// Evaluations of the newest one's N, to 1 %: ICL has another scale at another N.
     pub fn alike(&self) -> impl Iterator<Item = &'a Point> {
         let rows = self.newest().rows as f64;
         self.points.iter().filter(move |point| (point.rows as f64 - rows).abs() <= 0.01 * rows)
     }
 
-    /// A score at the newest evaluation that has it: slow ones are not computed at each. Errors say why there is none.
+    /// A score at the newest evaluation that has it, because slow ones are not computed at each. Errors say why there is
+    /// none.
     pub fn measured(&self, score: &str) -> Result<Measured, String> {
         let found = self.points.iter().rev().find_map(|point| Some((point, point.score(score)?)));
         match found {
@@ -75,7 +76,7 @@ impl Measured {
         self.value + self.half_width() < limit
     }
 
-    /// This less the other, with errors as if independent: more than the true one where both share rows.
+    /// This minus the other, with errors as if independent: too large where both share rows.
     pub fn less(&self, other: &Self) -> Self {
         let square = |of: &Self| of.standard_error.unwrap_or(0.0).powi(2);
         let error = (square(self) + square(other)).sqrt();

@@ -1,4 +1,4 @@
-//! Reading a run: what its scores alone say is wrong with it, each line with its numbers.
+//! What is wrong with a run, read from its scores alone, each line with its numbers.
 //!
 //! Source of most rules: Leakage and Interpretability in Concept-Based Models, Sections 7 to 9,
 //! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].
@@ -18,7 +18,10 @@ pub use rules::RULES;
 pub struct Rule {
     /// `[a-z_]+`.
     pub id: &'static str,
+    /// What is wrong.
     pub title: &'static str,
+    /// What is examined, in two words.
+    pub subject: &'static str,
     /// Where it comes from: a section of the paper, or this project.
     pub source: &'static str,
     /// When it holds, and where its limits come from.
@@ -26,7 +29,7 @@ pub struct Rule {
     pub judge: fn(&Curve) -> Judgement,
 }
 
-/// What a rule makes of a run.
+/// A rule's result for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
     Found(Reading),
@@ -50,7 +53,7 @@ pub struct Evidence {
     pub value: f64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub standard_error: Option<f64>,
-    /// Absent of numbers that are there to be seen beside the others.
+    /// Absent for numbers that only accompany the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<f64>,
     /// Of the evaluation it is from.
@@ -65,20 +68,22 @@ pub enum State {
     Unknown,
 }
 
-/// A rule and what it makes of a run.
+/// A rule and its result for a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub rule: String,
     pub title: String,
+    #[serde(default)]
+    pub subject: String,
     pub source: String,
     pub state: State,
-    /// Of an unknown one: what is missing.
+    /// What was found, what passed, or which score is missing.
     pub text: String,
     /// Empty only where unknown.
     pub evidence: Vec<Evidence>,
 }
 
-/// What all rules make of a run's newest evaluation.
+/// The results of all rules for a run's newest evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
     pub run: String,
@@ -101,8 +106,8 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
             Judgement::Absent(reading) => (State::Absent, reading.text, reading.evidence),
             Judgement::Unknown(why) => (State::Unknown, why, Vec::new()),
         };
-        let [rule, title, source] = [rule.id, rule.title, rule.source].map(str::to_owned);
-        Line { rule, title, source, state, text, evidence }
+        let [rule, title, subject, source] = [rule.id, rule.title, rule.subject, rule.source].map(str::to_owned);
+        Line { rule, title, subject, source, state, text, evidence }
     };
     Some(Diagnosis {
         run: newest.run.to_string(),

@@ -5,30 +5,30 @@ use crate::run::{ActivationKind, LabelKind};
 use super::curve::{Curve, Measured, measured_at};
 use super::{Evidence, Judgement, Reading, Rule};
 
-/// Leakage scores above these count as leakage. This project's own, by the recorded runs in docs/alerts.md after their last
-/// epoch: with λ = 0.01, 39 of 40 are above one of them with their whole interval; with λ of 1 or 5 none of 80 is, but the
-/// highest CTL there is 0.148.
+/// Leakage scores above these count as leakage. This project's own, from the recorded runs in docs/alerts.md after their
+/// last epoch: with λ = 0.01, 39 of 40 are above one of them with their whole interval; with λ of 1 or 5 none of 80 is,
+/// and the highest CTL is 0.148.
 const CTL: f64 = 0.15;
 const ICL: f64 = 0.05;
 /// Intervention score that counts as leakage. In Table 1 of the paper the models that leak have 0.139 or more, the
 /// others 0.000; this project's own within that gap.
 const INTERVENTION: f64 = 0.05;
-/// Concepts below it are poorly learnt. This project's own: the well supervised models of Table 1 have 0.992 or more;
+/// Concepts below this are poorly learnt. This project's own: the well supervised models of Table 1 have 0.992 or more;
 /// recorded runs have 0.87 at most with λ = 0.01, and 0.97 or more with λ = 5.
 const LEARNT: f64 = 0.9;
-/// Half way between the highest reference accuracy of an incomplete concept set (0.840) and the lowest of a complete one
+/// Halfway between the highest reference accuracy of an incomplete concept set (0.840) and the lowest of a complete one
 /// (0.999) in Table 3 of the paper.
 const COMPLETE: f64 = 0.92;
 /// Half of the least drop in reference accuracy that a misspecified head has in Table 3 of the paper (1.000 to 0.859).
 const MISSPECIFIED: f64 = 0.07;
-/// Share of the task's entropy that the vector of a single concept may tell. This project's own: with two concepts or
-/// more, each telling more than half on average is more than any division of the task among them.
+/// Share of the task's entropy that the vector of a single concept may carry. This project's own: with two concepts or
+/// more, more than half each on average is more than any division of the task among them.
 const VECTOR: f64 = 0.5;
 /// Zero corresponds to no alignment leakage (Section 8 of the paper).
 const ALIGNMENT: f64 = 0.0;
-/// Jump of the tie fraction, as of the default alert.
+/// Jump of the tie fraction, as in the default alert.
 const TIES: f64 = 0.2;
-/// Rows, as of the default alert.
+/// Rows, as in the default alert.
 const ROWS: f64 = 500.0;
 
 /// All rules.
@@ -36,6 +36,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "insufficient_supervision",
         title: "Insufficient concept supervision",
+        subject: "Concept supervision",
         source: "arXiv:2504.14094, Section 7",
         help: "There is leakage (`ctl_excess` above 0.15, `icl_excess` above 0.05 or `intervention_score` above 0.05), \
                and concepts are poorly learnt (`concept_accuracy` or `concept_auc` below 0.9). The limits are this \
@@ -45,24 +46,27 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "over_expressive_encoding",
         title: "Over-expressive concept encoding",
+        subject: "Concept encoding",
         source: "arXiv:2504.14094, Sections 7 and 9",
         help: "Activations are logits of binary concepts, concepts are well learnt and there is leakage all the same \
-               (limits as above); or concepts are vectors, each of which tells more than half of the task \
-               (`embedding_ct` above 0.5). The limits are this project's own.",
+               (limits as above); or concepts are vectors, each of which carries more than half of the task's \
+               entropy (`embedding_ct` above 0.5). The limits are this project's own.",
         judge: over_expressive_encoding,
     },
     Rule {
         id: "incomplete_concept_set",
         title: "Incomplete concept set",
+        subject: "Concept set",
         source: "arXiv:2504.14094, Sections 7 and 9",
         help: "Neither a linear nor an MLP head on the true concepts reaches an accuracy of 0.92 \
-               (`reference_accuracy_linear`, `reference_accuracy_mlp`): half way between the incomplete and the \
+               (`reference_accuracy_linear`, `reference_accuracy_mlp`): halfway between the incomplete and the \
                complete sets of Table 3. A task whose labels are noisy looks the same.",
         judge: incomplete_concept_set,
     },
     Rule {
         id: "misspecified_head",
         title: "Misspecified head",
+        subject: "Task head",
         source: "arXiv:2504.14094, Sections 7 and 9",
         help: "On the true concepts an MLP head is more accurate than the run's own (its `reference_task_accuracy`, \
                else a linear one) by more than 0.07: half of the least drop in Table 3.",
@@ -71,13 +75,15 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "alignment_leakage",
         title: "Alignment leakage",
+        subject: "Alignment",
         source: "arXiv:2504.14094, Section 8",
-        help: "`alignment_leakage` is above 0, which is where there is none.",
+        help: "`alignment_leakage` is above 0, its value without alignment leakage.",
         judge: alignment_leakage,
     },
     Rule {
         id: "saturation",
         title: "Saturation instead of leakage",
+        subject: "Saturation",
         source: "this project",
         help: "`icl_excess` has risen since its lowest evaluation while the tie fraction moved by more than 0.2 and \
                neither `ctl_excess` nor `icl_label_excess`, whose normalisers ties do not move, has risen. The limit is \
@@ -86,18 +92,19 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "too_few_rows",
-        title: "Too few rows to tell",
+        title: "Sample too small",
+        subject: "Sample size",
         source: "this project",
         help: "Fewer than 500 rows, as for the default alert; or the interval of `ctl_excess` or `icl_excess` reaches \
-               as far to each side as the limit that leakage is told by, 0.15 and 0.05.",
+               at least as far to each side as the limit of the score, 0.15 and 0.05.",
         judge: too_few_rows,
     },
 ];
 
-/// Whether there is leakage by any of its scores, with all that are known. Errors say that none is.
+/// Whether any score shows leakage, with the numbers of all that are known. Errors say why none is.
 fn leakage(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
     let saturated = matches!(saturation(curve), Judgement::Found(_));
-    // Of embeddings the intervention score tells nothing (Section 4 of the paper).
+    // For embeddings the intervention score carries no information about leakage (Section 4 of the paper).
     let vectors = curve.measured("embedding_ct").is_ok();
     let limits =
         [("ctl_excess", CTL, true), ("icl_excess", ICL, !saturated), ("intervention_score", INTERVENTION, !vectors)];
@@ -115,7 +122,7 @@ fn leakage(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
     if evidence.is_empty() { Err(why.join("; ")) } else { Ok((leaks, evidence)) }
 }
 
-/// Whether concepts are poorly learnt, with the numbers. Errors say that nothing tells.
+/// Whether concepts are poorly learnt, with the numbers. Errors say why that is unknown.
 fn poorly_learnt(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
     let measured = ["concept_accuracy", "concept_auc"].map(|score| curve.measured(score));
     if let [Err(accuracy), Err(auc)] = &measured {
@@ -137,9 +144,7 @@ fn insufficient_supervision(curve: &Curve) -> Judgement {
     };
     evidence.extend(concepts);
     let text = match (leaks, poor) {
-        (true, true) => {
-            "concepts are poorly learnt and tell more than they should: raise the weight of the concept loss"
-        }
+        (true, true) => "concepts are poorly learnt and leak: raise the weight of the concept loss",
         (true, false) => "there is leakage, but the concepts are well learnt",
         (false, true) => "concepts are poorly learnt, but there is no leakage",
         (false, false) => "there is no leakage, and the concepts are well learnt",
@@ -150,8 +155,12 @@ fn insufficient_supervision(curve: &Curve) -> Judgement {
 fn over_expressive_encoding(curve: &Curve) -> Judgement {
     let scalar = curve.run.concept_count() < 2;
     if let (Ok(vector), false) = (curve.measured("embedding_ct"), scalar) {
-        let text = "concepts are vectors, which hold more than the annotated concepts do";
-        return judged(vector.is_above(VECTOR), text, vec![vector.beside(VECTOR)]);
+        let found = vector.is_above(VECTOR);
+        let text = match found {
+            true => "concepts are vectors, which hold more than the annotated concepts do",
+            false => "concepts are vectors, but do not clearly carry more than half of the task's entropy each",
+        };
+        return judged(found, text, vec![vector.beside(VECTOR)]);
     }
     let ((leaks, mut evidence), (poor, concepts)) = match (leakage(curve), poorly_learnt(curve)) {
         (Ok(leakage), Ok(concepts)) => (leakage, concepts),
@@ -162,7 +171,11 @@ fn over_expressive_encoding(curve: &Curve) -> Judgement {
         && curve.run.concept_label_kind == LabelKind::Class;
     match (curve.run.activation_kind, binary) {
         (ActivationKind::Logit, true) => {
-            let text = "activations are logits of binary concepts: probabilities leave less room";
+            let text = match (leaks, poor) {
+                (true, false) => "activations are logits of binary concepts: probabilities leave less room",
+                (true, true) => "activations are logits, but poorly learnt concepts explain the leakage",
+                (false, _) => "activations are logits of binary concepts, but there is no leakage",
+            };
             judged(leaks && !poor, text, evidence)
         }
         (kind, _) => {
@@ -172,7 +185,7 @@ fn over_expressive_encoding(curve: &Curve) -> Judgement {
                 ActivationKind::Logit => "logits",
                 ActivationKind::Continuous => "continuous",
             };
-            judged(false, format!("activations are {name}, which the concepts call for"), evidence)
+            judged(false, format!("activations are {name}, as the concepts require"), evidence)
         }
     }
 }
@@ -191,7 +204,7 @@ fn incomplete_concept_set(curve: &Curve) -> Judgement {
     let mut evidence = vec![linear.beside(COMPLETE), mlp.beside(COMPLETE)];
     evidence.extend(curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None)));
     let text = match short {
-        true => "the true concepts do not determine the task: what a model adds to that is leaked",
+        true => "the true concepts do not determine the task: what a model predicts beyond them is leakage",
         false => "the true concepts determine the task",
     };
     judged(short, text, evidence)
@@ -206,7 +219,7 @@ fn misspecified_head(curve: &Curve) -> Judgement {
     let (own, whose) = match constants.reference_task_accuracy {
         Some(stated) => (
             Measured::of("reference_task_accuracy", stated, curve.newest().step),
-            "the run's own head, by what it states,",
+            "the run's own head, by its stated accuracy,",
         ),
         None if !constants.head_weights.is_empty() => (linear, "the run's head, which is linear,"),
         None => (linear, "a linear head, if that is what the run has,"),
@@ -214,8 +227,8 @@ fn misspecified_head(curve: &Curve) -> Judgement {
     let gap = mlp.less(&own);
     let short = gap.is_above(MISSPECIFIED);
     let text = match short {
-        true => format!("{whose} cannot follow the task's dependence on the true concepts, and an MLP can"),
-        false => format!("{whose} follows the task's dependence on the true concepts as an MLP does"),
+        true => format!("{whose} cannot represent how the task depends on the true concepts, and an MLP can"),
+        false => format!("{whose} represents how the task depends on the true concepts as well as an MLP"),
     };
     judged(short, text, vec![gap.beside(MISSPECIFIED), own.beside(None), mlp.beside(None)])
 }
@@ -225,8 +238,10 @@ fn alignment_leakage(curve: &Curve) -> Judgement {
         Ok(measured) => {
             let found = measured.is_above(ALIGNMENT);
             let text = match found {
-                true => "embeddings that agree with the true concept tell more of the task than those that do not",
-                false => "embeddings tell no more of the task for agreeing with the true concept",
+                true => "embeddings that agree with the true concept predict the task better than those that do not",
+                false => {
+                    "embeddings that agree with the true concept predict the task no better than those that do not"
+                }
             };
             judged(found, text, vec![measured.beside(ALIGNMENT)])
         }
@@ -262,7 +277,9 @@ fn saturation(curve: &Curve) -> Judgement {
     let mut evidence = vec![rise.beside(0.0), ties.beside(TIES)];
     evidence.extend(others.iter().map(|change| change.beside(0.0)));
     if others.is_empty() {
-        return Judgement::Unknown("needs ctl_excess or icl_label_excess, to tell saturation from leakage".into());
+        return Judgement::Unknown(
+            "needs ctl_excess or icl_label_excess, to distinguish saturation from leakage".into(),
+        );
     }
     let moved = ties.value.abs() > TIES;
     let leaks = others.iter().any(|change| change.is_above(0.0));
@@ -296,9 +313,9 @@ fn too_few_rows(curve: &Curve) -> Judgement {
     let mut evidence = vec![rows.beside(ROWS)];
     evidence.extend(wide.iter().map(|(half, limit)| half.beside(*limit)));
     let text = match (few, unclear) {
-        (true, _) => "the sample is small: evaluate more rows before you conclude anything",
-        (false, true) => "the errors are as large as what is to be told: evaluate more rows",
-        (false, false) => "the rows are enough for the limits used here",
+        (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
+        (false, true) => "the standard errors are as large as the limits: evaluate more rows",
+        (false, false) => return judged(false, format!("{} rows are enough for these limits", newest.rows), evidence),
     };
     judged(few || unclear, text, evidence)
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::record::finite;
 use super::{History, HistoryError};
+use crate::fault::in_short;
 use crate::run::{MAX_NAME, Run, RunFields};
 use crate::sample::Attempt;
 
@@ -173,15 +174,15 @@ fn first_difference(path: &str, stored: &Value, came: &Value) -> Option<(String,
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             a.iter().zip(b).enumerate().find_map(|(i, (a, b))| first_difference(&format!("{path}[{i}]"), a, b))
         }
-        (a, b) => Some((path.to_owned(), brief(a), brief(b))),
+        (a, b) => Some((path.to_owned(), described(a), described(b))),
     }
 }
 
-fn brief(value: &Value) -> String {
+fn described(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Array(items) => format!("{} items", items.len()),
         Value::Object(fields) => format!("{} fields", fields.len()),
-        other => other.to_string(),
+        other => in_short(&other.to_string()),
     }
 }

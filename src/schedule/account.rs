@@ -41,7 +41,7 @@ impl Budget {
     pub fn check(&self) -> Result<(), Fault> {
         for (name, share) in [("cpu_share", self.cpu_share), ("busy_cpu_share", self.busy_cpu_share)] {
             if !(share.is_finite() && share >= 1e-6) {
-                return Err(Fault::new(name, format!("{share} came, expected a finite number from 0.000001 on")));
+                return Err(Fault::new(name, format!("got {share}, expected a finite number of at least 0.000001")));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! How well concepts and task are predicted. None of these shows leakage; they stand beside the scores that do.
+//! How well concepts and task are predicted. None of these shows leakage; they accompany the scores that do.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::tensor::TensorName;
 
 use super::term::{Term, mean_over_concepts};
 
-/// Share of rows whose predicted class is the true one; the class of the largest logit where no prediction came.
+/// Share of rows whose predicted class is the true one; without predictions the class of the largest logit.
 pub fn task_accuracy(p: &Prepared) -> Outcome {
     task_hits(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
 }
@@ -21,7 +21,7 @@ pub fn task_hits(p: &Prepared) -> Result<Vec<f64>, String> {
     Ok(predicted_task(p)?.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect())
 }
 
-/// The predicted class of each row; that of the largest logit where no prediction came.
+/// The predicted class of each row; without predictions that of the largest logit.
 pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
     let predictions = match (p.column(TensorName::TaskPredictions), p.column(TensorName::TaskLogits)) {
         (Some(predictions), _) => predictions.integers(0),

@@ -15,7 +15,7 @@ pub enum Level {
     Interval,
 }
 
-/// Kendall's τ-b of pairs (x, y): concordant less discordant pairs, over the geometric mean of the pairs not tied in x
+/// Kendall's τ-b of pairs (x, y): concordant minus discordant pairs, over the geometric mean of the pairs not tied in x
 /// and those not tied in y; in [−1, 1]. Without ties that is eq. 18. Errors when either side does not vary.
 pub fn kendall_tau(pairs: &[(f64, f64)]) -> Result<f64, String> {
     let (mut balance, mut varied_x, mut varied_y) = (0i64, 0u64, 0u64);
@@ -35,7 +35,7 @@ pub fn kendall_tau(pairs: &[(f64, f64)]) -> Result<f64, String> {
     Ok(balance as f64 / (varied_x as f64 * varied_y as f64).sqrt())
 }
 
-/// Fleiss' κ, eq. 19, of items × raters; at most 1. Errors when an item lacks a rating, as κ asks for equally many, or all
+/// Fleiss' κ, eq. 19, of items × raters; at most 1. Errors when an item lacks a rating, because κ needs equally many, or all
 /// ratings are one category.
 pub fn fleiss_kappa(ratings: &[Vec<Option<f64>>]) -> Result<f64, String> {
     let raters = ratings.first().map_or(0, Vec::len);

@@ -11,7 +11,7 @@ use super::{
     accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, reference, text, trust,
 };
 
-/// Goes up when a score's definition changes, so that its old and new points can be told apart.
+/// Goes up when a score's definition changes, which distinguishes its old points from new ones.
 pub const CATALOGUE_VERSION: u32 = 1;
 
 /// One score.
@@ -35,7 +35,7 @@ pub struct Score {
     pub cost: Cost,
     /// Why its values come without a standard error; `None` where they have one.
     pub no_standard_error: Option<&'static str>,
-    /// What it tells, and what it does not.
+    /// What it shows, and what it does not.
     pub help: &'static str,
     pub compute: fn(&Prepared) -> Outcome,
 }
@@ -357,7 +357,8 @@ pub static CATALOGUE: &[Score] = &[
             Input::Tensor(ConceptLabels),
             Input::Tensor(TaskLabels),
         ],
-        help: "How much more embeddings that agree with the true concept tell about the task than those that do not. \
+        help: "How much more information about the task embeddings that agree with the true concept carry than those that \
+               do not. \
                For each concept both groups are cut to the smaller one's size, so that N is equal in the subtraction.",
         compute: embedding::alignment,
         ..ROW
@@ -371,7 +372,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[Input::Tensor(IntervenedTaskPredictions), Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Accuracy a head reaches on true concepts, less the accuracy of this head after all concepts were \
+        help: "Accuracy a head reaches on true concepts, minus the accuracy of this head after all concepts were \
                replaced by their true values. Where the run does not state reference_task_accuracy, it is that of \
                heads trained on the true concepts: the linear one's for a run with head_weights, else the better one's; \
                the score is then slow.",
@@ -387,8 +388,8 @@ pub static CATALOGUE: &[Score] = &[
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low beside the MLP's: a \
-               linear head is misspecified. Low with the MLP's: the concept set is incomplete. The standard error is \
+        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is high: a \
+               linear head is misspecified. Low like the MLP's: the concept set is incomplete. The standard error is \
                that of the fifth of the rows it is tested on.",
         compute: reference::linear,
         ..ROW
@@ -402,7 +403,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "The same of a head with one hidden layer of 64 units.",
+        help: "The same for a head with one hidden layer of 64 units.",
         compute: reference::mlp,
         ..ROW
     },
@@ -563,7 +564,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
                the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
-               is; the paper trains its head anew at each threshold. The standard error takes the threshold as given.",
+               is; the paper retrains its head at each threshold. The standard error takes the threshold as given.",
         compute: clarity::clarity_best,
         ..ROW
     },
@@ -619,8 +620,8 @@ pub static CATALOGUE: &[Score] = &[
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How far what small networks learn of each true concept from each activation deviates from what they \
-               learn from the true concepts: 2/k times the Frobenius norm of the purity matrix less the oracle's, which \
+        help: "How far what small networks learn about each true concept from each activation deviates from what they \
+               learn from the true concepts: 2/k times the Frobenius norm of the purity matrix minus the oracle's, which \
                is the matrix given. The score is the root mean square of its concepts. Activations, or embeddings where \
                there are none. The standard error is that of the fifth of the rows the networks are tested on and \
                takes the networks as given.",
@@ -638,7 +639,7 @@ pub static CATALOGUE: &[Score] = &[
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How well small networks tell each true concept from its own activation, mean over concepts; the matrix \
+        help: "How well small networks predict each true concept from its own activation, mean over concepts; the matrix \
                has every true concept (column) from every activation (row).",
         compute: impurity::purity,
         ..ROW
@@ -654,8 +655,8 @@ pub static CATALOGUE: &[Score] = &[
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How well small networks tell each true concept from another true one, mean over pairs: what concepts \
-               tell of each other by themselves. The matrix has 1 on its diagonal.",
+        help: "How well small networks predict each true concept from another true one, mean over pairs: the information \
+               that true concepts carry about each other. The matrix has 1 on its diagonal.",
         compute: impurity::oracle_purity,
         ..ROW
     },
@@ -671,7 +672,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
-        help: "AUC of telling each true concept from the learnt one matched to it, greedily by AUC; the matrix has 1 \
+        help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the matrix has 1 \
                where the learnt concept of the row is matched to the true one of the column.",
         compute: impurity::alignment,
         ..ROW
@@ -688,7 +689,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
-        help: "OIS with each learnt concept in the place of the true one it is matched to: for concepts learnt without \
+        help: "OIS with each learnt concept in place of the true one it is matched to: for concepts learnt without \
                labels.",
         compute: impurity::aligned_ois,
         ..ROW
@@ -705,7 +706,7 @@ pub static CATALOGUE: &[Score] = &[
         curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How well a classifier of all concepts tells each one once the activations correlated with it by more \
+        help: "How well a classifier of all concepts predicts each one once the activations correlated with it by more \
                than β are masked, integrated over β; the curve has the AUC at each β. The classifier starts from \
                the authors' weights (for seed 0); other seeds start elsewhere and give values some 6 % apart, so compare \
                points of one seed. The standard error is that of the fifth of the rows it is tested on and takes the \
@@ -724,7 +725,7 @@ pub static CATALOGUE: &[Score] = &[
         curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be told.",
+        help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be predicted.",
         compute: niche::nis_scaled,
         ..ROW
     },
@@ -736,8 +737,8 @@ pub static CATALOGUE: &[Score] = &[
         equation: "1",
         unit: "cosine times ω",
         inputs: &[Input::Tensor(ImageEmbeddings), Input::Tensor(PredictedTextEmbeddings)],
-        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, 1 unless \
-               stated.",
+        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, by \
+               default 1.",
         compute: text::concept_score,
         ..ROW
     },
@@ -812,9 +813,9 @@ pub static CATALOGUE: &[Score] = &[
             Input::Tensor(ConceptLabels),
             Input::ConceptParts,
         ],
-        help: "Share of rows with the concept in which the box around its localisation map's maximum holds an annotated \
+        help: "Share of rows with the concept in which the box around its localisation map's maximum contains an annotated \
                part of the concept, mean over concepts that have parts; rows without a visible part are left out. Maps \
-               are resized to image_size (bicubic); the box is box_size, 90 x 90 pixels unless stated.",
+               are resized to image_size (bicubic); the box is box_size, by default 90 x 90 pixels.",
         compute: trust::concept_trustworthiness,
         ..ROW
     },

@@ -75,7 +75,7 @@ pub fn clarity_dense(p: &Prepared) -> Outcome {
 }
 
 /// Clarity at the threshold that gives the highest, with the curve over [`THRESHOLDS`]. Task accuracy is the model's
-/// as it is; the paper trains the head anew at each threshold.
+/// as it is; the paper retrains the head at each threshold.
 pub fn clarity_best(p: &Prepared) -> Outcome {
     match &*sweep(p) {
         Err(why) => Outcome::undefined(why),

@@ -1,4 +1,4 @@
-//! Companions from disentanglement: whether each true concept is told by one activation and no other.
+//! Scores from disentanglement: whether each true concept is encoded in one activation and no other.
 //!
 //! Sources: Isolating Sources of Disentanglement in VAEs (Chen et al. 2018, arXiv 1802.04942) for the Mutual Information
 //! Gap; Variational Inference of Disentangled Latent Concepts (Kumar et al. 2018, arXiv 1711.00848) for the Separated
@@ -68,7 +68,7 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
 /// One number a concept and row.
 fn codes(p: &Prepared) -> Result<Vec<Vec<f64>>, String> {
     if p.run().concept_label_kind == LabelKind::Continuous {
-        return Err("the concepts are continuous, they have no classes to tell".into());
+        return Err("the concepts are continuous and have no classes to predict".into());
     }
     let k = p.concepts();
     if k < 2 {
@@ -91,7 +91,7 @@ fn bins(values: &[f64]) -> Vec<i32> {
     values.iter().map(|&x| edges.partition_point(|edge| *edge <= x) as i32).collect()
 }
 
-/// The largest term less the second largest, the earlier of equals first.
+/// The largest term minus the second largest, the earlier of equals first.
 fn largest_gap(mut terms: Vec<Term>) -> Term {
     terms.sort_by(|a, b| b.value.total_cmp(&a.value));
     let (first, second) = (&terms[0], &terms[1]);
@@ -100,7 +100,7 @@ fn largest_gap(mut terms: Vec<Term>) -> Term {
     Term { value: first.value - second.value, excess: first.excess - second.excess, influence, draw_variance }
 }
 
-/// 1 for each test row whose class a linear classifier tells: the support vector machine of scikit-learn's LinearSVC
+/// 1 for each test row whose class a linear classifier predicts: the support vector machine of scikit-learn's LinearSVC
 /// with balanced classes, C = 0.01, trained on (values, classes).
 fn linear_hits(train: (&[f64], &[i32]), test: (&[f64], &[i32])) -> Result<Vec<f64>, String> {
     let mut classes = train.1.to_vec();

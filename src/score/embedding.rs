@@ -61,7 +61,7 @@ pub fn alignment(p: &Prepared) -> Outcome {
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
 }
 
-/// What the weighted embeddings say, from one neighbour search per concept for all labels.
+/// The information in the weighted embeddings, from one neighbour search per concept for all labels.
 struct Weighted {
     task: Result<Concepts, String>,
     own: Concepts,

@@ -6,7 +6,7 @@ use crate::sample::priority::priority;
 
 use super::term::Term;
 
-/// Tells this choice of rows apart from the sample's own.
+/// Makes this choice of rows independent of the sample's own.
 const STREAM: u64 = 0x686f_6c64_6f75_7400;
 
 /// Row numbers, ascending.
@@ -16,7 +16,7 @@ pub struct Holdout {
 }
 
 impl Holdout {
-    /// A fifth of the rows, rounded up, for testing; `draw` tells independent choices apart. Errors when either part is
+    /// A fifth of the rows, rounded up, for testing; `draw` distinguishes independent choices. Errors when either part is
     /// empty.
     pub fn of(p: &Prepared, draw: u64) -> Result<Self, String> {
         let n = p.rows();

@@ -1,5 +1,5 @@
-//! What activations of one concept tell of the others, by what small networks learn from them: the Oracle Impurity
-//! Score, and the matching of unsupervised concepts.
+//! How well small networks predict concepts from the activations of others: the Oracle Impurity Score, and the matching
+//! of unsupervised concepts.
 //!
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.1-3.2, Appendices A.3 and A.5,
 //! doi:10.1609/aaai.v37i10.26392. The training budget is part of the definition: 25 epochs do not fit everything.
@@ -39,7 +39,7 @@ pub fn ois(p: &Prepared) -> Outcome {
     }
 }
 
-/// Mean over concepts of π_ii(ĉ): how well an activation tells its own concept; the matrix π(ĉ).
+/// Mean over concepts of π_ii(ĉ): how well an activation predicts its own concept; the matrix π(ĉ).
 pub fn purity(p: &Prepared) -> Outcome {
     match &*purity_of(p) {
         Err(why) => Outcome::undefined(why),
@@ -50,7 +50,7 @@ pub fn purity(p: &Prepared) -> Outcome {
     }
 }
 
-/// Mean over i ≠ j of π_ij(c): how well one true concept tells another; the matrix π(c), whose diagonal is 1.
+/// Mean over i ≠ j of π_ij(c): how well one true concept predicts another; the matrix π(c), whose diagonal is 1.
 pub fn oracle_purity(p: &Prepared) -> Outcome {
     let k = p.concepts();
     match &*purity_of(p) {
@@ -84,7 +84,7 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
     }
 }
 
-/// Mean AUC with which true concepts are told by the learnt ones matched to them (Appendix A.5): of all pairs not yet
+/// Mean AUC of predicting true concepts from the learnt ones matched to them (Appendix A.5): of all pairs not yet
 /// used, that of highest AUC is matched next. The matrix has 1 where learnt i is matched to true j.
 pub fn alignment(p: &Prepared) -> Outcome {
     match &*purity_of(p) {
@@ -122,7 +122,7 @@ pub fn aligned_ois(p: &Prepared) -> Outcome {
 
 /// Both purity matrices, and what the errors of the scores follow from.
 struct Purity {
-    /// π(ĉ): AUC of telling c_j by ĉ_i.
+    /// π(ĉ): AUC of predicting c_j from ĉ_i.
     learnt: Vec<Vec<Result<f64, String>>>,
     /// π(c).
     oracle: Vec<Vec<Result<f64, String>>>,
@@ -237,7 +237,7 @@ impl Side {
         Ok(Self { holdout, targets })
     }
 
-    /// Test AUC of telling concept `j`, as a term of all rows.
+    /// Test AUC of predicting concept `j`, as a term of all rows.
     fn score(&self, learner: &Learner, j: usize) -> Result<Term, String> {
         learner.auc(j, &self.targets[j]).map(|term| self.holdout.spread(&term))
     }
@@ -267,7 +267,7 @@ impl Row {
             p.pause();
             let named = |why: String| format!("labels of concept '{}': {why}", p.run().concepts[j].name);
             let learnt = sides[0].score(&learners[0], j).map_err(named);
-            // A concept tells itself: the oracle's diagonal is 1, untrained.
+            // A concept predicts itself: the oracle's diagonal is 1, without training.
             let oracle = match i == j {
                 true => Ok(None),
                 false => sides[1].score(&learners[1], j).map(Some).map_err(named),
@@ -311,7 +311,7 @@ impl<'i> Learner<'i> {
         Self { inputs, batches, seed, stream }
     }
 
-    /// Test AUC of a network trained to tell target `j`.
+    /// Test AUC of a network trained to predict target `j`.
     fn auc(&self, j: usize, target: &Target) -> Result<Term, String> {
         let mut rng = random(self.seed, self.stream | j as u64);
         if let (Some(batches), 2) = (&self.batches, target.classes) {
@@ -364,7 +364,7 @@ fn tested(outputs: Vec<f32>, width: usize, target: &Target) -> Result<Term, Stri
 /// Class numbers of every concept.
 fn targets(p: &Prepared, holdout: &Holdout) -> Result<Vec<Target>, String> {
     if p.run().concept_label_kind == LabelKind::Continuous {
-        return Err("the concepts are continuous, they have no classes to tell".into());
+        return Err("the concepts are continuous and have no classes to predict".into());
     }
     let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let target = |i: usize| {

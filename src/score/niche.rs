@@ -1,4 +1,4 @@
-//! What sets of activations that do not look related to a concept tell of it: the Niche Impurity Score.
+//! How well activations that seem unrelated to a concept predict it: the Niche Impurity Score.
 //!
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.3-3.6,
 //! doi:10.1609/aaai.v37i10.26392, with the classifier of its authors' code (scikit-learn's MLPClassifier).
@@ -37,7 +37,7 @@ const RECIPE: Recipe = Recipe {
 const THRESHOLDS: usize = 20;
 const STEP: f64 = 0.05;
 
-/// NIS, definition 3.6: the integral over the niche threshold β from 0 to 0.95 of the AUC with which concepts are told
+/// NIS, definition 3.6: the integral over the niche threshold β from 0 to 0.95 of the AUC with which concepts are predicted
 /// from outside their niche, mean over concepts. It cannot exceed 0.95.
 pub fn nis(p: &Prepared) -> Outcome {
     scaled(p, |nis| nis, 1.0)
@@ -117,7 +117,7 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
 
 fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
     if p.run().concept_label_kind == LabelKind::Continuous {
-        return Err("the concepts are continuous, they have no classes to tell".into());
+        return Err("the concepts are continuous and have no classes to predict".into());
     }
     let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let mut outputs = Vec::new();

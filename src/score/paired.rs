@@ -1,4 +1,4 @@
-//! How far two samples of a curve differ by chance: the error of a change, with the rows that both have paired.
+//! The standard error of a change between two samples of a curve, with the rows that both have paired.
 
 use crate::prepare::Prepared;
 
@@ -14,7 +14,7 @@ pub struct Influences {
 }
 
 impl Influences {
-    /// Of the scores that have a value. Cheap after the scores themselves: they share what it is made of.
+    /// Of the scores that have a value. Cheap after the scores themselves, which share its parts.
     pub fn of(p: &Prepared, ids: &[u64]) -> Self {
         let scores = [
             ("ctl_excess", leakage::ctl_influence(p)),

@@ -1,4 +1,4 @@
-//! Is the concept set enough? Heads trained on the true concepts of the sample.
+//! Whether the concept set is complete: heads trained on the true concepts of the sample.
 //!
 //! Source: Leakage and Interpretability in Concept-Based Models, Section 9, doi:10.48550/arXiv.2504.14094. Where a linear
 //! head fails and an MLP does not, a linear head is misspecified; where both fail, the concept set is incomplete.
@@ -39,7 +39,7 @@ pub fn mlp(p: &Prepared) -> Outcome {
     heads(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.mlp.outcome())
 }
 
-/// What stands for y_acc^(k) of eq. 5 where the job does not give it: the linear head's accuracy for a run whose head is
+/// y_acc^(k) of eq. 5 where the job does not give it: the linear head's accuracy for a run whose head is
 /// linear (it has `head_weights`), else the better one's.
 pub fn reference(p: &Prepared) -> Result<Term, String> {
     let heads = heads(p);

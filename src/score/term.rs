@@ -114,7 +114,7 @@ pub fn normaliser(x: &Variable, p: &Prepared) -> Result<Normaliser, String> {
     if has_one_class(x) { Err("there is one class only".into()) } else { Normaliser::of(&entropy) }
 }
 
-/// A constant column of class numbers. Counting gives it an information of 0, which is no finding about the model: a
+/// A constant column of class numbers. Counting gives it an information of 0, which says nothing about the model: a
 /// constant column of floats has no estimate either.
 pub fn has_one_class(x: &Variable) -> bool {
     matches!(x, Variable::Discrete(classes) if classes.sizes().len() < 2)
@@ -164,7 +164,7 @@ impl Sum {
         elementwise::add_rounded(&mut self.influence, ROUND, &term.influence);
     }
 
-    /// The mean of so many terms, whose draw variances add up to `draw_variance`.
+    /// The mean of this many terms, whose draw variances add up to `draw_variance`.
     pub fn mean_over(&self, terms: usize, draw_variance: f64) -> Self {
         let weight = 1.0 / terms.max(1) as f64;
         let influence = self.influence.iter().map(|row| weight * row).collect();
@@ -178,18 +178,18 @@ impl Sum {
 
     /// √(Σ influence² / N² + variance over draws), the normalisers taken as known.
     ///
-    /// Scores that are means of rows (accuracies, F1, AUC) keep their promise: ±1.96 errors covered 93 to 96 % of 500
-    /// synthetic data sets. Scores from neighbours fall short, most likely because rows that share neighbours have
-    /// like terms, which the sum takes as independent: the error came to 85 to 93 % of the true scatter (78 % at worst
-    /// over 200 sets, for icl_excess) and the interval covered 89 to 94 % (ctl_excess 91-92, icl_excess 90-92,
+    /// For scores that are means of rows (accuracies, F1, AUC), ±1.96 errors cover 93 to 96 % of 500 synthetic data sets.
+    /// For scores from neighbours the error is too small, most likely because rows that share neighbours have similar
+    /// terms, which the sum treats as independent: it is 85 to 93 % of the true scatter (78 % at worst over 200 sets, for
+    /// icl_excess), and the interval covers 89 to 94 % (ctl_excess 91-92, icl_excess 90-92,
     /// icl_label_excess 89-92, embedding_ct 92-94, alignment_leakage 92-94; N of 400 and 600, 2 and 3 concepts, 3
-    /// neighbours). To let the normalisers vary with the rows by the delta method does not help: it changed the errors
-    /// of ctl and icl by less than 1 %, and lowered that of alignment_leakage by 3 to 5 %.
+    /// neighbours). Normalisers that vary with the rows, by the delta method, change the errors of ctl and icl by less
+    /// than 1 % and lower that of alignment_leakage by 3 to 5 %.
     pub fn standard_error(&self) -> f64 {
         standard_error(&self.influence, self.draw_variance)
     }
 
-    /// Standard error of this sum less an `earlier` one of other rows, some of them perhaps the same; `ids` and
+    /// Standard error of this sum minus an `earlier` one of other rows, some of them perhaps the same; `ids` and
     /// `earlier_ids` name the rows of each, ascending. A row that both have counts with the difference of its
     /// influences, every other row with its own: without a row in common the result is √(error² + error²).
     pub fn difference_error(&self, ids: &[u64], earlier: &Sum, earlier_ids: &[u64]) -> f64 {

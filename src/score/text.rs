@@ -1,7 +1,7 @@
 //! Text and image: whether the concepts a model names fit the image and the annotated concepts.
 //!
 //! Source: Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, eq. 1-12. The
-//! encoders run in the job: what comes is their output, or the prompts themselves.
+//! encoders run in the job, which sends their output, or the prompts themselves.
 
 use crate::point::Outcome;
 use crate::prepare::Prepared;

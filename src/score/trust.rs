@@ -11,7 +11,7 @@ use crate::tensor::TensorName;
 
 use super::term::{Sum, Term};
 
-/// Height and width of the box in pixels, unless the run states them (P3, Details).
+/// Height and width of the box in pixels, by default (P3, Details).
 const BOX: (u32, u32) = (90, 90);
 
 /// For each concept that has parts, the share of rows with the concept, and with a visible part of it, in which the box
@@ -52,7 +52,7 @@ pub fn division(p: &Prepared) -> Outcome {
     alignment(p, |_, between, groups| -between / (groups * groups))
 }
 
-/// What eq. 1 asks of each concept.
+/// What eq. 1 needs for each concept.
 struct Inputs {
     /// [n, k, 2], in pixels of the image.
     peaks: Vec<f64>,

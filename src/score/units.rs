@@ -1,5 +1,5 @@
-//! Computes the units of a family of scores: all of them, or in a budgeted evaluation those whose turn it is, with the
-//! others as they are kept.
+//! Computes the units of a family of scores: all of them, or in a budgeted evaluation those that are due, with the others
+//! as kept.
 //!
 //! A result depends on which units are of this sample and on nothing else: not on the order they were done in, on the
 //! batches or on threads. Their numbers are read in unit order, and the rows' influences are summed exactly.

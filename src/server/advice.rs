@@ -70,8 +70,8 @@ impl Advice {
     /// Splits that rules look at.
     pub fn judged_splits(&self) -> Vec<String> {
         let given = lock(&self.state);
-        let splits: BTreeSet<&String> = given.alerts.rules().iter().map(|rule| &rule.split).collect();
-        splits.into_iter().cloned().collect()
+        let splits: BTreeSet<&str> = given.alerts.rules().iter().map(|rule| rule.split()).collect();
+        splits.into_iter().map(str::to_owned).collect()
     }
 
     /// Looks again at what an earlier process saw of a run, oldest first. Watchers heard of it then; the receivers of
@@ -129,7 +129,7 @@ impl Advice {
         for Change { rule, run, standing } in look(&mut given) {
             let change = Arc::new(told(&rule, &run, &standing));
             tracing::info!(
-                rule = %change.rule, run = %change.run, state = change.state, evidence = %change.evidence, "alert"
+                rule = %change.rule, run = %change.run, state = change.state.name(), evidence = %change.evidence, "alert"
             );
             given.keep(Arc::clone(&change));
             // Fails when nobody listens.
@@ -156,7 +156,7 @@ impl Advice {
         let reasons: Vec<String> = given
             .alerts
             .reasons_to_stop(run)
-            .map(|(rule, standing)| format!("{}: {}", rule.name, standing.evidence))
+            .map(|(rule, standing)| format!("{}: {}", rule.name(), standing.evidence))
             .collect();
         let reason = match (reasons.is_empty(), self.splits.is_empty()) {
             (false, _) => reasons.join("; "),
@@ -186,18 +186,18 @@ impl Given {
 
 fn told(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
     AlertChange {
-        rule: rule.name.clone(),
+        rule: rule.name().to_owned(),
         run: run.to_owned(),
-        split: rule.split.clone(),
-        score: rule.score.clone(),
-        state: standing.state.name(),
+        split: rule.split().to_owned(),
+        score: rule.score(),
+        state: standing.state,
         since: standing.since,
         evidence: standing.evidence.clone(),
         step: standing.step,
-        severity: if standing.state == State::Firing { standing.severity } else { rule.severity }.name(),
+        severity: if standing.state == State::Firing { standing.severity } else { rule.severity() },
         advises_stop: standing.advises_stop,
         value: standing.value,
         baseline: standing.baseline,
-        runbook: rule.runbook.clone(),
+        runbook: rule.runbook().map(str::to_owned),
     }
 }

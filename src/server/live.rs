@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::alert::Rule;
+use crate::alert::{Rule, Severity, State};
 use crate::point::Point;
 
 /// The state of the running sidecar as its readers see it. Calls must be quick: they happen at every scrape.
@@ -94,16 +94,14 @@ pub struct AlertChange {
     pub run: String,
     pub split: String,
     /// Catalogue id; empty for rules that look at no score.
-    pub score: String,
-    /// `inactive`, `pending` or `firing`.
-    pub state: &'static str,
+    pub score: &'static str,
+    pub state: State,
     /// Seconds since 1970-01-01 UTC.
     pub since: f64,
     /// In words: value, limit, for how many evaluations.
     pub evidence: String,
     pub step: u64,
-    /// `info`, `warning` or `critical`.
-    pub severity: &'static str,
+    pub severity: Severity,
     pub advises_stop: bool,
     pub value: Option<f64>,
     /// That a rise is measured from.

@@ -37,7 +37,7 @@ use crate::history::{History, Limits as HistoryLimits};
 
 pub use grpc::{IngestLimits, client, proto, recording, transport};
 pub use notify::{Options as NotifyOptions, Target};
-pub use options::{Listeners, Options, ServeError, parts_of};
+pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
 
@@ -49,9 +49,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves until `shutdown` completes, which is first polled when all is up.
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-    let alerts = options.check()?;
+    options.check()?;
     let history = open_history(&options).await?;
-    let parts = Parts::assemble(options, alerts, history, &listeners)?;
+    let parts = Parts::assemble(options, history, &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use tokio::net::TcpListener;
 
-use crate::alert::{Alerts, Parts, Rule};
+use crate::alert::Rules;
 use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::schedule::{Budget as CpuBudget, Ticks};
-use crate::score::catalogue;
 
 use super::grpc::IngestLimits;
 use super::notify::Options as NotifyOptions;
@@ -23,18 +22,18 @@ pub struct Options {
     pub ticks: Ticks,
     pub cpu: CpuBudget,
     pub ingest: IngestLimits,
-    /// Bytes of batches on their way, over all connections.
+    /// Bytes of batches in flight, over all connections.
     pub ingest_bytes: usize,
     /// gRPC connections at a time.
     pub connections: usize,
     /// Where the history is kept; in memory without.
     pub data_dir: Option<PathBuf>,
     pub history_bytes: u64,
-    pub alerts: Vec<Rule>,
+    pub alerts: Rules,
     pub notify: NotifyOptions,
-    /// Asked of every call, on both ports, when given.
+    /// Required of every call, on both ports, when given.
     pub token: Option<String>,
-    /// Names under which the page may be asked for besides its address and localhost.
+    /// Names under which the page may be requested besides its address and localhost.
     pub host_names: Vec<String>,
 }
 
@@ -60,15 +59,9 @@ pub enum ServeError {
 }
 
 impl Options {
-    /// The alerts. Errors naming the option that is out of range.
-    pub fn check(&self) -> Result<Alerts, Fault> {
+    /// Errors naming the option that is out of range.
+    pub fn check(&self) -> Result<(), Fault> {
         self.sampling.split("val").check()?;
-        self.cpu.check()?;
-        Ok(Alerts::new(self.alerts.clone(), parts_of)?)
+        self.cpu.check()
     }
-}
-
-/// Which parts a score of the catalogue has, for rules on them.
-pub fn parts_of(score: &str) -> Option<Parts> {
-    catalogue::find(score).map(|score| Parts { per_concept: score.per_concept, matrix: score.matrix })
 }

@@ -49,12 +49,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub fn assemble(
-        options: Options,
-        alerts: Alerts,
-        history: Arc<History>,
-        listeners: &Listeners,
-    ) -> Result<Self, ServeError> {
+    pub fn assemble(options: Options, history: Arc<History>, listeners: &Listeners) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;
@@ -63,7 +58,7 @@ impl Parts {
         let stop = CancellationToken::new();
         let (events, _) = broadcast::channel(EVENTS);
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
-        let advice = Arc::new(Advice::new(alerts, events.clone(), notifier));
+        let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
         let board = Arc::new(Board::new(options.sampling.linger));
         let publisher = Publisher {
             history: Arc::clone(&history),

@@ -1,6 +1,6 @@
 //! Why the sidecar does not apply or answer something: one list for every port.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
 use crate::question::Refused;
 use crate::sample::CommitError;
@@ -40,7 +40,7 @@ impl From<Refused> for Refusal {
 impl Refusal {
     /// A name that anyone may have made up, shortened.
     pub fn unknown(what: &'static str, name: &str) -> Self {
-        Self::Unknown { what, name: name.chars().take(128).collect() }
+        Self::Unknown { what, name: in_short(name) }
     }
 
     /// Whether sending the same again, later, may succeed.

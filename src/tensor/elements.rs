@@ -1,4 +1,4 @@
-//! Reading a tensor's elements: one by one, a row at a time, and in one look over all of them.
+//! Reading a tensor's elements: one by one, a row at a time, and in one pass over all of them.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ impl Tensor {
     }
 
     /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
-    /// are integral where integers are asked for. Texts have none.
+    /// are integral where integers are needed. Texts have none.
     pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
         let bytes = self.row_bytes(row);
         match self.dtype {
@@ -41,7 +41,7 @@ impl Tensor {
         }
     }
 
-    /// Adds the elements of `rows` to `values`, as [`for_each_float`](Self::for_each_float) gives them out, rounded.
+    /// Adds the elements of `rows` to `values`, as [`for_each_float`](Self::for_each_float) visits them, rounded.
     pub fn extend_floats(&self, rows: Range<usize>, values: &mut Vec<f32>) {
         match self.dtype {
             DataType::Float32 => extend(self.rows_bytes(rows), f32::from_le_bytes, values),
@@ -49,7 +49,7 @@ impl Tensor {
         }
     }
 
-    /// Adds the elements of `rows` to `values`, as [`for_each_integer`](Self::for_each_integer) gives them out.
+    /// Adds the elements of `rows` to `values`, as [`for_each_integer`](Self::for_each_integer) visits them.
     /// Validation has shown that they fit.
     pub fn extend_integers(&self, rows: Range<usize>, values: &mut Vec<i32>) {
         let bytes = self.rows_bytes(rows.clone());
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_look_finds_what_looking_at_each_element_finds(
+        fn one_pass_finds_what_reading_each_element_finds(
             values in prop::collection::vec(value(), 1..600),
             limit in prop::sample::select(vec![1u32, 2, 3, 127, 128, 129, 255, 256, 257, 32768, 65535, 65536, 1 << 31]),
         ) {

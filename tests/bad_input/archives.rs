@@ -1,4 +1,4 @@
-//! `conceptwatch score` with files and flags that are no good.
+//! `conceptwatch score` with invalid files and flags.
 
 use std::path::Path;
 use std::process::Output;
@@ -62,11 +62,11 @@ pub fn cases() -> Vec<Case> {
     labels[9] = 2;
     let deep = "(1, 1, 1, 1, 1, 1, 1, 1, 1)";
     vec![
-        file("an empty file", "FILE", "is no npz archive", vec![]),
-        file("a text", "FILE", "is no npz archive", b"epoch,loss\n1,0.5\n".to_vec()),
-        file("a single array", "FILE", "is no npz archive", f32s("(2,)", &[0.0, 1.0])),
-        file("cut in half", "FILE", "is no npz archive", whole[..whole.len() / 2].to_vec()),
-        file("without its last byte", "FILE", "is no npz archive", whole[..whole.len() - 1].to_vec()),
+        file("an empty file", "FILE", "is not an npz archive", vec![]),
+        file("a text", "FILE", "is not an npz archive", b"epoch,loss\n1,0.5\n".to_vec()),
+        file("a single array", "FILE", "is not an npz archive", f32s("(2,)", &[0.0, 1.0])),
+        file("cut in half", "FILE", "is not an npz archive", whole[..whole.len() / 2].to_vec()),
+        file("without its last byte", "FILE", "is not an npz archive", whole[..whole.len() - 1].to_vec()),
         file("a damaged array", act, "cannot be read", damaged),
         file("an empty archive", "FILE", "no array", archive(&[])),
         file("an entry that is no array", "notes.txt", "expected entries that end in .npy", {
@@ -74,16 +74,16 @@ pub fn cases() -> Vec<Case> {
             entries.push(("notes.txt".into(), b"hello".to_vec()));
             archive(&entries)
         }),
-        file("an entry named by a path", "../../secret", "is no known array", {
+        file("an entry named by a path", "../../secret", "is not a known array", {
             let mut entries = good();
             entries.push(("../../secret.npy".into(), i64s("(1,)", &[1])));
             archive(&entries)
         }),
-        file("an entry with a new line in its name", "a\\nb\\u{1b}[2J", "is no known array", {
+        file("an entry with a new line in its name", "a\\nb\\u{1b}[2J", "is not a known array", {
             archive(&[("a\nb\u{1b}[2J.npy".into(), i64s("(1,)", &[1]))])
         }),
-        file("an entry without a name", "", "is no known array", archive(&[(".npy".into(), i64s("(1,)", &[1]))])),
-        file("an enormous entry name", "xxx", "is no known array", {
+        file("an entry without a name", "", "is not a known array", archive(&[(".npy".into(), i64s("(1,)", &[1]))])),
+        file("an enormous entry name", "xxx", "is not a known array", {
             archive(&[("x".repeat(60_000) + ".npy", i64s("(1,)", &[1]))])
         }),
         file(
@@ -95,7 +95,7 @@ pub fn cases() -> Vec<Case> {
         array(
             "an unknown array",
             "concept_activation",
-            "is no known array",
+            "is not a known array",
             "concept_activation",
             f32s("(1,)", &[1.0]),
         ),
@@ -105,7 +105,7 @@ pub fn cases() -> Vec<Case> {
         array("a header cut off", act, "no readable npy header", act, b"\x93NUMPY\x01\x00\xff\xff{'descr'".to_vec()),
         array("a header of 4 GiB", act, "no readable npy header", act, b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}".to_vec()),
         array("a version 9 header", act, "no readable npy header", act, b"\x93NUMPY\x09\x00\x02\x00{}".to_vec()),
-        array("data cut off", act, "has 253 bytes, its shape [32, 2] asks for 256", act, cut),
+        array("data cut off", act, "got 253 bytes, expected 256 for shape [32, 2]", act, cut),
         array("data too long", act, "has more bytes", act, longer),
         array("2^62 rows declared", act, "too large", act, f32s("(4611686018427387904, 2)", &[])),
         array("2^64 numbers declared", act, "too large", act, f32s("(9223372036854775808, 2)", &[])),
@@ -124,10 +124,10 @@ pub fn cases() -> Vec<Case> {
         array("strings of no width", "predicted_text", "expected", "predicted_text", {
             npy("'<U0'", false, "(1099511627776,)", &[])
         }),
-        array("text that is no Unicode", "predicted_text", "is no valid text", "predicted_text", {
+        array("text that is no Unicode", "predicted_text", "is not valid text", "predicted_text", {
             npy("'<U1'", false, "(32,)", &[0xff; 128])
         }),
-        array("bytes that are no UTF-8", "predicted_text", "is no valid UTF-8", "predicted_text", {
+        array("bytes that are no UTF-8", "predicted_text", "is not valid UTF-8", "predicted_text", {
             npy("'|S1'", false, "(32,)", &[0xff; 32])
         }),
         array("numbers for text", "predicted_text", "expected string", "predicted_text", i64s("(32,)", &[0; 32])),
@@ -136,7 +136,7 @@ pub fn cases() -> Vec<Case> {
         array("no rows", act, "empty dimension", act, f32s("(0, 2)", &[])),
         array("one dimension", act, "expected [n, 2]", act, f32s("(32,)", &zeros(32))),
         array("three activations of two concepts", act, "expected [n, 2]", act, f32s("(32, 3)", &zeros(96))),
-        array("a label too few", task, "31 rows came", task, i64s("(31,)", &[0; 31])),
+        array("a label too few", task, "got 31 rows", task, i64s("(31,)", &[0; 31])),
         array("labels as a column", task, "expected [n]", task, i64s("(32, 1)", &[0; 32])),
         array("a NaN", act, "row 3 has a NaN or an infinity", act, f32s("(32, 2)", &with_nan)),
         array("an infinite label", task, "a NaN or an infinity", task, f32s("(32,)", &[f32::INFINITY; 32])),
@@ -148,15 +148,15 @@ pub fn cases() -> Vec<Case> {
         array("a fractional prediction", "task_predictions", "expected class numbers", "task_predictions", {
             f32s("(32,)", &[0.5; 32])
         }),
-        array("a name too few", "concept_names", "1 values came", "concept_names", texts(4, "(1,)", &["wing"])),
+        array("a name too few", "concept_names", "got 1 values", "concept_names", texts(4, "(1,)", &["wing"])),
         array("a name twice", "concept_names", "names two concepts", "concept_names", texts(4, "(2,)", &["wing"; 2])),
         array("an empty name", "concept_names", "expected 1 to 128", "concept_names", texts(4, "(2,)", &["", "a"])),
         array("a name in HTML", "concept_names", "expected letters", "concept_names", texts(4, "(2,)", &["<b>", "a"])),
         array("numbers for names", "concept_names", "expected strings", "concept_names", i64s("(2,)", &[1, 2])),
-        array("a cardinality too few", "cardinalities", "1 values came", "cardinalities", i64s("(1,)", &[2])),
-        array("a negative cardinality", "cardinalities", "-3 came", "cardinalities", i64s("(2,)", &[2, -3])),
-        array("half a cardinality", "cardinalities", "2.5 came", "cardinalities", f64s("(2,)", &[2.0, 2.5])),
-        array("a NaN cardinality", "cardinalities", "NaN came", "cardinalities", f64s("(2,)", &[2.0, f64::NAN])),
+        array("a cardinality too few", "cardinalities", "got 1 values", "cardinalities", i64s("(1,)", &[2])),
+        array("a negative cardinality", "cardinalities", "got -3", "cardinalities", i64s("(2,)", &[2, -3])),
+        array("half a cardinality", "cardinalities", "got 2.5", "cardinalities", f64s("(2,)", &[2.0, 2.5])),
+        array("a NaN cardinality", "cardinalities", "got NaN", "cardinalities", f64s("(2,)", &[2.0, f64::NAN])),
         array("an enormous cardinality", "cardinalities", "expected", "cardinalities", i64s("(2,)", &[2, 1 << 40])),
         array(
             "strings for cardinalities",
@@ -168,12 +168,12 @@ pub fn cases() -> Vec<Case> {
         array(
             "an unknown activation kind",
             "activation_kind",
-            "'soft' came",
+            "got 'soft'",
             "activation_kind",
             texts(4, "()", &["soft"]),
         ),
         array("a number for the kind", "activation_kind", "expected strings", "activation_kind", i64s("(1,)", &[1])),
-        array("two accuracies", "reference_task_accuracy", "2 numbers came", "reference_task_accuracy", {
+        array("two accuracies", "reference_task_accuracy", "got 2 numbers", "reference_task_accuracy", {
             f64s("(2,)", &[0.5; 2])
         }),
         array(
@@ -184,7 +184,7 @@ pub fn cases() -> Vec<Case> {
             f64s("()", &[2.0]),
         ),
         array("no weights", "concept_weights", "expected", "concept_weights", f64s("(0,)", &[])),
-        array("a weight too many", "concept_weights", "3 weights came", "concept_weights", f64s("(3,)", &[1.0; 3])),
+        array("a weight too many", "concept_weights", "got 3 weights", "concept_weights", f64s("(3,)", &[1.0; 3])),
         array("half an image", "image_size", "expected height and width", "image_size", i64s("(1,)", &[9])),
         array("a negative image", "image_size", "expected", "image_size", i64s("(2,)", &[-9, 9])),
         array("a fractional box", "box_size", "expected", "box_size", f64s("(2,)", &[9.5, 9.0])),
@@ -230,7 +230,7 @@ fn names_the_flag_that_is_no_good() {
     let mut faults = Faults::default();
     for id in ["leak", "", "a\nb", "ctl,leak", "CTL"] {
         let output = score(&path, &["--scores", id]);
-        check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "known are");
+        check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "expected one of");
     }
     let flags: [(&[&str], &str); 9] = [
         (&["--estimator", "exact"], "--estimator"),

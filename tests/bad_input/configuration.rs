@@ -1,4 +1,4 @@
-//! `conceptwatch serve` with options, files and places that are no good: it says so and does not start.
+//! `conceptwatch serve` with invalid options, files and paths: it says so and does not start.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -57,30 +57,30 @@ pub fn cases() -> Vec<Case> {
         flags("a page for all without a token", &["--http-address", "[::]:0"], &["token_file", "required"]),
         flags("an address without a port", &["--grpc-address", "127.0.0.1"], &["--grpc-address"]),
         flags("a port beyond 65535", &["--http-address", "127.0.0.1:70000"], &["--http-address"]),
-        flags("no sample rows", &["--sample-rows", "7"], &["sample_rows: 7 came, expected 8 to 1048576"]),
-        flags("too many sample rows", &["--sample-rows", "4294967295"], &["sample_rows: 4294967295 came"]),
+        flags("no sample rows", &["--sample-rows", "7"], &["sample_rows: got 7, expected 8 to 1048576"]),
+        flags("too many sample rows", &["--sample-rows", "4294967295"], &["sample_rows: got 4294967295"]),
         flags("a negative number of rows", &["--sample-rows=-1"], &["--sample-rows"]),
         flags("no half-life", &["--half-life-steps", "0"], &["half_life_steps: 0 steps came"]),
         flags("a NaN half-life", &["--half-life-steps", "NaN"], &["half_life_steps: NaN"]),
-        flags("an endless deadline", &["--pass-deadline", "inf"], &["pass_deadline: inf came"]),
-        flags("a NaN interval", &["--interval", "NaN"], &["interval: NaN came"]),
-        flags("a negative interval", &["--interval=-1"], &["interval: -1 came"]),
-        flags("no open passes", &["--open-passes", "0"], &["open_passes: 0 came"]),
-        flags("no CPU", &["--cpu-share", "0"], &["cpu_share: 0 came"]),
-        flags("no CPU beside others", &["--busy-cpu-share", "0"], &["busy_cpu_share: 0 came"]),
-        flags("a NaN share", &["--cpu-share", "NaN"], &["cpu_share: NaN came"]),
-        flags("no threads", &["--threads", "0"], &["threads: 0 came"]),
-        flags("niceness 20", &["--niceness", "20"], &["niceness: 20 came, expected 0 to 19"]),
-        flags("no neighbours", &["--neighbours", "0"], &["neighbours: 0 came"]),
+        flags("an endless deadline", &["--pass-deadline", "inf"], &["pass_deadline: got inf"]),
+        flags("a NaN interval", &["--interval", "NaN"], &["interval: got NaN"]),
+        flags("a negative interval", &["--interval=-1"], &["interval: got -1"]),
+        flags("no open passes", &["--open-passes", "0"], &["open_passes: got 0"]),
+        flags("no CPU", &["--cpu-share", "0"], &["cpu_share: got 0"]),
+        flags("no CPU beside others", &["--busy-cpu-share", "0"], &["busy_cpu_share: got 0"]),
+        flags("a NaN share", &["--cpu-share", "NaN"], &["cpu_share: got NaN"]),
+        flags("no threads", &["--threads", "0"], &["threads: got 0"]),
+        flags("niceness 20", &["--niceness", "20"], &["niceness: got 20, expected 0 to 19"]),
+        flags("no neighbours", &["--neighbours", "0"], &["neighbours: got 0"]),
         flags("an unknown estimator", &["--estimator", "exact"], &["--estimator"]),
-        flags("an unknown window", &["--window", "val=sliding"], &["--window", "'sliding' is no window"]),
+        flags("an unknown window", &["--window", "val=sliding"], &["--window", "got 'sliding'"]),
         flags("a window without a split", &["--window", "pass"], &["--window", "expected SPLIT=WINDOW"]),
         flags("a window of a split that is no name", &["--window", "<val>=pass"], &["windows", "expected letters"]),
-        flags("no ingest memory", &["--ingest-mib", "0"], &["ingest_mib: 0 came, expected 8"]),
-        flags("no sample memory", &["--sample-mib", "7"], &["sample_mib: 7 came, expected 8"]),
-        flags("no connections", &["--connections", "0"], &["connections: 0 came"]),
+        flags("no ingest memory", &["--ingest-mib", "0"], &["ingest_mib: got 0, expected 8"]),
+        flags("no sample memory", &["--sample-mib", "7"], &["sample_mib: got 7, expected 8"]),
+        flags("no connections", &["--connections", "0"], &["connections: got 0"]),
         flags("an unknown policy", &["--non-finite", "impute"], &["--non-finite", "expected reject or drop_row"]),
-        flags("an unknown level", &["--log", "=loud="], &["log: '=loud=' came"]),
+        flags("an unknown level", &["--log", "=loud="], &["log: got '=loud='"]),
         flags("an unknown flag", &["--colour"], &["--colour"]),
         flags("no configuration file", &["--config", "DIR/none.toml"], &["none.toml", "cannot be read"]),
         file("broken", "sample_rows = 64\nthreads = = 2\n", &["serve.toml line 2"]),
@@ -91,7 +91,7 @@ pub fn cases() -> Vec<Case> {
         file("a key twice", "seed = 1\nseed = 2\n", &["serve.toml line 2"]),
         file("a number too large", "threads = 70000\n", &["serve.toml line 1", "70000"]),
         file("an unknown window", "[windows]\nval = \"sliding\"\n", &["serve.toml line 2", "sliding"]),
-        file("an unknown estimator", "estimator = \"exact\"\n", &["estimator: 'exact' came"]),
+        file("an unknown estimator", "estimator = \"exact\"\n", &["estimator: got 'exact'"]),
         file(
             "a rule without a name",
             "[[alerts]]\nname = \"\"\nscore = \"ctl\"\nabove = 1.0\n",
@@ -191,7 +191,7 @@ fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
 }
 
 #[test]
-fn does_not_start_with_a_configuration_that_is_no_good() {
+fn does_not_start_with_an_invalid_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     for (name, content) in PLACES.into_iter().zip(["x", "short", "ééééééééééééééééé", "0123456789\n0123456789\n"])
@@ -218,7 +218,7 @@ fn does_not_start_with_a_configuration_that_is_no_good() {
             faults.check(&case.name, error.contains(&says), format!("'{says}' is missing from: {error}"));
         }
         faults.check(&case.name, !error.contains("panicked"), format!("panicked: {error}"));
-        // Whoever waits for the port file must not be told of ports that close at once.
+        // Whoever waits for the port file must not learn of ports that close at once.
         faults.check(&case.name, !ports.exists(), "it wrote the port file");
         let _ = std::fs::remove_file(&ports);
     }

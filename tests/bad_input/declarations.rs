@@ -41,8 +41,8 @@ fn differs(name: &str, field: &'static str, spoil: fn(&mut Run)) -> Case {
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         case("none", "run", "is missing", |r| r.run = None),
-        declared("no concepts", "run.concepts", "0 concepts came, expected 1 to 4096", |r| r.concepts.clear()),
-        declared("4097 concepts", "run.concepts", "4097 concepts came", |r| {
+        declared("no concepts", "run.concepts", "got 0 concepts, expected 1 to 4096", |r| r.concepts.clear()),
+        declared("4097 concepts", "run.concepts", "got 4097 concepts", |r| {
             r.concepts = (0..4097).map(|i| Concept { name: format!("c{i}"), cardinality: 2 }).collect();
         }),
         declared("a concept twice", "run.concepts[1].name", "names two concepts", |r| {
@@ -51,7 +51,7 @@ pub fn cases() -> Vec<Case> {
         declared("65537 classes", "run.concepts[1].cardinality", "expected at most 65536", |r| {
             r.concepts[1].cardinality = 65_537;
         }),
-        declared("2^32 - 1 classes", "run.concepts[0].cardinality", "4294967295 came", |r| {
+        declared("2^32 - 1 classes", "run.concepts[0].cardinality", "got 4294967295", |r| {
             r.concepts[0].cardinality = u32::MAX;
         }),
         declared("activation kind 5", "run.activation_kind", "5 came, expected 0 to 4", |r| r.activation_kind = 5),
@@ -60,26 +60,26 @@ pub fn cases() -> Vec<Case> {
             r.concept_label_kind = 3;
         }),
         declared("task label kind 9", "run.task_label_kind", "9 came, expected 0 to 2", |r| r.task_label_kind = 9),
-        declared("65537 ranks", "run.world_size", "65537 came, expected 1 to 65536", |r| r.world_size = 65_537),
-        declared("33 labels", "run.labels", "33 labels came, expected at most 32", |r| {
+        declared("65537 ranks", "run.world_size", "got 65537, expected 1 to 65536", |r| r.world_size = 65_537),
+        declared("33 labels", "run.labels", "got 33 labels, expected at most 32", |r| {
             r.labels = (0..33).map(|i| (format!("k{i}"), "v".to_owned())).collect();
         }),
-        constant("an accuracy of 1.5", "run.constants.reference_task_accuracy", "1.5 came, expected 0 to 1", |c| {
+        constant("an accuracy of 1.5", "run.constants.reference_task_accuracy", "got 1.5, expected 0 to 1", |c| {
             c.reference_task_accuracy = Some(1.5);
         }),
-        constant("a NaN accuracy", "run.constants.reference_task_accuracy", "NaN came", |c| {
+        constant("a NaN accuracy", "run.constants.reference_task_accuracy", "got NaN", |c| {
             c.reference_task_accuracy = Some(f64::NAN);
         }),
-        constant("a negative accuracy", "run.constants.reference_task_accuracy", "-0.1 came", |c| {
+        constant("a negative accuracy", "run.constants.reference_task_accuracy", "got -0.1", |c| {
             c.reference_task_accuracy = Some(-0.1);
         }),
-        constant("an omega of 0", "run.constants.concept_score_weight", "0 came", |c| {
+        constant("an omega of 0", "run.constants.concept_score_weight", "got 0", |c| {
             c.concept_score_weight = Some(0.0)
         }),
-        constant("an infinite omega", "run.constants.concept_score_weight", "inf came", |c| {
+        constant("an infinite omega", "run.constants.concept_score_weight", "got inf", |c| {
             c.concept_score_weight = Some(f64::INFINITY);
         }),
-        constant("a weight too few", "run.constants.concept_weights", "1 weights came, expected 2", |c| {
+        constant("a weight too few", "run.constants.concept_weights", "got 1 weights, expected 2", |c| {
             c.concept_weights = vec![1.0];
         }),
         constant("a negative weight", "run.constants.concept_weights", "at least 0 and not all 0", |c| {
@@ -89,7 +89,7 @@ pub fn cases() -> Vec<Case> {
         constant("a NaN weight", "run.constants.concept_weights", "finite", |c| {
             c.concept_weights = vec![1.0, f64::NAN]
         }),
-        constant("half a head", "run.constants.head_weights", "3 weights came, expected a multiple of 2", |c| {
+        constant("half a head", "run.constants.head_weights", "got 3 weights, expected a multiple of 2", |c| {
             c.head_weights = vec![1.0; 3];
         }),
         constant("an infinite head", "run.constants.head_weights", "finite", |c| {
@@ -101,8 +101,8 @@ pub fn cases() -> Vec<Case> {
         constant("an enormous image", "run.constants.image_size", "expected 1 to 65536 pixels", |c| {
             (c.image_height, c.image_width) = (u32::MAX, u32::MAX);
         }),
-        constant("a box without a height", "run.constants.box_size", "0 x 90 came", |c| c.box_width = 90),
-        constant("parts of one concept of two", "run.constants.concept_parts", "1 lists came, expected 2", |c| {
+        constant("a box without a height", "run.constants.box_size", "got 0 x 90", |c| c.box_width = 90),
+        constant("parts of one concept of two", "run.constants.concept_parts", "got 1 lists, expected 2", |c| {
             c.concept_parts = vec![ConceptParts { parts: vec![0] }];
         }),
         differs("other concepts", "run.concepts[0].name", |r| r.concepts[0].name = "tail".into()),

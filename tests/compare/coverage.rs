@@ -48,7 +48,7 @@ fn a_runs_interval_holds_the_truth_as_often_as_it_says() {
         let shares = [1, 2, 5, 20].map(|count| held(count, wobble, memory));
         println!("wobble {wobble}, memory {memory}: 1, 2, 5, 20 evaluations hold {shares:.3?}");
         if memory == 0.0 {
-            // One evaluation cannot tell its wobble, and two tell it badly.
+            // One evaluation does not show its wobble, and two show it badly.
             assert!(shares[1] > 0.9 && shares[2..].iter().all(|share| *share > 0.935), "{wobble}: {shares:?}");
         }
         if wobble == 0.002 {
@@ -140,7 +140,7 @@ fn a_drop_between_splits_is_told_whatever_the_model_learns_meanwhile() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     // Five evaluations of both splits, which the model moves together, far more than the panels' errors of 0.005; these
     // are shared by `rows`, their correlation. One split loses `drop` errors.
-    let mut told = |drop: f64, rows: f64| {
+    let mut found = |drop: f64, rows: f64| {
         share(|_| {
             let common = evaluations(&mut rng, 5, 0.05, 0.7);
             let shared = normal(&mut rng);
@@ -158,8 +158,8 @@ fn a_drop_between_splits_is_told_whatever_the_model_learns_meanwhile() {
         })
     };
     for rows in [0.0, 0.8] {
-        let shares = [0.0, 3.0, 6.0].map(|drop| told(drop, rows));
-        println!("correlation of the panels {rows}: drops of 0, 3 and 6 errors are told in {shares:.3?}");
+        let shares = [0.0, 3.0, 6.0].map(|drop| found(drop, rows));
+        println!("correlation of the panels {rows}: drops of 0, 3 and 6 errors are found in {shares:.3?}");
         // One side of a two-sided test at 95 %.
         assert!(shares[0] < 0.035 && shares[1] > 0.5 && shares[2] > 0.98, "{rows}: {shares:?}");
         assert!(rows == 0.0 || shares[0] < 0.005, "shared rows make it careful: {shares:?}");

@@ -146,7 +146,7 @@ function comparisonOf(a, b) {
   scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined", undefined: `no evaluation of ${a.name} that is compared has it` });
   const verdict = compared("ctl").verdict === "higher_in_a" ? "a_leaks_more" : "b_leaks_more";
   const side = (run) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [run.split, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
-  const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl is compatible` };
+  const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl shows no difference (0.0010, -0.0100 to 0.0120)` };
   return { a: side(a), b: side(b), confidence: 0.95, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
 }
 

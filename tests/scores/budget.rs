@@ -32,7 +32,7 @@ struct Ticking {
     settings: Settings,
 }
 
-/// What came of a tick.
+/// The result of a tick.
 struct Tick {
     scores: Scores,
     /// Scores that a trend is read from and whose rows are known.
@@ -121,7 +121,7 @@ fn where_few_rows_move_every_bit_is_that_of_an_evaluation_that_keeps_nothing() {
         with_neighbours += usize::from(ticking.neighbours.lock().unwrap().bytes() > 8 * rows * PAIRS);
         columns = as_float32(moved(&columns, seed, |row| row % 50 == seed as usize));
     }
-    assert_eq!(with_neighbours, 7, "all but the first can tell what moved");
+    assert_eq!(with_neighbours, 7, "all but the first know what moved");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_tick_takes_what_it_is_allowed_and_each_family_gets_its_part() {
         let allowance = first.spent - of_pairs / 2.0;
         let tick = ticking.tick(&moved(&columns, seed, |_| true), allowance);
         assert!((tick.spent / allowance - 1.0).abs() < 0.1, "{} of {allowance}", tick.spent);
-        // A concept's embedding counts as one pair here: too little to tell its part from the others' last batches.
+        // A concept's embedding counts as one pair here: too little to separate its part from the others' last batches.
         for id in ["icl", "icl_label"] {
             let ages = value_of(&tick.scores, id).ages.clone().unwrap();
             let fresh = ages.iter().flatten().filter(|age| **age == 0.0).count() - K;

@@ -154,7 +154,7 @@ impl Columns {
     }
 
     pub fn score(&self, id: &str) -> Outcome {
-        self.scores(&[id], TIE_AWARE).remove(id).expect("it was asked for")
+        self.scores(&[id], TIE_AWARE).remove(id).expect("it was requested")
     }
 
     pub fn value(&self, id: &str) -> f64 {
@@ -204,7 +204,7 @@ pub fn coin(p: f64, random: &mut ChaCha8Rng) -> f64 {
     f64::from(u8::from(random.random::<f64>() < p))
 }
 
-/// A binary model: correlated concepts, a task that is their noisy majority, logits that tell the concept, and the
+/// A binary model: correlated concepts, a task that is their noisy majority, logits that predict the concept, and the
 /// task as far as `leak` goes; embeddings of width 3 around the logits; task logits.
 pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
     let mut random = random(seed);

@@ -161,7 +161,7 @@ fn render() -> String {
          accuracy (eq. 23), and for models that do not aim at sparsity as that of precision and accuracy alone. Its \
          tables do not say which form a row is. Here each row of Tables 2, 4, 6, 7 and 8 is recomputed from its \
          printed components in both forms. A form fits when some components that round to the printed ones give a \
-         Clarity that rounds to the printed one; \"padded\" when that takes a 0 at a printed number's end for padding (0.7170 \
+         Clarity that rounds to the printed one; \"padded\" when a 0 at the end of a printed number counts as padding (0.7170 \
          for 0.717). The three-component form is `clarity`, the two-component one \
          `clarity_dense`. A test renders this page.\n\n",
     );

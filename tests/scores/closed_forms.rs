@@ -77,7 +77,7 @@ fn logits_that_hold_the_task_leak_its_entropy() {
         .with(TensorName::ConceptLabels, &[1], labels)
         .with(TensorName::TaskLabels, &[], task);
     assert!((columns.value("ctl") - 1.0).abs() < 0.02, "{}", columns.value("ctl"));
-    // With two classes told apart without error the estimate is ψ(N) − ψ(N/2), a little above ln 2.
+    // With two classes predicted without error the estimate is ψ(N) − ψ(N/2), a little above ln 2.
     assert!((columns.value("ctl") - (LN_2 + 0.5 / rows as f64) / LN_2).abs() < 1e-2);
 }
 
@@ -117,7 +117,7 @@ fn the_intervention_score_is_what_the_head_loses() {
 
 #[test]
 fn without_a_stated_reference_heads_learn_it_from_the_true_concepts() {
-    // y = c0 xor c1: no linear head tells it, an MLP does.
+    // y = c0 xor c1: no linear head can predict it, an MLP can.
     let exclusive = |row: usize| ((row & 1) ^ (row >> 1 & 1)) as f64;
     let columns = every_combination(100).with(TensorName::TaskLabels, &[], (0..800).map(exclusive).collect()).with(
         TensorName::IntervenedTaskPredictions,

@@ -35,8 +35,8 @@ fn coverage(sets: u64, rows: usize, k: usize, leak: f64) -> Vec<(&'static str, f
     IDS.into_iter().map(of).collect()
 }
 
-/// The plain means keep what 95 % promises. Estimates from neighbours fall a little short: see
-/// `Sum::standard_error`, which states the figures these bounds hold it to.
+/// Intervals of plain means cover 95 %, those of estimates from neighbours a little less: `Sum::standard_error` states the
+/// figures that these bounds check.
 #[test]
 fn intervals_of_two_standard_errors_hold_the_expected_value() {
     for (rows, k, leak) in [(400, 2, 0.0), (400, 2, 0.8), (600, 3, 0.4)] {

@@ -24,7 +24,7 @@ fn render() -> String {
          comparable.\n\n\
          A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
          it is never 0 and never NaN. Estimation noise may take a value a little outside its range.\n\n\
-         | id | title | paper, equation | inputs | unit, range | gives | what it tells |\n\
+         | id | title | paper, equation | inputs | unit, range | gives | what it shows |\n\
          |---|---|---|---|---|---|---|\n"
     );
     for score in CATALOGUE {

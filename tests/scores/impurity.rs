@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::*;
 
-/// The data of the paper's Table 1: 3,000 rows, 5 independent concepts; activations near 0 or 1 that tell their concept
+/// The data of the paper's Table 1: 3,000 rows, 5 independent concepts; activations near 0 or 1 that predict their concept
 /// and nothing more, or, `impure`, the state of the other four by the part of the interval they fall in.
 fn table_1(impure: bool, seed: u64) -> Columns {
     const K: usize = 5;
@@ -46,7 +46,7 @@ fn the_published_table_is_reproduced() {
 fn pure_concepts_have_the_purity_of_the_oracle() {
     let pure = table_1(false, 1).scores(&["purity", "oracle_purity", "ois", "alignment"], TIE_AWARE);
     assert!(value(&pure["purity"]) > 0.999);
-    // Independent concepts do not tell each other.
+    // Independent concepts do not predict each other.
     assert!((value(&pure["oracle_purity"]) - 0.5).abs() < 0.03);
     let oracle = pure["oracle_purity"].matrix().unwrap();
     assert!((0..5).all(|i| oracle[i][i] == Some(1.0)));
@@ -130,7 +130,7 @@ fn the_niche_curve_integrates_to_the_score() {
     let integral: f64 =
         curve.windows(2).map(|pair| (pair[0].1.unwrap() + pair[1].1.unwrap()) / 2.0 * (pair[1].0 - pair[0].0)).sum();
     assert!((integral - nis.value).abs() < 1e-12, "{integral} {}", nis.value);
-    // With every concept masked nothing is told; with none, everything.
+    // With every concept masked nothing can be predicted; with none, everything.
     assert!((curve[0].1.unwrap() - 0.5).abs() < 0.1, "{:?}", curve[0]);
     let scaled = table_1(true, 3).value("nis_scaled");
     assert!((scaled - 2.0 * (nis.value - 0.5)).abs() < 1e-12);
@@ -155,7 +155,7 @@ fn a_class_that_no_test_row_has_leaves_the_score_undefined() {
     assert!(huge.why("sap").contains("an activation is too large for a linear classifier"));
     let continuous = model(100, 2, 0.5, 77).continuous_labels(true, false);
     for id in ["ois", "nis", "mig", "sap"] {
-        assert_eq!(continuous.why(id), "the concepts are continuous, they have no classes to tell", "{id}");
+        assert_eq!(continuous.why(id), "the concepts are continuous and have no classes to predict", "{id}");
     }
     let single = model(100, 1, 0.5, 78);
     assert_eq!(single.why("mig"), "there is one concept, a gap needs at least two");

@@ -59,7 +59,7 @@ fn the_error_is_the_scatter_of_changes_over_data_sets() {
     for ((_, id), (changes, stated)) in LEAKAGE.iter().zip(&found) {
         let ratio = mean(stated) / standard_deviation(changes);
         println!("{id}: stated {:.4}, scatter {:.4}, ratio {ratio:.2}", mean(stated), standard_deviation(changes));
-        // 80 sets tell a standard deviation to 8 %; neighbours' errors fall short, as those of the values do.
+        // 80 sets give a standard deviation to within 8 %; errors of neighbours are too small, as those of the values are.
         assert!((0.65..1.35).contains(&ratio), "{id}: {ratio}");
     }
 }

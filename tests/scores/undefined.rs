@@ -49,7 +49,7 @@ fn a_concept_that_never_occurs() {
     for id in ["icl", "icl_excess", "icl_label", "icl_label_excess", "embedding_ic"] {
         let outcome = columns.score(id);
         assert_eq!(why(&outcome), "labels of concept 'c1': there is one class only", "{id}");
-        // The other concepts' means need their pair with c1; the other pairs stay. What c1's own embedding tells of
+        // The other concepts' means need their pair with c1; the other pairs stay. What c1's own embedding carries about
         // other concepts needs no label of c1.
         assert_eq!(present(outcome.per_concept()), [false, id == "embedding_ic", false], "{id}");
         let matrix = outcome.matrix().unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::diagnosis::{Diagnosis, State};
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use crate::sample::WindowKind;
@@ -112,10 +112,9 @@ pub fn run_message(run: &Run) -> proto::Run {
 pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
     let Some(name) = TensorName::parse(&message.name) else {
         let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
-        let shown: String = message.name.chars().take(64).collect();
         return Err(Fault::new(
             "tensors.name",
-            format!("'{}' is no tensor; known are {}", shown.escape_debug(), known.join(", ")),
+            format!("'{}' is no tensor; known are {}", in_short(&message.name), known.join(", ")),
         ));
     };
     use proto::DataType as Message;

@@ -12,7 +12,8 @@ use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fault::Fault;
+use crate::alert::State;
+use crate::fault::{Fault, in_short};
 use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::run::check_name;
@@ -387,30 +388,25 @@ impl Service {
     }
 }
 
-/// The beginning of a text that anyone may have made up, safe to show.
-fn in_short(text: &str) -> String {
-    text.chars().take(64).flat_map(char::escape_debug).collect()
-}
-
 fn refused(fault: Fault) -> Status {
     Refusal::from(fault).into()
 }
 
 fn alert(change: &AlertChange) -> proto::AlertChange {
     let state = match change.state {
-        "firing" => proto::AlertState::Firing,
-        "pending" => proto::AlertState::Pending,
-        _ => proto::AlertState::Inactive,
+        State::Firing => proto::AlertState::Firing,
+        State::Pending => proto::AlertState::Pending,
+        State::Inactive => proto::AlertState::Inactive,
     };
     proto::AlertChange {
         rule: change.rule.clone(),
         run: change.run.clone(),
         split: change.split.clone(),
-        score: change.score.clone(),
+        score: change.score.to_owned(),
         state: state.into(),
         since: change.since,
         evidence: change.evidence.clone(),
         step: change.step,
-        severity: change.severity.to_owned(),
+        severity: change.severity.name().to_owned(),
     }
 }

@@ -10,6 +10,7 @@ use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::{Method, Request, StatusCode};
 
 use super::refusal::Refusal;
+use crate::fault::in_short;
 
 /// The user name that goes with the token where a browser asks for both.
 pub const USER: &str = "conceptwatch";
@@ -76,8 +77,7 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal
 }
 
 fn foreign(header: &str, came: &str, expected: &str) -> Refusal {
-    let came: String = came.chars().take(128).collect();
-    Refusal::new(StatusCode::FORBIDDEN, header, format!("{came} came, expected {expected}"))
+    Refusal::new(StatusCode::FORBIDDEN, header, format!("{} came, expected {expected}", in_short(came)))
 }
 
 /// The host of `host`, `host:port` or `[v6]:port`.

@@ -4,6 +4,7 @@ use axum::extract::Query;
 use axum::http::Uri;
 
 use super::refusal::Refusal;
+use crate::fault::in_short;
 
 pub(super) struct Parameters(Vec<(String, String)>);
 
@@ -12,7 +13,7 @@ impl Parameters {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|error| Refusal::bad("query", format!("cannot be read: {error}")))?;
         for (place, (key, _)) in pairs.iter().enumerate() {
-            let short: String = key.chars().take(128).collect();
+            let short = in_short(key);
             if !known.contains(&key.as_str()) {
                 let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Refusal::bad(short, format!("is no parameter of this route, expected {expected}")));
@@ -35,8 +36,7 @@ impl Parameters {
     pub fn number(&self, key: &str) -> Result<Option<u64>, Refusal> {
         let parse = |text: String| {
             text.parse().map_err(|_| {
-                let short: String = text.chars().take(128).collect();
-                Refusal::bad(key, format!("'{short}' came, expected a whole number of at least 0"))
+                Refusal::bad(key, format!("'{}' came, expected a whole number of at least 0", in_short(&text)))
             })
         };
         self.text(key).map(parse).transpose()

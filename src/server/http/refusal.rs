@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
 use crate::question::Refused;
 
@@ -27,8 +27,7 @@ impl Refusal {
     }
 
     pub fn unknown(field: impl Into<String>, name: &str) -> Self {
-        let short: String = name.chars().take(128).collect();
-        Self::new(StatusCode::NOT_FOUND, field, format!("'{short}' is unknown"))
+        Self::new(StatusCode::NOT_FOUND, field, format!("'{}' is unknown", in_short(name)))
     }
 
     pub fn unavailable(field: impl Into<String>, message: impl Into<String>) -> Self {

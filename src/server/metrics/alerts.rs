@@ -7,6 +7,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntGaugeVec, Opts, Registry};
 
 use super::{SERIES_PER_FAMILY, names};
+use crate::alert::State;
 use crate::server::live::Live;
 
 const LABELS: [&str; 5] = ["run", "split", "rule", "score", "severity"];
@@ -37,10 +38,10 @@ impl Collector for AlertCollector {
     fn collect(&self) -> Vec<MetricFamily> {
         let Ok(states) = family() else { return Vec::new() };
         let mut standings = self.live.alerts().standings;
-        let number = |state: &str| match state {
-            "firing" => 2,
-            "pending" => 1,
-            _ => 0,
+        let number = |state: State| match state {
+            State::Firing => 2,
+            State::Pending => 1,
+            State::Inactive => 0,
         };
         // When there are more than the cap, those that have something to say come first.
         standings.sort_by_key(|standing| std::cmp::Reverse(number(standing.state)));
@@ -49,8 +50,8 @@ impl Collector for AlertCollector {
                 standing.run.as_str(),
                 standing.split.as_str(),
                 standing.rule.as_str(),
-                standing.score.as_str(),
-                standing.severity,
+                standing.score,
+                standing.severity.name(),
             ];
             states.with_label_values(&values).set(number(standing.state));
         }

@@ -24,6 +24,7 @@ use crate::fault::Fault;
 use super::clock::unix_time;
 use super::live::AlertChange;
 use super::metrics::Metrics;
+use crate::alert::State;
 
 /// Changes that wait for a receiver; what comes beyond them is dropped and counted.
 const QUEUE: usize = 256;
@@ -162,12 +163,12 @@ async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
     let mut firing = BTreeMap::new();
     while let Some(change) = changes.recv().await {
         let status = match change.state {
-            "firing" => {
+            State::Firing => {
                 firing.insert(key(&change), ());
                 "firing"
             }
-            "inactive" if firing.remove(&key(&change)).is_some() => "resolved",
-            _ => continue,
+            State::Inactive if firing.remove(&key(&change)).is_some() => "resolved",
+            State::Inactive | State::Pending => continue,
         };
         let body = json!({"status": status, "alert": &*change, "page": post.page}).to_string();
         let mut pause = PAUSE;
@@ -204,11 +205,11 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
         for change in queued {
             let key = key(&change);
             match change.state {
-                "firing" => {
+                State::Firing => {
                     over.remove(&key);
                     firing.insert(key, change);
                 }
-                _ => {
+                State::Inactive | State::Pending => {
                     if let Some(fired) = firing.remove(&key) {
                         over.insert(key, (fired, change.since));
                     }

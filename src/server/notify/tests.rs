@@ -8,6 +8,8 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::alert::State::{Firing, Inactive, Pending};
+use crate::alert::{self, Severity};
 
 /// A receiver that keeps what it gets, and answers with what it is told to.
 struct Receiver {
@@ -49,17 +51,17 @@ fn metrics() -> Metrics {
     Metrics::register(&Registry::new(), "1", 1).unwrap()
 }
 
-fn change(state: &'static str, since: f64) -> Arc<AlertChange> {
+fn change(state: alert::State, since: f64) -> Arc<AlertChange> {
     Arc::new(AlertChange {
         rule: "leaking".into(),
         run: "cub".into(),
         split: "val".into(),
-        score: "icl".into(),
+        score: "icl",
         state,
         since,
         evidence: "icl is 0.4, above 0.2".into(),
         step: 7,
-        severity: "critical",
+        severity: Severity::Critical,
         advises_stop: true,
         value: Some(0.4),
         baseline: None,
@@ -77,7 +79,7 @@ async fn a_webhook_hears_of_the_beginning_and_the_end_of_an_alert() {
     let target = Target::parse("webhook", &format!("{}/hook", hook.url)).unwrap();
     let metrics = metrics();
     let notifier = Notifier::start(Options { webhook: Some(target), ..options(1000) }, "page".into(), metrics.clone());
-    for (state, since) in [("pending", 1.0), ("inactive", 2.0), ("pending", 3.0), ("firing", 4.0), ("inactive", 5.0)] {
+    for (state, since) in [(Pending, 1.0), (Inactive, 2.0), (Pending, 3.0), (Firing, 4.0), (Inactive, 5.0)] {
         notifier.tell(change(state, since));
     }
     let taken = hook.taken(2).await;
@@ -93,7 +95,7 @@ async fn alertmanager_hears_again_of_what_fires_and_once_of_what_is_over() {
     let manager = receiver("/prefix/api/v2/alerts").await;
     let target = Target::parse("alertmanager", &format!("{}/prefix/", manager.url)).unwrap();
     let notifier = Notifier::start(Options { alertmanager: Some(target), ..options(50) }, "page".into(), metrics());
-    notifier.tell(change("firing", 1_700_000_000.5));
+    notifier.tell(change(Firing, 1_700_000_000.5));
     let taken = manager.taken(3).await;
     let alert = &taken[0][0];
     assert_eq!(
@@ -104,7 +106,7 @@ async fn alertmanager_hears_again_of_what_fires_and_once_of_what_is_over() {
     assert_eq!(alert["annotations"]["description"], "icl is 0.4, above 0.2");
     assert_eq!(alert["startsAt"], "2023-11-14T22:13:20.500Z");
     assert!(alert["endsAt"].as_str().unwrap() > alert["startsAt"].as_str().unwrap());
-    notifier.tell(change("inactive", 1_700_000_060.0));
+    notifier.tell(change(Inactive, 1_700_000_060.0));
     tokio::time::sleep(Duration::from_millis(400)).await;
     let taken = manager.taken(4).await;
     let ends: Vec<_> = taken.iter().filter(|alerts| alerts[0]["endsAt"] == "2023-11-14T22:14:20Z").collect();
@@ -119,10 +121,10 @@ async fn an_end_that_was_answered_500_is_told_again() {
     let metrics = metrics();
     let notifier =
         Notifier::start(Options { alertmanager: Some(target), ..options(40) }, "page".into(), metrics.clone());
-    notifier.tell(change("firing", 10.0));
+    notifier.tell(change(Firing, 10.0));
     manager.taken(1).await;
     *manager.answer.lock().unwrap() = StatusCode::INTERNAL_SERVER_ERROR;
-    notifier.tell(change("inactive", 20.0));
+    notifier.tell(change(Inactive, 20.0));
     let before = manager.taken(3).await.len();
     *manager.answer.lock().unwrap() = StatusCode::OK;
     let last = manager.taken(before + 1).await.pop().unwrap();
@@ -139,7 +141,7 @@ async fn a_receiver_that_hangs_or_is_gone_delays_nobody_and_is_counted() {
     let notifier = Notifier::start(Options { webhook: Some(target), ..options(1000) }, "page".into(), metrics.clone());
     let started = std::time::Instant::now();
     for _ in 0..QUEUE + 50 {
-        notifier.tell(change("firing", 1.0));
+        notifier.tell(change(Firing, 1.0));
     }
     assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
     assert!(metrics.notifications_dropped.with_label_values(&["webhook"]).get() >= 49);

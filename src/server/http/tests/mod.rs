@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
+use crate::alert::{Severity, State};
 use crate::point::Outcome;
 use crate::server::live::AlertChange;
 use port::{LONG, NAME, next_event, point, port, port_with};
@@ -245,12 +246,12 @@ async fn events_arrive_in_order_and_losses_are_told() {
         rule: "rise".into(),
         run: "a".into(),
         split: "val".into(),
-        score: "icl".into(),
-        state: "firing",
+        score: "icl",
+        state: State::Firing,
         since: 1.0,
         evidence: "0.3 > 0.2".into(),
         step: 5,
-        severity: "critical",
+        severity: Severity::Critical,
         advises_stop: true,
         value: Some(0.3),
         baseline: None,

@@ -1,36 +1,36 @@
-//! Is a score rising, or is it noise? A cumulative sum of standardised distances from a baseline.
+//! Distinguishes a rise of a score from noise: a cumulative sum of standardised distances from a baseline.
 //!
-//! At evaluation t the score x lies z = (x − b) / e above the baseline b, where e is the error of the difference of two
-//! evaluations: of the paired difference where row ids repeat, √2·SE where they do not, or the scatter around the local
-//! trend where that is larger. Then
+//! At evaluation t the score x lies z = (x − b) / e above the baseline b, where e is the standard error of the
+//! difference of two evaluations: of the paired difference where row ids repeat, √2·SE where they do not, or the scatter
+//! around the local trend where that is larger. Then
 //!
 //!   S ← max(0, S + min(z, max(z of the evaluation before, [`FIRST`]), [`MOST`]) − [`SLACK`]),
 //!
-//! and the score rises once S exceeds [`LIMIT`]. The minimum is what makes it robust: an evaluation counts with more
+//! and the score rises once S exceeds [`LIMIT`]. The minimum makes it robust: an evaluation counts for more
 //! than `FIRST` only as far as the one before it was high too, so that no single spike fires (the two-in-a-row rule of
 //! Lucas and Crosier, Robust CUSUM, doi:10.1080/03610928208828414). The baseline follows slowly, a fall faster than a
 //! rise, and stands still while a rise is suspected or an alert lasts.
 //!
-//! The constants were chosen by the operating curve in docs/alerts.md (`make bench-alerts`), not by taste.
+//! The constants are chosen by the operating curve in docs/alerts.md (`make bench-alerts`).
 
 use std::collections::VecDeque;
 
 /// What a distance from the baseline loses at each evaluation, in errors.
-pub const SLACK: f64 = 1.2;
+const SLACK: f64 = 1.2;
 /// Beyond it the sum says that the score rises.
-pub const LIMIT: f64 = 2.2;
+const LIMIT: f64 = 2.2;
 /// Most that an evaluation can add by itself, in errors, before the slack.
-pub const FIRST: f64 = 2.0;
+const FIRST: f64 = 2.0;
 /// Most that an evaluation can add when the one before was high too.
-pub const MOST: f64 = 3.0;
+const MOST: f64 = 3.0;
 /// Shares of the distance by which the baseline follows a higher and a lower score.
 const FOLLOW: (f64, f64) = (0.2, 0.3);
-/// Evaluations that the scatter is taken from, and the fewest that tell one.
+/// Evaluations that the scatter is estimated from, and the fewest that it takes.
 const SCATTER: (usize, usize) = (14, 5);
 
 /// The test's memory of one curve.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rise {
+pub struct Cusum {
     baseline: f64,
     seen: u32,
     sum: f64,
@@ -48,7 +48,7 @@ pub enum Phase {
     Hold,
 }
 
-/// What the test says of an evaluation.
+/// The test's result for an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// Of the evaluations before this one, in the score's unit.
@@ -63,7 +63,7 @@ pub struct Reading {
     pub rises: bool,
 }
 
-impl Rise {
+impl Cusum {
     /// Takes the next value of the curve. `error`: of the difference of two evaluations, in the score's unit; absent
     /// where the score has none. `None` where there is nothing to compare with: for the first value, and while learning.
     pub fn observe(&mut self, value: f64, error: Option<f64>, phase: Phase) -> Option<Reading> {
@@ -82,7 +82,7 @@ impl Rise {
             let share = if distance > 0.0 { FOLLOW.0 } else { FOLLOW.1 };
             this.baseline += share.max(1.0 / f64::from(this.seen)) * distance;
         };
-        // Without any error, what differs cannot be told from noise.
+        // Without an error, a difference cannot be distinguished from noise.
         if phase == Phase::Learn || error == 0.0 {
             follow(self, value - baseline);
             return None;
@@ -108,7 +108,7 @@ impl Rise {
     fn scatter(&self) -> Option<f64> {
         /// A normal variable's standard deviation over the median of its absolute value.
         const NORMAL: f64 = 1.4826;
-        /// So few second differences tell the scatter to a quarter: it takes over when it is clearly the larger.
+        /// That few second differences give the scatter to within a quarter: it takes over where it is clearly larger.
         const CLEARLY: f64 = 0.75;
         if self.recent.len() < SCATTER.1 + 2 {
             return None;
@@ -127,13 +127,13 @@ mod tests {
     use super::*;
 
     fn alarms(values: &[f64], error: Option<f64>) -> Vec<usize> {
-        let mut rise = Rise::default();
+        let mut rise = Cusum::default();
         let rises = |&value: &f64| rise.observe(value, error, Phase::Judge).is_some_and(|reading| reading.rises);
         values.iter().map(rises).enumerate().filter(|(_, rises)| *rises).map(|(at, _)| at).collect()
     }
 
     #[test]
-    fn a_step_of_three_errors_is_told_at_its_second_evaluation() {
+    fn a_step_of_three_errors_is_found_at_its_second_evaluation() {
         let values = [0.1, 0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
         assert_eq!(alarms(&values, Some(0.1))[0], 6);
     }
@@ -167,7 +167,7 @@ mod tests {
     fn readings_do_not_depend_on_the_unit() {
         let values = [0.2, 0.25, 0.19, 0.3, 0.5, 0.6, 0.7];
         let read = |unit: f64| {
-            let mut rise = Rise::default();
+            let mut rise = Cusum::default();
             values.map(|value| {
                 rise.observe(value * unit, Some(0.05 * unit), Phase::Judge).map_or(0.0, |reading| reading.sum)
             })
