@@ -1,4 +1,4 @@
-//! `conceptwatch replay`: what jobs have recorded, scored here or given to a sidecar.
+//! `conceptwatch replay`: recordings of jobs, scored here or sent to a sidecar.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,37 +17,37 @@ use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
 use super::failure::{Failure, conclude, print};
-use super::in_process::InProcess;
+use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{ServeOptions, token};
 
-/// Replay what jobs have recorded with mode="offline"
+/// Replay recordings that jobs made with mode="offline"
 ///
-/// Scores every evaluation pass in this process, and prints a line for each; with --data-dir the curves are kept, for
-/// `conceptwatch serve --data-dir`. With --address a running sidecar gets it all instead. Files of several ranks belong
-/// together in one call: passes go on when all ranks have ended theirs. Rolling windows are scored by the clock, so a
-/// replay gives fewer points of them than training would have.
+/// Scores every evaluation pass in this process and prints a line for each. With --data-dir the curves are kept, for
+/// `conceptwatch serve --data-dir`; with --address everything is sent to a running sidecar instead. Give the files of all
+/// ranks in one call: a pass closes when all ranks have ended it. Rolling windows are scored by the clock, so a replay
+/// produces fewer points of them than training does.
 #[derive(Args)]
 pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The gRPC port of a sidecar that gets everything.
+    /// gRPC address of a sidecar to send everything to.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
     address: Option<SocketAddr>,
-    /// File with the sidecar's token, where it asks for one.
+    /// File with the sidecar's token, if it requires one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Directory of the curves, made if absent.
+    /// Directory of the curves, created if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Options of `conceptwatch serve` as a TOML file: of samples, windows and estimators.
+    /// TOML file with options of `conceptwatch serve` for samples, windows and estimators.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Scores to print, by id.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl,task_accuracy,concept_accuracy")]
     scores: Vec<String>,
-    /// A JSON object for each pass, with all its scores.
+    /// Print a JSON object for each pass, with all its scores.
     #[arg(long)]
     json: bool,
 }
@@ -83,22 +83,21 @@ fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if options.data_dir.is_some() {
         serve.data_dir.clone_from(&options.data_dir);
     }
-    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let token = serve.server()?.token;
-    let sidecar = InProcess::start(&runtime, serve, [anywhere; 2]).map_err(Failure::running)?;
+    let sidecar = InProcess::start(&runtime, serve, [Port::ANY; 2]).map_err(Failure::running)?;
     let done = runtime.block_on(replay.to(sidecar.grpc, token.as_deref(), true));
     sidecar.end(runtime).map_err(Failure::running)?;
     done.and_then(|()| replay.summary())
 }
 
-/// What happened to a run.
+/// Counts for one run.
 #[derive(Default)]
 struct Tally {
     batches: u64,
     rows: u64,
     passes: u64,
     refused: u64,
-    /// Why the first was refused.
+    /// Reason of the first refusal.
     refusal: String,
 }
 
@@ -163,7 +162,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What a reader should know; a failure when something was refused.
+    /// Prints the counts of each run; a failure when something was refused.
     fn summary(&self) -> Result<(), Failure> {
         let mut refused = Vec::new();
         for (run, tally) in &self.tallies {
