@@ -588,7 +588,7 @@ fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
 
 #[test]
 fn a_pass_that_lost_rows_is_incomplete() {
-    // As when the server was restarted within the pass: the rank says it sent more than what came.
+    // As after a restart of the server within the pass: the rank reports more rows than arrived.
     for (stated, missing) in [(0, 0), (10, 0), (25, 15)] {
         let mut split = Watched::new(options(WindowKind::Pass, 100), 1);
         Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();

@@ -5,37 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-from test_sidecar import free_ports
+from typing import Any
 
 from conftest import not_tested, wait_for
-
-T = TypeVar("T")
+from real_sidecar import ask, free_ports
 
 
 def program_path(*names: str) -> str | None:
     return next((found for found in map(shutil.which, names) if found), None)
-
-
-def ask(address: str, path: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
-        return json.load(answer)
-
-
-def come_about(what: Callable[[], T], seconds: float = 60.0) -> T:
-    """The first answer that is true, asked for every tenth of a second; a bound on failure, not a measurement."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"it did not come about, the last answer was {found!r}"
-        time.sleep(0.1)
-    return found
 
 
 class Program:
@@ -62,7 +42,7 @@ class Program:
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen([binary, *options], stdout=log, stderr=log)
         # The port is open before answers are given.
-        wait_for(lambda: self._ready() or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: self._ready() or self.process.poll() is not None)
         assert self.process.poll() is None, (self.folder / "log").read_text()
         return self
 
@@ -93,15 +73,15 @@ class Prometheus(Program):
     ) -> None:
         super().__init__(folder)
         self.data = data or folder / "data"
-        told: dict[str, Any] = {"global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"}}
+        config: dict[str, Any] = {"global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"}}
         if scraped:
-            told["scrape_configs"] = [{"job_name": "conceptwatch", "static_configs": [{"targets": [scraped]}]}]
+            config["scrape_configs"] = [{"job_name": "conceptwatch", "static_configs": [{"targets": [scraped]}]}]
         if rules:
-            told["rule_files"] = [str(rules)]
+            config["rule_files"] = [str(rules)]
         if alertmanager:
-            told["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
+            config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
         # JSON is YAML.
-        (folder / "prometheus.yml").write_text(json.dumps(told))
+        (folder / "prometheus.yml").write_text(json.dumps(config))
 
     def options(self) -> dict[str, object]:
         return {
@@ -109,7 +89,7 @@ class Prometheus(Program):
             "storage.tsdb.path": self.data,
             "storage.tsdb.retention.time": "10y",
             "web.listen-address": self.address,
-            # How often Alertmanager hears again of what fires, and so when it takes a silent alert for over.
+            # The interval of notifications, after which Alertmanager considers a silent alert resolved.
             "rules.alert.resend-delay": "1s",
         }
 
@@ -136,7 +116,7 @@ class Prometheus(Program):
 
 
 class Alertmanager(Program):
-    """Holds what it is told of; tells nobody."""
+    """Keeps the alerts it receives and notifies nobody."""
 
     names = ("prometheus-alertmanager", "alertmanager")
 

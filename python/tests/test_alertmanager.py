@@ -1,4 +1,4 @@
-"""A leaking run is told to a real Alertmanager, by Prometheus' rules and by the sidecar itself, until it ends."""
+"""A leaking run fires in a real Alertmanager until it ends, by Prometheus' rules and by the sidecar's own option."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from test_end_to_end import RealSidecar, log_pass
 
 import conceptwatch
-from monitoring import Alertmanager, Prometheus, come_about
+from conftest import wait_for
+from monitoring import Alertmanager, Prometheus
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "conceptwatch.rules.yml"
 RULE = "concepts-task leakage is high"
-# Of the task's information this much gets into the concepts: CTL is near 0.6 then, the limit 0.45.
+# So much information about the task is in the concepts that CTL is near 0.6; the limit is 0.45.
 LEAK = 2.0
 
 
@@ -28,9 +29,9 @@ def watch_a_leaking_run(sidecar: RealSidecar, alertmanager: Alertmanager) -> dic
                 scores = log_pass(leaking, 10 * epoch, epoch, leak=LEAK)
                 assert scores is not None
                 assert (scores["ctl_excess"].value or 0.0) > 0.45
-            alert: dict[str, Any] = come_about(lambda: told_of(alertmanager, "leaking", RULE))[0]
+            alert: dict[str, Any] = wait_for(lambda: told_of(alertmanager, "leaking", RULE))[0]
             assert leaking.should_stop(step=20)
-        come_about(lambda: not told_of(alertmanager, "leaking", RULE))
+        wait_for(lambda: not told_of(alertmanager, "leaking", RULE))
         assert told_of(alertmanager, "clean", RULE) == []
     return alert
 
@@ -61,7 +62,7 @@ def test_by_prometheus_rules(alertmanager: Alertmanager, tmp_path: Path) -> None
 
 
 def test_by_the_sidecar_itself(alertmanager: Alertmanager, tmp_path: Path) -> None:
-    # Alertmanager is told so rarely that it is the end of the run, not silence, that ends the alert.
+    # Notifications are so rare that the end of the run, not silence, resolves the alert.
     options = ["--alertmanager", f"http://{alertmanager.address}", "--alertmanager-resend", "600"]
     sidecar = RealSidecar(tmp_path / "curves", *options)
     try:
