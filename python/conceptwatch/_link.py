@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._encode import Batch
+from ._launch import Launch
 from ._protocol import messages
 from ._stats import Stats
 from ._thinning import Panel
@@ -36,14 +37,17 @@ class Limits:
 class Link:
     """A run as the sender knows it."""
 
-    run: Any
+    run: Any  # as declared: its name is the one asked for
     rank: int
     queue_bytes: int
+    launch: Launch
+    resume: bool = False
     limits: Limits = field(default_factory=Limits)
     page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
-    refused: bool = False
+    answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
+    refused: str = ""  # why nothing more is sent, as `Stats` counts it
     outstanding: int = 0  # items waiting or in flight
     fault: str | None = None  # the first thing that went wrong since the caller last looked
     warned: set[str] = field(default_factory=set)
@@ -53,13 +57,29 @@ class Link:
     keep_until: dict[str, float] = field(default_factory=dict)
     kept: dict[str, list[Item]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.name: str = self.run.name  # in use: another than the declared one where that was taken
+
+    def adopt(self, name: str) -> None:
+        """Takes the name that the sidecar gives the run, and says so where it is another."""
+        self.answered = True
+        if name == self.name:
+            return
+        self.name = name
+        if self.rank == 0 and name != self.run.name:
+            log.warning(
+                "conceptwatch: '%s' exists already, this run is '%s' (resume=True goes on with the old one)",
+                self.run.name,
+                name,
+            )
+
     def warn(self, message: str) -> None:
         """Says each distinct message once; numbers in it do not make it another."""
         self.fault = self.fault or message
         kind = re.sub(r"\d+", "#", message)
         if kind not in self.warned:
             self.warned.add(kind)
-            log.warning("conceptwatch, run '%s': %s", self.run.name, message)
+            log.warning("conceptwatch, run '%s': %s", self.name, message)
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -23,16 +24,29 @@ class Recorder:
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _File] = {}  # by the name of the run
+        self._names: dict[tuple[str, str], str] = {}  # in use, by the declared name and the job
 
     def start_run(self, request: Any, timeout: float | None = None) -> Any:
-        name = request.run.name
+        declared = request.run.name
+        name = self._names.get((declared, request.job))
+        if name is None:
+            name = declared if request.resume or not request.job else self._free(declared)
+            self._names[declared, request.job] = name
         if name not in self._files:
             self._folder.mkdir(parents=True, exist_ok=True)
             readable = re.sub(r"[^\w.-]+", "_", name)[:80]
             self._files[name] = _File(self._folder / f"{readable}-{request.client[:12]}{SUFFIX}")
-        self._files[name].append(messages.Recorded(start=request).SerializeToString())
-        return messages.StartRunResponse(takes_joined_ends=True)
+        start = messages.StartRunRequest()
+        start.CopyFrom(request)
+        start.run.name = name  # as the messages after it have it
+        self._files[name].append(messages.Recorded(start=start).SerializeToString())
+        return messages.StartRunResponse(takes_joined_ends=True, run=name)
+
+    def _free(self, name: str) -> str:
+        """The name, or the first of name-2, name-3, ... that no other job of this process has, as in a sidecar."""
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        return next(free for free in itertools.chain([name], numbered) if free not in self._names.values())
 
     def ingest(self, requests: Iterator[bytes]) -> _Answers:
         return _Answers(self._take(requests))
@@ -94,9 +108,9 @@ class _File:
     """Messages behind their lengths. What could not be written whole is taken back, so that it may be tried again."""
 
     def __init__(self, path: Path) -> None:
-        # Not buffered: a job that is killed has lost nothing that was acknowledged, and a forked child writes nothing.
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115
-        self._end = 0
+        # Unbuffered: a killed job loses nothing that was acknowledged, and a forked child writes nothing.
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._end = self._file.tell()
 
     def append(self, *parts: bytes) -> None:
         try:
@@ -107,7 +121,6 @@ class _File:
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file.fileno(), self._end)
-                self._file.seek(self._end)
             raise
         self._end = self._file.tell()
 

@@ -20,6 +20,7 @@ from . import _declaration, _sidecar
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._fork import usable
+from ._launch import own_launch
 from ._link import EndOfPass, Link
 from ._protocol import messages
 from ._recording import SCHEME
@@ -64,6 +65,9 @@ def init(
     clarity_weights: Sequence[float] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
+    job: str | None = None,
+    attempt: int | None = None,
+    resume: bool = False,
     mode: str | None = None,
     offline_dir: str | os.PathLike[str] | None = None,
     address: str | None = None,
@@ -72,7 +76,7 @@ def init(
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
 ) -> Run:
-    """Starts a run, or resumes the run of that name.
+    """Starts a run. Where another job has used the name, the run is called name-2, name-3, ...: see `Run.name`.
 
     concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
     activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
@@ -86,6 +90,12 @@ def init(
     activity_threshold, active_top_k: which concepts count as active for Clarity: those above it, or the largest K.
     clarity_weights: of sparsity, precision and accuracy in Clarity.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
+    job: names this launch of the training, the same on all its ranks. Processes of one job share a run; another job
+        gets its own. By default CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank,
+        a new job for each call. Several ranks without any of these resume the run of that name.
+    attempt: restarts of the job so far. A newer attempt ends the older: evaluations that the older left open are
+        discarded. By default as torchrun and Slurm count them, or 0.
+    resume: continue the run of exactly this name, as after loading a checkpoint; without one, start it.
     mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` scores or gives to a sidecar
         later; "disabled": nothing is done with it. By default CONCEPTWATCH_MODE, or "online".
     offline_dir: folder of those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
@@ -123,7 +133,8 @@ def init(
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:
         raise ValueError(f"mode: {mode!r} came, expected one of {', '.join(MODES)}")
-    link = Link(declared, rank, queue_bytes)
+    launch = own_launch(name, world_size, job, attempt)
+    link = Link(declared, rank, queue_bytes, launch, resume)
     if mode == "disabled":
         return DisabledRun(link, raise_errors)
     if mode == "offline":
@@ -148,7 +159,6 @@ class Run:
     """A run being monitored. Made by `init`; also a context manager that finishes it."""
 
     def __init__(self, link: Link, address: str, token: str | None, raise_errors: bool) -> None:
-        self.name: str = link.run.name
         self.address = address
         self._link = link
         self._sender: Sender = sender_to(address, token)
@@ -160,6 +170,16 @@ class Run:
         self._reasons: dict[int, str] = {}
         self._sender.attach(link)
         _runs.add(self)
+
+    @property
+    def name(self) -> str:
+        """The run's name: that given to `init`, until the sidecar answers that it is taken and gives another."""
+        return self._link.name
+
+    @property
+    def job(self) -> str:
+        """The launch that the run belongs to; empty where it is not known."""
+        return self._link.launch.job
 
     @property
     def page_url(self) -> str | None:
@@ -246,7 +266,7 @@ class Run:
         left = max(0.0, deadline - time.monotonic())
         if sent and own and self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)):
             left = max(0.5, deadline - time.monotonic())
-            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank)
+            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank, client=self._sender.client)
             self._ask(self._sender.calls().finish_run, request, left - GRACE)
         self._sender.detach(self._link)
         return sent
@@ -260,9 +280,13 @@ class Run:
         self.finish()
 
     def _flush(self, timeout: float) -> float | None:
-        """Waits for what was logged to be acknowledged. What is left of the time; None when no answer can come."""
+        """Waits for what was logged to be acknowledged, and for the run to be declared: before that its name is not
+        known, and another run may have the one asked for. What is left of the time; None when no answer can come.
+        """
         end = time.monotonic() + max(0.0, timeout)
         self._sender.flush(self._link, max(0.0, timeout), while_down=False)
+        if not self._sender.wait_declared(self._link, max(0.0, end - time.monotonic()) + GRACE):
+            return None
         return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:
@@ -314,7 +338,7 @@ class Run:
                         "start processes with the 'spawn' method"
                     )
                 elif self._link.refused:
-                    self._sender.count_drop(self._link, "run_refused", end - start)
+                    self._sender.count_drop(self._link, self._link.refused, end - start)
                 elif not self._sender.has_room(self._link, (end - start) * row_bytes):
                     self._sender.count_drop(self._link, "queue_full", end - start)
                 else:
@@ -352,7 +376,7 @@ class DisabledRun(Run):
     """A run that nothing is done with: what a job does stays as it is, and costs nothing."""
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.name, self.address = link.run.name, ""
+        self.address = ""
         self._link, self._raise_errors, self._reasons = link, raise_errors, {}
 
     @property

@@ -79,6 +79,7 @@ class Sender:
         self._thread: threading.Thread | None = None
         self._channel: grpc.Channel | Recorder | None = None
         self._calls: Calls | Recorder | None = None
+        self._recorder: Recorder | None = None
         self._call: Any = None
         self._stopping = False
         self._hurry = False
@@ -256,7 +257,9 @@ class Sender:
 
     def _connected(self) -> Calls | Recorder:
         if self._calls is None and self.address.startswith(SCHEME):
-            self._channel = self._calls = Recorder(self.address.removeprefix(SCHEME))
+            # The same one for all runs of the process, one after the other: it knows the names that are used.
+            self._recorder = self._recorder or Recorder(self.address.removeprefix(SCHEME))
+            self._channel = self._calls = self._recorder
         if self._calls is None:
             self._channel = channel_to(self.address)
             self._calls = Calls(self._channel, self.token)
@@ -333,19 +336,27 @@ class Sender:
         with self._wake:
             links, calls = self._undeclared(), self._connected()
         for link in links:
-            request = messages.StartRunRequest(run=link.run, client=self.client, client_version=__version__)
+            # The same request each time, so that a sidecar that was restarted finds the run again by its job.
+            request = messages.StartRunRequest(
+                run=link.run,
+                client=self.client,
+                client_version=__version__,
+                job=link.launch.job,
+                attempt=link.launch.attempt,
+                rank=link.rank,
+                resume=link.resume,
+            )
             try:
                 answer = calls.start_run(request, timeout=CALL_TIMEOUT)
             except grpc.RpcError as error:
                 if error.code() not in _REFUSALS:
                     raise
                 with self._wake:
-                    link.refused = True
-                    self._drop_waiting(link, "run_refused")
-                    self._settled.notify_all()
+                    self._refuse(link, "run_refused")
                 link.warn(f"the sidecar refuses it, nothing will be measured: {self._refusal(error)}")
                 continue
             with self._wake:
+                link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
                 skewed = not _same_release(answer.server_version)
                 default = Limits()
@@ -419,7 +430,8 @@ class Sender:
                     item.link.stats.bytes_sent += len(request)
             except Exception as error:  # a batch that cannot be encoded must not stop those behind it
                 with self._wake:
-                    self._in_flight.pop(item.sequence, None)
+                    if self._in_flight.pop(item.sequence, None) is None:
+                        continue  # dropped meanwhile
                     self._settle(item)
                     item.link.stats.drop("invalid", 1, item.content.rows)
                     if end is not None:
@@ -453,9 +465,9 @@ class Sender:
             if end is not None and isinstance(end.content, EndOfPass):
                 ended = end.content
                 joined = messages.JoinedEnd(sequence=end.sequence, rows=ended.logged_rows, left_out=ended.left_out)
-            return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits, joined)
+            return _encode.requests(content, link.name, link.rank, self.client, item.sequence, link.limits, joined)
         end_pass = messages.EndPass(
-            run=link.run.name,
+            run=link.name,
             split=content.split,
             step=content.step,
             epoch=content.epoch,
@@ -476,12 +488,13 @@ class Sender:
             self._settle(item)
             stats, content = item.link.stats, item.content
             refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
+            superseded = refused and _is_superseded(answer)
             if isinstance(content, EndOfPass):
                 stats.passes_ended += not refused
                 stats.passes_refused += refused
                 item.link.keep_until[content.split] = time.monotonic() + answer.keep_ms / 1000
             elif refused:
-                stats.drop("refused", 1, content.rows)
+                stats.drop("superseded" if superseded else "refused", 1, content.rows)
             else:
                 stats.batches_acknowledged += 1
                 stats.rows_acknowledged += answer.rows
@@ -490,7 +503,13 @@ class Sender:
                 if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
                     limits = item.link.limits
                     content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
-        if refused:
+            if superseded:
+                self._refuse(item.link, "superseded")
+        if superseded:
+            item.link.warn(
+                f"a newer attempt of this job replaces attempt {item.link.launch.attempt}: this process sends no more"
+            )
+        elif refused:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
             item.link.warn(f"the sidecar refused {what}: {why}")
@@ -498,6 +517,12 @@ class Sender:
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
         item.link.outstanding -= 1
+        self._settled.notify_all()
+
+    def _refuse(self, link: Link, reason: str) -> None:
+        """Sends no more of a run, now or later."""
+        link.refused = reason
+        self._drop_waiting(link, reason)
         self._settled.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
@@ -515,6 +540,11 @@ class Sender:
 def _is_of(item: Item, end: EndOfPass) -> bool:
     """Whether a message is this end of a pass or a batch of it."""
     return item.content is end or (isinstance(item.content, _encode.Batch) and end.is_of(item.content))
+
+
+def _is_superseded(answer: Any) -> bool:
+    """Whether a message was refused because a newer attempt of its job has begun."""
+    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "attempt")
 
 
 def _same_release(version: str) -> bool:

@@ -121,7 +121,7 @@ def test_a_killed_job_loses_what_it_had_not_written_whole(binary: str, tmp_path:
     (file,) = record(tmp_path, 1)
     whole = Path(file).read_bytes()
     # Within the last message before the end of the run.
-    Path(file).write_bytes(whole[:-40])
+    Path(file).write_bytes(whole[:-80])
     done = replay(binary, "--json", file)
     assert done.returncode == 0
     assert [point["step"] for point in points(done.stdout)] == [0, 1]
