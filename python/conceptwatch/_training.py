@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._launch import new_job, own_launch
 from ._run import Pass, Run, init
 from ._tensors import Fault
 
@@ -24,6 +25,16 @@ class Reading:
     values: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Declaration:
+    """What ranks have to agree on when they start a run: arguments of `conceptwatch.init`."""
+
+    name: str
+    job: str | None
+    attempt: int | None
+    resume: bool
+
+
 class Stream:
     """A run that a callback streams to. `arguments` are those of `conceptwatch.init`."""
 
@@ -35,15 +46,43 @@ class Stream:
         self.name = name
         self.scores = tuple(scores)
         self.run: Run | None = None
+        self._restored: str | None = None  # the run that a loaded checkpoint belongs to
         self._extract = extract
         self._arguments = dict(arguments)
         self._passes: dict[str, Pass] = {}
 
-    def start(self, **ranks: Any) -> Run:
-        """Starts the run, or resumes it after it was finished."""
+    def declaration(self, world_size: int | None = None) -> Declaration:
+        """How the run is started. One that a checkpoint belongs to, or that was streamed to before, is continued.
+
+        world_size: of the ranks that all get this declaration, so that they share a job without a launcher's help.
+        """
+        job, attempt = self._arguments.get("job"), self._arguments.get("attempt")
+        before = self._restored
+        if self.run is not None:
+            job = job or self.run.job or None
+            before = before or self.run.name
+        if world_size is not None:
+            launch = own_launch(self.name, world_size, job, attempt)
+            job, attempt = launch.job or new_job(), launch.attempt
+        resume = before is not None or bool(self._arguments.get("resume"))
+        return Declaration(before or self.name, job, attempt, resume)
+
+    def start(self, declaration: Declaration, **ranks: Any) -> Run:
+        """Starts the run, unless it is started and not finished."""
         if self.run is None or self.run._finished:
-            self.run = init(self.name, **{**self._arguments, **ranks})
+            self.run = init(**{**self._arguments, **ranks, **vars(declaration)})
+            self._restored = None
         return self.run
+
+    def saved(self) -> dict[str, str]:
+        """What a checkpoint holds of the run; empty while its name is not known."""
+        if self.run is not None and self.run._link.answered:
+            return {"run": self.run.name, "job": self.run.job}
+        return {} if self._restored is None else {"run": self._restored}
+
+    def restore(self, saved: Mapping[str, str]) -> None:
+        """The next start continues the run that a checkpoint belongs to."""
+        self._restored = saved.get("run") or None
 
     def begin(self, splits: Sequence[str], step: int, epoch: float | None) -> None:
         assert self.run is not None

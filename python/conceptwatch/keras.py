@@ -85,7 +85,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
-        self._stream.start()
+        self._stream.start(self._stream.declaration())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._stream.run

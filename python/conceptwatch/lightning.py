@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Extract, Reading, Stream, Tap
+from ._training import PREFIX, Declaration, Extract, Reading, Stream, Tap
 
 log = logging.getLogger("conceptwatch")
 
@@ -92,8 +92,18 @@ class LeakageMonitor(_Callback):
 
     @property
     def run(self) -> Run | None:
-        """The run, from the start of `fit` on."""
+        """The run, from `on_train_start` on."""
         return self._stream.run
+
+    @property
+    def state_key(self) -> str:
+        return f"{type(self).__qualname__}{{'name': {self._stream.name!r}}}"
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._stream.saved()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._stream.restore(state_dict)
 
     def key(self, score: str, split: str | None = None) -> str:
         """The name under which a score is logged."""
@@ -105,15 +115,20 @@ class LeakageMonitor(_Callback):
         if stage != "fit":
             return
         self.reading = None
-        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
-        # A sidecar that has to be started belongs to the first rank: its process ends last.
-        if trainer.is_global_zero:
-            self._stream.start(**ranks)
-        trainer.strategy.barrier("conceptwatch started")
-        self._stream.start(**ranks)
+        self._stream.restore({})  # a checkpoint that this `fit` continues from is loaded after this
         if self.method is not None:
             self._tap = Tap(pl_module, self.method)
         self._ease(trainer)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        # Not before: some strategies load the checkpoint, which may name the run, after `on_fit_start`.
+        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
+        declaration: Declaration | None = None
+        # A sidecar that has to be started belongs to the first rank: its process ends last.
+        if trainer.is_global_zero:
+            declaration = self._stream.declaration(trainer.world_size)
+            self._stream.start(declaration, **ranks)
+        self._stream.start(trainer.strategy.broadcast(declaration), **ranks)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.train:
@@ -154,6 +169,9 @@ class LeakageMonitor(_Callback):
         self._close_tap()
         self._stream.finish(max(self.timeout, EXIT_TIMEOUT))
         trainer.strategy.barrier("conceptwatch finished")
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._close_tap()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._close_tap()

@@ -21,10 +21,15 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Extract, Stream
+from ._training import PREFIX, Declaration, Extract, Stream
 
 _transformers: Any = import_module("transformers")
 _distributed: Any = import_module("torch.distributed")
+
+
+# Under which name the runs are in the checkpoint's TrainerState. An `ExportableState` would not do: to restore it the
+# Trainer makes the callback again from JSON, which has no functions.
+_SAVED = "conceptwatch"
 
 
 class LeakageMonitor(_transformers.TrainerCallback):
@@ -91,17 +96,23 @@ class LeakageMonitor(_transformers.TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
         self._state = state
         ranks = {"rank": args.process_index, "world_size": args.world_size}
+        self._stream.restore(state.stateful_callbacks.get(_SAVED, {}).get(self._stream.name, {}))
+        declaration: Declaration | None = None
         # A sidecar that has to be started belongs to the first process.
         if args.process_index == 0:
-            self._stream.start(**ranks)
-        self._agreed(None)
-        self._stream.start(**ranks)
+            declaration = self._stream.declaration(args.world_size)
+            self._stream.start(declaration, **ranks)
+        self._stream.start(self._agreed(declaration), **ranks)
         self._hooks = [
             model.register_forward_pre_hook(self._before),
             model.register_forward_hook(self._after, with_kwargs=True),
         ]
         if self.module is not None:
             self._hooks.append(model.get_submodule(self.module).register_forward_hook(self._within))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        # Here, because `on_save` is called when the state has been written.
+        state.stateful_callbacks.setdefault(_SAVED, {})[self._stream.name] = self._stream.saved()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         last, self._last = self._last, None

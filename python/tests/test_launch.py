@@ -155,6 +155,7 @@ class Naming(Sidecar):
         super().__init__()
         self.names: dict[tuple[str, str], str] = {}
         self.asked: list[str] = []
+        self.address = ""
         self.finish_requests: list[Any] = []
 
     def close(self) -> None:
