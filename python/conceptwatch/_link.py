@@ -1,4 +1,4 @@
-"""A run and its messages as the sending thread knows them."""
+"""A run and its messages, as the sending thread sees them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("conceptwatch")
 
 @dataclass
 class Limits:
-    """What the sidecar has stated about itself; until then, its defaults."""
+    """The limits that the sidecar states; its defaults until it has."""
 
     sample_rows: int = 0
     sample_seed: int = 0
@@ -35,9 +35,9 @@ class Limits:
 
 @dataclass(eq=False)
 class Link:
-    """A run as the sender knows it."""
+    """A run, as the sender sees it."""
 
-    run: Any  # as declared: its name is the one asked for
+    run: Any  # as declared: with the requested name
     rank: int
     queue_bytes: int
     launch: Launch
@@ -49,32 +49,32 @@ class Link:
     answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
     refused: str = ""  # why nothing more is sent, as `Stats` counts it
     outstanding: int = 0  # items waiting or in flight
-    fault: str | None = None  # the first thing that went wrong since the caller last looked
+    fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
-    # Until when the sidecar will not score a split (`time.monotonic`), and its newest whole pass, kept back until then:
-    # a newer one takes its place here rather than there.
+    # When the sidecar can next score a split (`time.monotonic`), and the split's newest whole pass, kept back until
+    # then: a newer pass replaces it here rather than there.
     keep_until: dict[str, float] = field(default_factory=dict)
     kept: dict[str, list[Item]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.name: str = self.run.name  # in use: another than the declared one where that was taken
+        self.name: str = self.run.name  # in use: differs from the declared one where that was taken
 
     def adopt(self, name: str) -> None:
-        """Takes the name that the sidecar gives the run, and says so where it is another."""
+        """Uses the name that the sidecar gives the run, and says so where it is not the requested one."""
         self.answered = True
         if name == self.name:
             return
         self.name = name
         if self.rank == 0 and name != self.run.name:
             log.warning(
-                "conceptwatch: '%s' exists already, this run is '%s' (resume=True goes on with the old one)",
+                "conceptwatch: '%s' exists already, this run is '%s' (resume=True continues the old one)",
                 self.run.name,
                 name,
             )
 
     def warn(self, message: str) -> None:
-        """Says each distinct message once; numbers in it do not make it another."""
+        """Logs each distinct message once; messages that differ only in numbers count as one."""
         self.fault = self.fault or message
         kind = re.sub(r"\d+", "#", message)
         if kind not in self.warned:
@@ -87,7 +87,7 @@ class EndOfPass:
     split: str
     step: int
     epoch: float | None
-    # Of the whole pass, as logged: the sidecar sees by it whether some did not come.
+    # Of the whole pass, as logged: fewer rows at the sidecar make the pass incomplete.
     logged_rows: int
     # Passes of the split before this one that were kept back and not sent.
     left_out: int = 0

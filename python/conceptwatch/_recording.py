@@ -1,4 +1,4 @@
-"""Files in a sidecar's place: what a job logs is recorded, and `conceptwatch replay` gives it to a sidecar later."""
+"""Files in place of a sidecar: what a job logs is recorded, and `conceptwatch replay` scores it later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from ._protocol import messages
 
-# An address that names a folder.
+# Marks an address that is a folder.
 SCHEME = "record:"
 SUFFIX = ".cwrec"
 
@@ -20,7 +20,7 @@ _INGEST = bytes([messages.Recorded.INGEST_FIELD_NUMBER << 3 | 2])
 
 
 class Recorder:
-    """The calls of the service that a job makes, answered by writing to a folder: a file for each run."""
+    """Answers a job's calls to the service by writing to a folder, one file for each run."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -39,7 +39,7 @@ class Recorder:
             self._files[name] = _File(self._folder / f"{readable}-{request.client[:12]}{SUFFIX}")
         start = messages.StartRunRequest()
         start.CopyFrom(request)
-        start.run.name = name  # as the messages after it have it
+        start.run.name = name  # as in the messages that follow
         self._files[name].append(messages.Recorded(start=start).SerializeToString())
         return messages.StartRunResponse(takes_joined_ends=True, run=name)
 
@@ -76,7 +76,7 @@ class Recorder:
         return messages.FinishRunResponse()
 
     def get_scores(self, request: Any, timeout: float | None = None) -> Any:
-        """There are none before the replay."""
+        """Empty: there are no scores before the replay."""
         return messages.GetScoresResponse()
 
     def get_diagnosis(self, request: Any, timeout: float | None = None) -> Any:
@@ -92,7 +92,7 @@ class Recorder:
 
 
 class _Answers:
-    """What an Ingest call gives: answers, and a way to end it."""
+    """The interface of an Ingest call: its answers, and a way to end it."""
 
     def __init__(self, answers: Iterator[Any]) -> None:
         self._answers = answers
@@ -105,7 +105,7 @@ class _Answers:
 
 
 class _File:
-    """Messages behind their lengths. What could not be written whole is taken back, so that it may be tried again."""
+    """Messages, each preceded by its length. One that cannot be written whole is removed, so that a retry is safe."""
 
     def __init__(self, path: Path) -> None:
         # Unbuffered: a killed job loses nothing that was acknowledged, and a forked child writes nothing.

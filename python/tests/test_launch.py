@@ -239,7 +239,7 @@ def test_three_inits_in_one_process_are_three_runs(
     assert sidecar.finished == ["digits", "digits-2", "digits-3"]
     assert len({declared.job for declared in sidecar.starts}) == 3
     assert warned() == [
-        f"conceptwatch: 'digits' exists already, this run is 'digits-{n}' (resume=True goes on with the old one)"
+        f"conceptwatch: 'digits' exists already, this run is 'digits-{n}' (resume=True continues the old one)"
         for n in (2, 3)
     ]
 

@@ -194,7 +194,7 @@ def test_disabled_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_mode_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ValueError, match="mode: 'off' came, expected one of online, offline, disabled"):
+    with pytest.raises(ValueError, match="mode: got 'off', expected one of online, offline, disabled"):
         conceptwatch.init("run", concepts=1, mode="off")
 
 
@@ -212,7 +212,7 @@ def test_a_sidecar_of_another_release_is_said_once(
     assert run._sender.flush(run._link, 30.0, while_down=True)
     said = [line for line in warned() if "1.3.3" in line]
     assert len(said) == 1
-    assert "the sidecar of 1.3.3" in said[0]
+    assert "the sidecar 1.3.3" in said[0]
 
 
 def test_the_same_release_is_not_worth_a_word(
