@@ -1,4 +1,4 @@
-"""The channel to a sidecar, and what its refusals say about waiting."""
+"""The channel to a sidecar, and the waiting time in its refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_ANSWER = 256 << 20  # matrices of 4096 concepts
 
 def channel_to(address: str) -> grpc.Channel:
     options: list[tuple[str, int]] = [
-        ("grpc.max_send_message_length", -1),  # messages are cut to what the sidecar takes
+        ("grpc.max_send_message_length", -1),  # messages are cut to the size the sidecar states
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
@@ -24,7 +24,7 @@ def channel_to(address: str) -> grpc.Channel:
         ("grpc.keepalive_time_ms", 60_000),
     ]
     if is_local(address):
-        options.append(("grpc.enable_http_proxy", 0))  # a cluster's proxy does not reach this machine's loopback
+        options.append(("grpc.enable_http_proxy", 0))  # a cluster's proxy cannot reach this machine's loopback
     note_connection()
     return grpc.insecure_channel(address, options=options)
 
@@ -40,7 +40,7 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is of this machine's loopback or a Unix socket."""
+    """Whether an address is on this machine's loopback or a Unix socket."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
     parts = host_and_port(address)
@@ -64,7 +64,7 @@ def retry_delay(error: Exception) -> float | None:
                 if detail.type_url.endswith("/google.rpc.RetryInfo"):
                     delay = status.RetryInfo.FromString(detail.value).retry_delay
                     return min(max(0.0, float(delay.seconds + delay.nanos / 1e9)), 60.0)
-        except Exception:  # details that are no Status say nothing about waiting
+        except Exception:  # details that are not a Status say nothing about waiting
             return None
     return None
 

@@ -1,4 +1,4 @@
-"""What a run states about itself, from the arguments of `init`."""
+"""A run's declaration, from the arguments of `init`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_
 
 
 def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
-    """Concepts from names, (name, cardinality) pairs, or a mere number of them."""
+    """Concepts from names, (name, cardinality) pairs, or their number alone."""
     if isinstance(concepts, (int, np.integer)):
         concepts = [f"c{i}" for i in range(int(concepts))]
     found = []
@@ -30,7 +30,7 @@ def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
         name, cardinality = (concept, 0) if isinstance(concept, str) else concept
         found.append(messages.Concept(name=str(name), cardinality=int(cardinality)))
     if not found:
-        raise ValueError("concepts: none came, expected at least one")
+        raise ValueError("concepts: got none, expected at least one")
     return found
 
 
@@ -67,24 +67,24 @@ def constants_of(
 
 
 def token_of(path: str | os.PathLike[str]) -> str:
-    """The token a file holds: 16 or more printable ASCII characters, as the sidecar reads it."""
+    """The token in a file: 16 or more printable ASCII characters, as the sidecar reads it."""
     try:
         token = Path(path).read_text(encoding="utf-8").rstrip()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"token_file: {path} cannot be read: {error}") from error
     if len(token) < 16 or not all("!" <= character <= "~" for character in token):
-        raise ValueError(f"token_file: {path} must hold 16 or more printable characters")
+        raise ValueError(f"token_file: {path} must contain 16 or more printable ASCII characters")
     return token
 
 
 def kind_of(field: str, value: str, kinds: Mapping[str, Any]) -> Any:
     if value not in kinds:
-        raise ValueError(f"{field}: {value!r} came, expected one of {', '.join(kinds)}")
+        raise ValueError(f"{field}: got {value!r}, expected one of {', '.join(kinds)}")
     return kinds[value]
 
 
 def rank_and_world_size(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """As given; else of torch.distributed where it is initialised; else of RANK and WORLD_SIZE; else 0 of 1."""
+    """As given; else from torch.distributed where it is initialised; else from RANK and WORLD_SIZE; else 0 of 1."""
     found_rank, found_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -92,5 +92,5 @@ def rank_and_world_size(rank: int | None, world_size: int | None) -> tuple[int, 
     rank = found_rank if rank is None else rank
     world_size = found_size if world_size is None else world_size
     if not 0 <= rank < world_size:
-        raise ValueError(f"rank: {rank} came, expected 0 to {world_size - 1} (world_size is {world_size})")
+        raise ValueError(f"rank: got {rank}, expected 0 to {world_size - 1} (world_size is {world_size})")
     return rank, world_size

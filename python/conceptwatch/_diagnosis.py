@@ -1,4 +1,4 @@
-"""What the sidecar reads from a run's scores."""
+"""The sidecar's diagnosis of a run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """A number of the run beside the rule's limit."""
+    """A number of the run, and the rule's limit for it."""
 
     score: str  # a score's id, a difference of two, "rows" or "tie_fraction"
     value: float
     standard_error: float | None
-    limit: float | None  # None: there to be seen beside the others
-    step: int  # of the evaluation it is from
+    limit: float | None  # None: shown for context
+    step: int  # of the evaluation that gave it
 
     def __str__(self) -> str:
         value = f"{self.value:.0f}" if self.score == "rows" else f"{self.value:.4f}"
@@ -31,7 +31,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule and what it makes of the run.
+    """A rule's verdict on a run.
 
     state: "found", "absent" or "unknown", of which `text` says what is missing.
     """
@@ -49,7 +49,7 @@ class Finding:
 
 
 class Diagnosis:
-    """What all rules make of a split's newest finished evaluation. Prints as its findings, with their numbers."""
+    """The verdicts of all rules on a split's newest finished evaluation. Prints as its findings, with their numbers."""
 
     def __init__(self, split: str, answer: Any) -> None:
         self.split = split

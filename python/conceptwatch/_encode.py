@@ -1,4 +1,4 @@
-"""A batch on its way to the sidecar: which of its rows are sent, cut into messages of bounded size."""
+"""Encoding of batches: selects the rows to send, and cuts them into messages of bounded size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TooLarge(ValueError):
 
 @dataclass
 class Batch:
-    """Rows of one call to `log`, copied. `rows` counts those logged, `numbers` are those still here."""
+    """A copy of the rows of one call to `log`. `rows` counts those logged; `numbers` are the row numbers kept."""
 
     split: str
     step: int
@@ -32,13 +32,13 @@ class Batch:
     tensors: list[Copy]
     rows: int
     bytes: int
-    panel: Panel | None = None  # of the pass it belongs to
-    numbers: NDArray[np.int64] | None = None  # None: all of them
-    sent_rows: int = 0  # of the last time it was sent
+    panel: Panel | None = None  # of its pass
+    numbers: NDArray[np.int64] | None = None  # None: all rows
+    sent_rows: int = 0  # when it was last sent
     sent_ids: Callable[[], UInt64s | None] | None = None
 
     def row_ids(self, client: str, sequence: int, of: NDArray[np.int64] | None) -> UInt64s | None:
-        """Ids of the rows still here, or of these among them; None when `sample_ids` holds none."""
+        """Ids of the rows kept, or of the selection `of` among them; None where `sample_ids` are not valid ids."""
         given = next((tensor.array for tensor in self.tensors if tensor.name == "sample_ids"), None)
         if given is not None:
             return as_row_ids(given if of is None else given[of])
@@ -49,9 +49,9 @@ class Batch:
 def requests(
     batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any, end_pass: Any = None
 ) -> Iterator[bytes]:
-    """The serialised messages of a batch. Its rows that the sample cannot use by now are left out.
+    """The serialised messages of a batch, without the rows that the sample can no longer use.
 
-    end_pass: the `JoinedEnd` of a batch that is the last of its pass.
+    end_pass: the `JoinedEnd`, if the batch is the last of its pass.
     """
     for tensor in batch.tensors:
         tensor.wait()
@@ -78,7 +78,7 @@ def requests(
             last=end == ends[-1],
             first_row=start if numbers is None else int(numbers[start]),
             row_numbers=None if numbers is None else numbers[start:end].tolist(),
-            # Those of the whole batch, said once.
+            # Of the whole batch, stated once.
             rows_left_out=batch.rows - batch.sent_rows if end == ends[-1] else 0,
             end_pass=end_pass if end == ends[-1] else None,
         )
@@ -96,7 +96,7 @@ def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
         if column.array is None:
             sizes += np.fromiter((len(text.encode()) + 4 for text in column.texts), np.int64, rows)
     if sizes.max() > limit:
-        raise TooLarge(f"a row has {sizes.max()} bytes, a message takes at most {limit}")
+        raise TooLarge(f"a row has {sizes.max()} bytes, expected at most {limit}, the limit of a message")
     until = np.cumsum(sizes)
     ends: list[int] = []
     sent = 0
@@ -108,13 +108,13 @@ def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
 
 
 def wanted_rows(priorities: UInt64s, bound: np.uint64) -> NDArray[np.int64]:
-    """Rows that may still be sampled, ascending. One row always stays, to carry the number of those left out."""
+    """Rows that may still be sampled, ascending; at least one, to carry the number of rows left out."""
     wanted = np.flatnonzero(priorities <= bound)
     return wanted if wanted.size else np.array([priorities.argmin()], np.int64)
 
 
 def _wanted(batch: Batch, client: str, sequence: int, limits: Any) -> NDArray[np.int64] | None:
-    """Which of a batch's rows may still be sampled; None for all of them."""
+    """The rows of a batch that may still be sampled; None for all of them."""
     bound = batch.panel.bound(limits.sample_rows) if batch.panel is not None else None
     ids = None if bound is None else batch.row_ids(client, sequence, None)
     if bound is None or ids is None:
@@ -131,7 +131,7 @@ def _take(column: Copy, rows: NDArray[np.int64]) -> Copy:
 
 
 def _serialised(head: Any, columns: list[Copy], start: int, end: int) -> bytes:
-    """An IngestRequest with these rows: written out here so that their bytes are copied once and not three times."""
+    """An IngestRequest with these rows, assembled here so that their bytes are copied once instead of three times."""
     parts: list[Any] = [b"", head.SerializeToString()]
     size = len(parts[1])
     for column in columns:
@@ -153,7 +153,7 @@ def _serialised(head: Any, columns: list[Copy], start: int, end: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _tensor_before(name: str, dtype: messages.DataType, shape: tuple[int, ...], length: int) -> bytes:
-    """What stands before the bytes of a tensor; most batches have the shapes of the one before."""
+    """The encoding that precedes a tensor's bytes, cached because most batches repeat the shapes of the last."""
     message = messages.Tensor(name=name, dtype=dtype, shape=shape).SerializeToString() + _DATA + _varint(length)
     return _TENSORS + _varint(len(message) + length) + message
 
@@ -167,7 +167,7 @@ def _varint(number: int) -> bytes:
 
 
 def _tag(message: Any, field: str) -> bytes:
-    """What stands before the length of a field that is bytes or a message."""
+    """The tag that precedes the length of a bytes or message field."""
     return _varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
 
 

@@ -1,8 +1,8 @@
-"""What is done about processes that fork, such as for the workers of a DataLoader. Imported before gRPC is.
+"""Fork safety, for processes that fork such as a DataLoader with workers. Must be imported before gRPC.
 
-With its fork support on, gRPC stops and restarts its threads around every fork. With a stream open that fails: some
-children crash (about 1 in 50 with grpcio 1.85), and forks print lines. With it off, a fork leaves gRPC alone: the
-parent goes on as if nothing had happened, and in the child gRPC must not be used, which this package sees to.
+With its fork support on, gRPC stops and restarts its threads around every fork. While a stream is open that fails:
+some children crash (about 1 in 50 with grpcio 1.85), and each fork prints lines. With it off, a fork does not touch
+gRPC: the parent continues undisturbed, and the child must not use gRPC, which this package ensures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run and its messages as the sending thread knows them."""
+"""A run and its messages, as the sending thread sees them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._encode import Batch
+from ._launch import Launch
 from ._protocol import messages
 from ._stats import Stats
 from ._thinning import Panel
@@ -18,7 +19,7 @@ log = logging.getLogger("conceptwatch")
 
 @dataclass
 class Limits:
-    """What the sidecar has stated about itself; until then, its defaults."""
+    """The limits that the sidecar states; its defaults until it has."""
 
     sample_rows: int = 0
     sample_seed: int = 0
@@ -34,32 +35,50 @@ class Limits:
 
 @dataclass(eq=False)
 class Link:
-    """A run as the sender knows it."""
+    """A run, as the sender sees it."""
 
-    run: Any
+    run: Any  # as declared: with the requested name
     rank: int
     queue_bytes: int
+    launch: Launch
+    resume: bool = False
     limits: Limits = field(default_factory=Limits)
     page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
-    refused: bool = False
+    answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
+    refused: str = ""  # why nothing more is sent, as `Stats` counts it
     outstanding: int = 0  # items waiting or in flight
-    fault: str | None = None  # the first thing that went wrong since the caller last looked
+    fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
-    # Until when the sidecar will not score a split (`time.monotonic`), and its newest whole pass, kept back until then:
-    # a newer one takes its place here rather than there.
+    # When the sidecar can next score a split (`time.monotonic`), and the split's newest whole pass, kept back until
+    # then: a newer pass replaces it here rather than there.
     keep_until: dict[str, float] = field(default_factory=dict)
     kept: dict[str, list[Item]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.name: str = self.run.name  # in use: differs from the declared one where that was taken
+
+    def adopt(self, name: str) -> bool:
+        """Uses the name that the sidecar gives the run. Whether it is a new one that the user has to be told."""
+        changed, self.name, self.answered = name != self.name, name, True
+        return changed and name != self.run.name and self.rank == 0
+
+    def tell_name(self) -> None:
+        log.warning(
+            "conceptwatch: '%s' exists already, this run is '%s' (resume=True continues the old one)",
+            self.run.name,
+            self.name,
+        )
+
     def warn(self, message: str) -> None:
-        """Says each distinct message once; numbers in it do not make it another."""
+        """Logs each distinct message once; messages that differ only in numbers count as one."""
         self.fault = self.fault or message
         kind = re.sub(r"\d+", "#", message)
         if kind not in self.warned:
             self.warned.add(kind)
-            log.warning("conceptwatch, run '%s': %s", self.run.name, message)
+            log.warning("conceptwatch, run '%s': %s", self.name, message)
 
 
 @dataclass(eq=False)
@@ -67,7 +86,7 @@ class EndOfPass:
     split: str
     step: int
     epoch: float | None
-    # Of the whole pass, as logged: the sidecar sees by it whether some did not come.
+    # Of the whole pass, as logged: fewer rows at the sidecar make the pass incomplete.
     logged_rows: int
     # Passes of the split before this one that were kept back and not sent.
     left_out: int = 0

@@ -1,4 +1,4 @@
-"""Prompts that put concepts into words for a text encoder.
+"""Prompts that describe concepts to a text encoder.
 
 Source: Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, Table 3.
 """
@@ -19,15 +19,15 @@ _RANKED = "Rank the importance based on the weight's absolute value."
 def prompt(variant: int, weights: Mapping[str, float], *, top: int = 5) -> str:
     """Prompt 1 to 5 of the paper, for `ConceptScore` and the text scores.
 
-    weights: of each concept, by its name, such as its contribution to the predicted class. The `top` of largest
-    absolute value are named, in falling order; concepts of equal weight stay in their order.
+    weights: each concept's weight by its name, such as its contribution to the predicted class. The `top` concepts of
+    largest absolute weight are named, in descending order; equal weights keep the order given.
     """
     if variant not in _OPENINGS:
-        raise ValueError(f"variant: {variant!r} came, expected 1 to {len(_OPENINGS)}")
+        raise ValueError(f"variant: got {variant!r}, expected 1 to {len(_OPENINGS)}")
     if top < 1:
-        raise ValueError(f"top: {top} came, expected at least 1")
+        raise ValueError(f"top: got {top}, expected at least 1")
     if not weights:
-        raise ValueError("weights: none came, expected at least one concept")
+        raise ValueError("weights: got none, expected at least one concept")
     ranked = sorted(weights.items(), key=lambda pair: -abs(pair[1]))[:top]
     lines = [_OPENINGS[variant]]
     if variant == 2:

@@ -1,8 +1,9 @@
-"""Files in a sidecar's place: what a job logs is recorded, and `conceptwatch replay` gives it to a sidecar later."""
+"""Files in place of a sidecar: what a job logs is recorded, and `conceptwatch replay` scores it later."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 from ._protocol import messages
 
-# An address that names a folder.
+# Marks an address that is a folder.
 SCHEME = "record:"
 SUFFIX = ".cwrec"
 
@@ -19,20 +20,33 @@ _INGEST = bytes([messages.Recorded.INGEST_FIELD_NUMBER << 3 | 2])
 
 
 class Recorder:
-    """The calls of the service that a job makes, answered by writing to a folder: a file for each run."""
+    """Answers a job's calls to the service by writing to a folder, one file for each run."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _File] = {}  # by the name of the run
+        self._names: dict[tuple[str, str], str] = {}  # in use, by the declared name and the job
 
     def start_run(self, request: Any, timeout: float | None = None) -> Any:
-        name = request.run.name
+        declared = request.run.name
+        name = self._names.get((declared, request.job))
+        if name is None:
+            name = declared if request.resume or not request.job else self._free(declared)
+            self._names[declared, request.job] = name
         if name not in self._files:
             self._folder.mkdir(parents=True, exist_ok=True)
             readable = re.sub(r"[^\w.-]+", "_", name)[:80]
             self._files[name] = _File(self._folder / f"{readable}-{request.client[:12]}{SUFFIX}")
-        self._files[name].append(messages.Recorded(start=request).SerializeToString())
-        return messages.StartRunResponse(takes_joined_ends=True)
+        start = messages.StartRunRequest()
+        start.CopyFrom(request)
+        start.run.name = name  # as in the messages that follow
+        self._files[name].append(messages.Recorded(start=start).SerializeToString())
+        return messages.StartRunResponse(takes_joined_ends=True, run=name)
+
+    def _free(self, name: str) -> str:
+        """The name, or the first of name-2, name-3, ... that no other job of this process has, as in a sidecar."""
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        return next(free for free in itertools.chain([name], numbered) if free not in self._names.values())
 
     def ingest(self, requests: Iterator[bytes]) -> _Answers:
         return _Answers(self._take(requests))
@@ -62,7 +76,7 @@ class Recorder:
         return messages.FinishRunResponse()
 
     def get_scores(self, request: Any, timeout: float | None = None) -> Any:
-        """There are none before the replay."""
+        """Empty: there are no scores before the replay."""
         return messages.GetScoresResponse()
 
     def get_diagnosis(self, request: Any, timeout: float | None = None) -> Any:
@@ -78,7 +92,7 @@ class Recorder:
 
 
 class _Answers:
-    """What an Ingest call gives: answers, and a way to end it."""
+    """The interface of an Ingest call: its answers, and a way to end it."""
 
     def __init__(self, answers: Iterator[Any]) -> None:
         self._answers = answers
@@ -91,12 +105,12 @@ class _Answers:
 
 
 class _File:
-    """Messages behind their lengths. What could not be written whole is taken back, so that it may be tried again."""
+    """Messages, each preceded by its length. One that cannot be written whole is removed, so that a retry is safe."""
 
     def __init__(self, path: Path) -> None:
-        # Not buffered: a job that is killed has lost nothing that was acknowledged, and a forked child writes nothing.
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115
-        self._end = 0
+        # Unbuffered: a killed job loses nothing that was acknowledged, and a forked child writes nothing.
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._end = self._file.tell()
 
     def append(self, *parts: bytes) -> None:
         try:
@@ -107,7 +121,6 @@ class _File:
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file.fileno(), self._end)
-                self._file.seek(self._end)
             raise
         self._end = self._file.tell()
 

@@ -1,4 +1,4 @@
-"""A run and its evaluation passes, as a training loop uses them."""
+"""Runs and evaluation passes: the interface for training loops."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from . import _declaration, _sidecar
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._fork import usable
+from ._launch import own_launch
 from ._link import EndOfPass, Link
 from ._protocol import messages
 from ._recording import SCHEME
@@ -33,7 +34,7 @@ DEFAULT_ADDRESS = "127.0.0.1:7800"
 MODES = ("online", "offline", "disabled")
 DEFAULT_FOLDER = "conceptwatch-offline"
 EXIT_TIMEOUT = 5.0
-# A call that may wait on the sidecar is given this much longer than the sidecar was asked to wait.
+# Added to the timeout of a call that waits in the sidecar, for the way there and back.
 GRACE = 1.0
 DECLARATION_TIMEOUT = 2.0
 
@@ -64,6 +65,9 @@ def init(
     clarity_weights: Sequence[float] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
+    job: str | None = None,
+    attempt: int | None = None,
+    resume: bool = False,
     mode: str | None = None,
     offline_dir: str | os.PathLike[str] | None = None,
     address: str | None = None,
@@ -72,31 +76,37 @@ def init(
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
 ) -> Run:
-    """Starts a run, or resumes the run of that name.
+    """Starts a run. Where another job has used the name, the run becomes name-2, name-3, ...; see `Run.name`.
 
     concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
     activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
         leakage is estimated.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
-    labels: facts to tell runs apart by, such as {"lambda": 0.01}.
+    labels: facts that distinguish runs, such as {"lambda": 0.01}.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
-    concept_weights: k weights of the mean concepts-task leakage. head_weights: [l, k], of a linear task head.
+    concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head.
     image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
     concept_score_weight: the factor of ConceptScore.
-    activity_threshold, active_top_k: which concepts count as active for Clarity: those above it, or the largest K.
-    clarity_weights: of sparsity, precision and accuracy in Clarity.
+    activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
+    clarity_weights: weights of sparsity, precision and accuracy in Clarity.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
-    mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` scores or gives to a sidecar
-        later; "disabled": nothing is done with it. By default CONCEPTWATCH_MODE, or "online".
-    offline_dir: folder of those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
+    job: names this launch of the training, the same on all its ranks. Processes of one job share a run; another job
+        gets its own. By default CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank,
+        a new job for each call. Several ranks without any of these resume the run of that name.
+    attempt: restarts of the job so far. A newer attempt replaces the older one, whose open evaluations are discarded.
+        By default as torchrun and Slurm count them, or 0.
+    resume: continue the run of exactly this name, as after loading a checkpoint; if there is none, start it.
+    mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` later scores or sends to a
+        sidecar; "disabled": nothing is recorded or sent. By default CONCEPTWATCH_MODE, or "online".
+    offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
-    token_file: file with the token that the sidecar asks for; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    spawn: start a sidecar when nothing listens at a local address. It ends with this process. With port 0 it is one of
+    token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
+    spawn: start a sidecar when nothing listens at a local address. It ends with this process. With port 0 it serves
         this process alone, at a free port.
-    queue_bytes: memory for batches that are not acknowledged yet; batches beyond it are dropped and counted.
-    raise_errors: raise instead of warning. By default nothing here ever raises into the training loop.
+    queue_bytes: memory for unacknowledged batches; batches beyond it are dropped and counted.
+    raise_errors: raise instead of warning. By default nothing here raises into the training loop.
 
-    Raises ValueError for arguments that no sidecar would take.
+    Raises ValueError for arguments that no sidecar accepts.
     """
     rank, world_size = _declaration.rank_and_world_size(rank, world_size)
     declared = messages.Run(
@@ -122,8 +132,9 @@ def init(
     )
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:
-        raise ValueError(f"mode: {mode!r} came, expected one of {', '.join(MODES)}")
-    link = Link(declared, rank, queue_bytes)
+        raise ValueError(f"mode: got {mode!r}, expected one of {', '.join(MODES)}")
+    launch = own_launch(name, world_size, job, attempt)
+    link = Link(declared, rank, queue_bytes, launch, resume)
     if mode == "disabled":
         return DisabledRun(link, raise_errors)
     if mode == "offline":
@@ -145,10 +156,9 @@ def init(
 
 
 class Run:
-    """A run being monitored. Made by `init`; also a context manager that finishes it."""
+    """A monitored run, from `init`. As a context manager it finishes at the end of the block."""
 
     def __init__(self, link: Link, address: str, token: str | None, raise_errors: bool) -> None:
-        self.name: str = link.run.name
         self.address = address
         self._link = link
         self._sender: Sender = sender_to(address, token)
@@ -162,34 +172,44 @@ class Run:
         _runs.add(self)
 
     @property
-    def page_url(self) -> str | None:
-        """The page, as the sidecar states it: where a browser on the sidecar's machine finds it.
+    def name(self) -> str:
+        """The name in use: that given to `init`, unless the sidecar answers that it is taken and gives another."""
+        return self._link.name
 
-        Before the sidecar has answered, which is waited for a moment: by convention one port above its address.
+    @property
+    def job(self) -> str:
+        """The job that the run belongs to; empty where it is not known."""
+        return self._link.launch.job
+
+    @property
+    def page_url(self) -> str | None:
+        """The page's address for a browser on the sidecar's machine, as the sidecar states it.
+
+        Waits briefly for the sidecar's answer. Without one: one port above its address, by convention.
         """
         self._sender.wait_declared(self._link, DECLARATION_TIMEOUT)
         return self._link.page_url or _sidecar.page_url(self.address)
 
     @property
     def stats(self) -> Stats:
-        """Counts of what was queued, sent, acknowledged and dropped so far."""
+        """Counts of batches and rows queued, sent, acknowledged and dropped so far."""
         return self._sender.stats(self._link)
 
     def evaluation(self, split: str = "val", *, step: int, epoch: float | None = None) -> Pass:
-        """One pass over an evaluation set with a frozen model; leaving the block ends it for this rank.
+        """One pass over an evaluation set with a frozen model. Leaving the block ends the pass for this rank.
 
         step: optimiser steps so far. epoch: epochs so far.
         """
         return Pass(self, split, step, epoch)
 
     def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Any) -> None:
-        """Logs a batch of a split that is measured over recent steps. Tensors as in `Pass.log`."""
+        """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
         self._log(split, step, epoch, tensors, None)
 
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
-        """The newest scores of a split, or those of a step, waited for up to `timeout` seconds; None without any."""
+        """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none."""
         left = self._flush(timeout)
         if left is None:
             return None
@@ -200,10 +220,10 @@ class Run:
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
 
     def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
-        """What the newest finished evaluation of a split says is wrong with the run, with its numbers.
+        """The faults that a split's newest finished evaluation shows in the run, with their numbers.
 
-        None before the first one is scored, or when the sidecar cannot be asked. What was logged is sent first, for up
-        to `timeout` seconds; to wait for its scores, ask for those before.
+        None before the first evaluation is scored, or when the sidecar cannot be reached. What was logged is sent
+        first, for up to `timeout` seconds; call `scores` before to wait for its scores.
         """
         left = self._flush(timeout)
         if left is None:
@@ -213,27 +233,29 @@ class Run:
         return Diagnosis(split, answer) if answer is not None else None
 
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
-        """Whether training should stop, by the evaluation of `step`, waited for up to `timeout` seconds.
+        """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
-        The answer for a step does not change when asked again; `stop_reason` says why it is to stop. False when the
-        sidecar cannot be reached: where ranks must agree whatever happens, ask on one rank and broadcast its answer.
+        The answer for a step never changes; `stop_reason` gives the reason. False when the sidecar cannot be reached:
+        where ranks must agree in any case, call this on one rank and broadcast its answer.
         """
         if step not in self._advice:
             left = self._flush(timeout)
-            request = messages.GetAdviceRequest(run=self.name, step=step, timeout_seconds=left or 0.0)
+            request = messages.GetAdviceRequest(
+                run=self.name, step=step, timeout_seconds=left or 0.0, client=self._sender.client
+            )
             answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
             self._advice[step] = answer is not None and answer.stop
             self._reasons[step] = answer.reason if answer is not None else "the sidecar did not answer"
         return self._advice[step]
 
     def stop_reason(self, *, step: int) -> str:
-        """Why training should stop or not, as it came with the answer of `should_stop` for that step; else empty."""
+        """The reason for the answer of `should_stop` for that step; empty before that was called."""
         return self._reasons.get(step, "")
 
     def finish(self, timeout: float = 30.0) -> bool:
-        """Sends what is left and says that this rank has finished: the run is finished when every rank has.
+        """Sends what is left and states that this rank has finished. The run is finished when every rank has.
 
-        False when the time ran out before all was sent.
+        False when the timeout passed before everything was sent.
         """
         if self._finished:
             return True
@@ -241,12 +263,13 @@ class Run:
         _runs.discard(self)
         deadline = time.monotonic() + timeout
         sent = self._sender.flush(self._link, timeout, while_down=True)
-        # Every rank says so for itself; a forked worker is no rank.
+        # Every rank states it for itself; a forked worker is not a rank.
         own = self._process == os.getpid()
         left = max(0.0, deadline - time.monotonic())
-        if sent and own and self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)):
+        declared = self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)) if sent and own else False
+        if declared and not self._link.refused:
             left = max(0.5, deadline - time.monotonic())
-            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank)
+            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank, client=self._sender.client)
             self._ask(self._sender.calls().finish_run, request, left - GRACE)
         self._sender.detach(self._link)
         return sent
@@ -260,29 +283,33 @@ class Run:
         self.finish()
 
     def _flush(self, timeout: float) -> float | None:
-        """Waits for what was logged to be acknowledged. What is left of the time; None when no answer can come."""
+        """Waits until what was logged is acknowledged and the run is declared; before that another run may have its
+        name. Returns what is left of the timeout, or None when there can be no answer.
+        """
         end = time.monotonic() + max(0.0, timeout)
         self._sender.flush(self._link, max(0.0, timeout), while_down=False)
+        if not self._sender.wait_declared(self._link, max(0.0, end - time.monotonic()) + GRACE):
+            return None
         return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:
         try:
             return call(request, timeout=max(0.0, timeout) + GRACE)
-        except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed meanwhile
+        except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed
             if self._raise_errors:
                 raise ConceptwatchError(str(error)) from error
             return None
 
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
-        """The number of rows that were logged."""
+        """Logs a batch and returns its number of rows."""
         if self._raise_errors and self._link.fault:
             fault, self._link.fault = self._link.fault, None
             raise ConceptwatchError(fault)
         try:
             if self._finished:
-                raise Fault("logged after the run was finished")
+                raise Fault("the run is finished, nothing more can be logged")
             if epoch is not None and not math.isfinite(epoch):
-                raise Fault(f"epoch: {epoch} came, expected a finite number")
+                raise Fault(f"epoch: got {epoch}, expected a finite number")
             found = self._checks.logged(tensors)
             self._queue(split, int(step), epoch, found, panel)
             return found[0].shape[0]
@@ -291,7 +318,7 @@ class Run:
             return _rows(tensors)
 
     def _reject(self, error: Exception, rows: int) -> None:
-        """Counts and says that a batch could not be logged; raises it where that is wanted."""
+        """Counts and reports a batch that could not be logged; raises with `raise_errors`."""
         self._sender.count_drop(self._link, "invalid", rows)
         self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
         if self._raise_errors:
@@ -301,7 +328,7 @@ class Run:
     def _queue(self, split: str, step: int, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
         rows, limits = found[0].shape[0], self._link.limits
         row_bytes = sum(tensor.row_bytes for tensor in found)
-        # A batch larger than the sidecar takes goes as several.
+        # A batch larger than the sidecar accepts is sent as several.
         most = max(1, (limits.max_batch_bytes - limits.max_batch_bytes // 64) // row_bytes)
         for start in range(0, rows, most):
             end = min(start + most, rows)
@@ -310,11 +337,11 @@ class Run:
                 if not usable():
                     self._sender.count_drop(self._link, "forked", end - start)
                     self._link.warn(
-                        "nothing is sent from a process forked from the one that is connected. Log from that one, or "
+                        "nothing is sent from a fork of the connected process. Log from the connected process, or "
                         "start processes with the 'spawn' method"
                     )
                 elif self._link.refused:
-                    self._sender.count_drop(self._link, "run_refused", end - start)
+                    self._sender.count_drop(self._link, self._link.refused, end - start)
                 elif not self._sender.has_room(self._link, (end - start) * row_bytes):
                     self._sender.count_drop(self._link, "queue_full", end - start)
                 else:
@@ -324,7 +351,7 @@ class Run:
                     self._sender.put(self._link, Batch(split, step, epoch, copies, end - start, size, panel, numbers))
 
     def _wanted(self, split: str, part: list[Logged], panel: Panel | None) -> Any:
-        """The rows worth copying, or None for all of them."""
+        """The rows that may be sampled, or None for all of them."""
         limits = self._link.limits
         bound = panel.bound(limits.sample_rows) if panel is not None and limits.is_pass(split) else None
         if bound is None:
@@ -335,7 +362,7 @@ class Run:
             rows = np.arange(part[0].shape[0])
             ids = identities(client_hash(self._sender.client), self._sender.next_sequence, rows)
         else:
-            # Ids on a GPU would have to be waited for: such rows are thinned when they have arrived.
+            # Reading ids on a GPU would block, so these rows are thinned after they have arrived.
             ids = given.row_ids()
         if ids is None:
             return None
@@ -349,11 +376,11 @@ class Run:
 
 
 class DisabledRun(Run):
-    """A run that nothing is done with: what a job does stays as it is, and costs nothing."""
+    """A run that records and sends nothing: the job needs no change, and logging costs nothing."""
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.name, self.address = link.run.name, ""
-        self._link, self._raise_errors, self._reasons = link, raise_errors, {}
+        self.address = ""
+        self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
 
     @property
     def page_url(self) -> str | None:
@@ -380,12 +407,15 @@ class DisabledRun(Run):
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
         return 0
 
+    def _reject(self, error: Exception, rows: int) -> None:
+        pass
+
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
         pass
 
 
 class Pass:
-    """One evaluation pass. Made by `Run.evaluation`."""
+    """One evaluation pass, from `Run.evaluation`."""
 
     def __init__(self, run: Run, split: str, step: int, epoch: float | None) -> None:
         self.split, self.step, self.epoch = split, step, epoch
@@ -404,14 +434,14 @@ class Pass:
             self._run._end(self.split, int(self.step), self.epoch, self._rows)
         else:
             self._run._link.warn(
-                f"{kind.__name__} left an evaluation of '{self.split}': it is not ended, the sidecar closes it "
-                "at its deadline as incomplete"
+                f"{kind.__name__} left an evaluation of '{self.split}': it stays open, and the sidecar closes it as "
+                "incomplete at its deadline"
             )
 
     def log(self, **tensors: Any) -> None:
-        """Logs a batch: numpy arrays or torch tensors on any device, by the names below. None is left out.
+        """Logs a batch: numpy arrays or torch tensors on any device, by the names below. A None is ignored.
 
-        n rows, k concepts, l classes, d and D any width. They are copied: they may be overwritten afterwards.
+        n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
 
         concept_activations [n, k], [n, sum of cardinalities] or [n, k, m]; concept_labels [n, k]; task_labels [n];
         task_predictions [n]; task_logits [n, l]; intervened_task_predictions [n]; concept_embeddings,
@@ -423,7 +453,7 @@ class Pass:
         self._rows += self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
-        """The scores of this pass once it has ended, waited for up to `timeout` seconds; else None."""
+        """The scores of this pass once it has ended, waiting up to `timeout` seconds for them; else None."""
         return self._run.scores(self.split, step=int(self.step), timeout=timeout, matrices=matrices)
 
 
@@ -441,7 +471,7 @@ _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
 @atexit.register
 def _finish_all() -> None:
-    """What a job has not finished itself is sent at its end, as far as a few seconds allow."""
+    """Sends at exit what the job has not finished itself, within a few seconds."""
     deadline = time.monotonic() + EXIT_TIMEOUT
     for run in list(_runs):
         if run._process == os.getpid() or run._link.outstanding:

@@ -1,4 +1,4 @@
-"""Scores as read back from the sidecar."""
+"""Scores read back from the sidecar."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Score:
     standard_error: float | None
     undefined: str
     per_concept: tuple[float, ...]  # NaN: undefined for that concept
-    matrix: tuple[float, ...]  # k*k row-major, or empty when not asked for
-    # Seconds since the oldest of its pairs was computed, to the sample's time; None when all are of this sample. Only
-    # rolling windows have others, where the sidecar's CPU share is too small for all pairs in an interval.
+    matrix: tuple[float, ...]  # k*k row-major, or empty without `matrices=True`
+    # Seconds from the sample that its oldest pair was computed on to this one; None when all pairs are of this sample.
+    # Only rolling windows have older pairs, where the sidecar's CPU share is too small for all of them in an interval.
     age: float | None = None
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""The background thread that sends what a process has logged to one sidecar, and the bounded queue in front of it.
+"""The background thread that sends what a process logs to one sidecar, and the bounded queue in front of it.
 
-A batch stays in the queue until the sidecar has acknowledged it. When the connection breaks, everything
-unacknowledged is sent again: duplicates are harmless there.
+A batch stays in the queue until the sidecar acknowledges it. After a broken connection everything unacknowledged is
+sent again; the sidecar ignores duplicates.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ log = logging.getLogger("conceptwatch")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 CALL_TIMEOUT = 10.0
-# Failures in a row, none of them "unavailable", after which the first unacknowledged message is given up.
+# Consecutive failures, none of them "unavailable", after which the first unacknowledged message is given up.
 GIVE_UP_AFTER = 5
-# Batches of a pass wait for more, or for its end, while they are no more than this: every message wakes threads here
-# and in the sidecar, which take their turns from training. Nothing waits longer than the seconds.
+# Batches of a pass wait for further ones, or for its end, up to this size and this many seconds: every message wakes
+# threads here and in the sidecar, which take CPU time from training.
 JOINED_BYTES, LONGEST_WAIT = 256 << 10, 0.25
-# Ends of passes that may wait: they hold no data, but a job without a sidecar must not grow either.
+# Limit on waiting ends of passes: they hold no data, but without a sidecar their number would grow.
 MAX_WAITING_ENDS = 10_000
 
 _REFUSALS = (
@@ -66,19 +66,20 @@ class Sender:
 
     def _begin(self) -> None:
         self.client = uuid.uuid4().hex
-        # One lock, and apart from each other who waits to send and who waits for what was sent: threads that are woken
-        # for nothing take their turns from training.
+        # One lock, and separate conditions for those who wait to send and those who wait for acknowledgements: threads
+        # woken for nothing take CPU time from training.
         lock = threading.RLock()
         self._wake, self._settled = threading.Condition(lock), threading.Condition(lock)
         self._waiting: deque[Item] = deque()
         self._in_flight: OrderedDict[int, Item] = OrderedDict()
         self._waiting_bytes = 0
-        self._due = False  # what waits is to be sent now
+        self._due = False  # the queue is to be sent now
         self._sequence = 0
         self._links: list[Link] = []
         self._thread: threading.Thread | None = None
         self._channel: grpc.Channel | Recorder | None = None
         self._calls: Calls | Recorder | None = None
+        self._recorder: Recorder | None = None
         self._call: Any = None
         self._stopping = False
         self._hurry = False
@@ -87,12 +88,12 @@ class Sender:
         self._progress = False  # a message was acknowledged since the last failure
         self._streaming = False
         self.down = False  # the last attempt failed
-        # Held from taking a sequence number to queueing what has it, so that the queue is in their order.
+        # Held from taking a sequence number until its item is queued, so that the queue is in their order.
         self.logging = threading.Lock()
 
     def after_fork(self) -> None:
-        """In the child: forgets the parent's queue, thread and connection, which stay the parent's to use."""
-        # Closing the parent's channel here could wait for locks held by threads that do not exist in the child.
+        """In the child: forgets the parent's queue, thread and connection, which only the parent may use."""
+        # Closing the parent's channel here could block on locks held by threads that do not exist in the child.
         self._inherited += [self._channel, self._calls, self._call, self._waiting, self._in_flight]
         for link in self._links:
             link.declared, link.outstanding, link.stats = False, 0, Stats()
@@ -121,7 +122,7 @@ class Sender:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence number of what is queued next, while `logging` is held."""
+        """The sequence number of the next item, while `logging` is held."""
         return self._sequence + 1
 
     def put(self, link: Link, content: _encode.Batch | EndOfPass) -> None:
@@ -138,7 +139,7 @@ class Sender:
             self._waiting.append(Item(link, content, self._sequence))
             self._waiting_bytes += content.bytes
             if link not in self._links:
-                self._links.append(link)  # in a child forked before the first connection
+                self._links.append(link)  # in a child that was forked before the first connection
             self._run_thread()
             if isinstance(content, EndOfPass) and self._keep(link, content):
                 return
@@ -150,8 +151,8 @@ class Sender:
     def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
         """Waits until all of the run's messages are acknowledged or given up. False when the time ran out.
 
-        Without `while_down` also False, at once, when the sidecar cannot be reached. Who does not wait gets no newer
-        scores by sending passes that the sidecar cannot score yet.
+        Without `while_down` also False, at once, when the sidecar cannot be reached. Without a timeout kept passes stay
+        kept: the sidecar could not score them in time anyway.
         """
         with self._wake:
             self._hurry = self._hurry or while_down
@@ -162,13 +163,13 @@ class Sender:
             return link.outstanding == 0
 
     def wait_declared(self, link: Link, timeout: float) -> bool:
-        """Waits until the sidecar has taken the run; not for one that refuses it or cannot be reached."""
+        """Waits until the sidecar accepts the run. Returns at once if the sidecar refuses it or cannot be reached."""
         with self._wake:
             self._settled.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
             return link.declared
 
     def detach(self, link: Link) -> None:
-        """Drops what is left of a run; the connection closes with the last run."""
+        """Drops the remaining items of a run. The connection closes with the last run."""
         with self._wake:
             self._drop_waiting(link, "unsent")
             if link in self._links:
@@ -197,12 +198,12 @@ class Sender:
         with self._wake:
             link.stats.drop(reason, 1, rows)
 
-    # ------------------------------------------------------------ passes that would only be passed over
+    # ------------------------------------------------------------ passes that the sidecar would skip
 
     def _keep(self, link: Link, end: EndOfPass) -> bool:
-        """Keeps a pass that has just ended back, in place of one kept before, while the sidecar cannot score its split.
+        """Keeps back a pass that has just ended, replacing one kept earlier, while the sidecar cannot score its split.
 
-        Of several ranks each would keep another pass. One that is partly sent already goes on.
+        Only with one rank, since several would keep different passes; and not a pass that is already partly sent.
         """
         before = link.kept.pop(end.split, None)
         if before is not None:
@@ -218,7 +219,7 @@ class Sender:
         return True
 
     def _leave_out(self, link: Link, kept: list[Item]) -> int:
-        """Settles a kept pass that will not be sent. How many are left out with it, itself among them."""
+        """Settles a kept pass that will not be sent. Returns the number of passes left out, including it."""
         left_out = 1
         link.stats.passes_left_out += 1
         for item in kept:
@@ -231,7 +232,7 @@ class Sender:
         return left_out
 
     def _send_kept(self, link: Link, split: str | None = None) -> None:
-        """Puts kept passes in front of what waits, so that they come before newer ones of their split."""
+        """Moves kept passes to the front of the queue, so that they precede newer ones of their split."""
         for kept in [split] if split is not None else list(link.kept):
             items = link.kept.pop(kept, [])
             self._waiting.extendleft(reversed(items))
@@ -256,7 +257,9 @@ class Sender:
 
     def _connected(self) -> Calls | Recorder:
         if self._calls is None and self.address.startswith(SCHEME):
-            self._channel = self._calls = Recorder(self.address.removeprefix(SCHEME))
+            # One for all runs of the process, also after it was closed: it knows the names in use.
+            self._recorder = self._recorder or Recorder(self.address.removeprefix(SCHEME))
+            self._channel = self._calls = self._recorder
         if self._calls is None:
             self._channel = channel_to(self.address)
             self._calls = Calls(self._channel, self.token)
@@ -275,7 +278,7 @@ class Sender:
                 self._declare_runs()
                 self._stream()
                 pause = FIRST_PAUSE
-            except Exception as error:  # whatever breaks here must end neither the thread nor the job
+            except Exception as error:  # no failure here may end the thread or the job
                 if self._progress:
                     pause = FIRST_PAUSE
                 told = retry_delay(error)
@@ -297,16 +300,16 @@ class Sender:
         code = error.code() if isinstance(error, grpc.RpcError) and hasattr(error, "code") else None
         with self._wake:
             if self._stopping:
-                return  # the connection was closed from this side
+                return  # this side closed the connection
             self.down = not unavailable
             self._settled.notify_all()
             for link in self._links:
                 link.stats.retries += 1
                 link.declared = False
-                # A sidecar that was started anew no longer has the rows it accepted, so they bound nothing.
+                # A restarted sidecar no longer has the rows it accepted, so they give no bound.
                 for panel in list(link.panels):
                     panel.clear()
-            # A message is not at fault when nobody listens or a disk is full.
+            # No message is at fault when nothing listens or a disk is full.
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE or isinstance(error, OSError):
                 self._failures = itertools.count(1)
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
@@ -321,31 +324,39 @@ class Sender:
         if first:
             recording = self.address.startswith(SCHEME)
             log.warning(
-                "conceptwatch: %s %s failed (%s). Training goes on; batches wait in a bounded queue and are sent when "
-                "it works again. This is said once.",
+                "conceptwatch: %s %s failed (%s). Training continues; batches wait in a bounded queue and are sent "
+                "once it works again. This warning is not repeated.",
                 "recording to" if recording else "the connection to the sidecar at",
                 self.address.removeprefix(SCHEME),
                 described(error),
             )
 
     def _declare_runs(self) -> None:
-        """Starts or resumes the runs that this connection has not declared yet."""
+        """Declares the runs that have not been declared on this connection."""
         with self._wake:
             links, calls = self._undeclared(), self._connected()
         for link in links:
-            request = messages.StartRunRequest(run=link.run, client=self.client, client_version=__version__)
+            # The same request each time, so that a restarted sidecar finds the run by its job.
+            request = messages.StartRunRequest(
+                run=link.run,
+                client=self.client,
+                client_version=__version__,
+                job=link.launch.job,
+                attempt=link.launch.attempt,
+                rank=link.rank,
+                resume=link.resume,
+            )
             try:
                 answer = calls.start_run(request, timeout=CALL_TIMEOUT)
             except grpc.RpcError as error:
                 if error.code() not in _REFUSALS:
                     raise
                 with self._wake:
-                    link.refused = True
-                    self._drop_waiting(link, "run_refused")
-                    self._settled.notify_all()
-                link.warn(f"the sidecar refuses it, nothing will be measured: {self._refusal(error)}")
+                    self._refuse(link, "run_refused")
+                link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
                 continue
             with self._wake:
+                renamed = link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
                 skewed = not _same_release(answer.server_version)
                 default = Limits()
@@ -360,20 +371,22 @@ class Sender:
                 )
                 self.down = False
                 self._settled.notify_all()
+            if renamed:
+                link.tell_name()
             if skewed:
                 link.warn(
-                    f"this client is of version {__version__}, the sidecar of {answer.server_version}: what one of "
+                    f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
                     "them does not know is left out"
                 )
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
             return described(error)
-        came = "it asks for a token and none was given" if self.token is None else "the token given is not its token"
-        return f"{came} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
+        fault = "it requires a token and got none" if self.token is None else "it got a token that is not its own"
+        return f"{fault} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
 
     def _stream(self) -> None:
-        """One Ingest call, until it ends or a run has to be declared first."""
+        """Makes one Ingest call, until it ends or a run has to be declared."""
         ended = threading.Event()
         with self._wake:
             if self._stopping or not any(link.declared for link in self._links):
@@ -400,7 +413,7 @@ class Sender:
             raise Disconnected("it ended the stream")
 
     def _requests(self, ended: threading.Event) -> Iterator[bytes]:
-        """What the Ingest call sends. Runs on a thread of gRPC, which waits here for the next message."""
+        """The requests of the Ingest call. Runs on a gRPC thread, which waits here for the next message."""
         while True:
             with self._wake:
                 while not (ended.is_set() or self._stopping or self._undeclared() or (self._waiting and self._due)):
@@ -417,9 +430,10 @@ class Sender:
                         return
                     yield request
                     item.link.stats.bytes_sent += len(request)
-            except Exception as error:  # a batch that cannot be encoded must not stop those behind it
+            except Exception as error:  # a batch that cannot be encoded must not block those behind it
                 with self._wake:
-                    self._in_flight.pop(item.sequence, None)
+                    if self._in_flight.pop(item.sequence, None) is None:
+                        continue  # it was dropped meanwhile
                     self._settle(item)
                     item.link.stats.drop("invalid", 1, item.content.rows)
                     if end is not None:
@@ -429,7 +443,7 @@ class Sender:
                 item.link.warn(f"a batch cannot be sent: {error}")
 
     def _next(self) -> tuple[Item, Item | None]:
-        """Takes what waits first, with the end of its pass if that can go with it."""
+        """Takes the first item, and the end of its pass if both fit into one message."""
         first = self._waiting[0]
         if first.content.split in first.link.kept:
             self._send_kept(first.link, first.content.split)
@@ -453,9 +467,9 @@ class Sender:
             if end is not None and isinstance(end.content, EndOfPass):
                 ended = end.content
                 joined = messages.JoinedEnd(sequence=end.sequence, rows=ended.logged_rows, left_out=ended.left_out)
-            return _encode.requests(content, link.run.name, link.rank, self.client, item.sequence, link.limits, joined)
+            return _encode.requests(content, link.name, link.rank, self.client, item.sequence, link.limits, joined)
         end_pass = messages.EndPass(
-            run=link.run.name,
+            run=link.name,
             split=content.split,
             step=content.step,
             epoch=content.epoch,
@@ -476,12 +490,13 @@ class Sender:
             self._settle(item)
             stats, content = item.link.stats, item.content
             refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
+            superseded = refused and _is_superseded(answer)
             if isinstance(content, EndOfPass):
                 stats.passes_ended += not refused
                 stats.passes_refused += refused
                 item.link.keep_until[content.split] = time.monotonic() + answer.keep_ms / 1000
             elif refused:
-                stats.drop("refused", 1, content.rows)
+                stats.drop("superseded" if superseded else "refused", 1, content.rows)
             else:
                 stats.batches_acknowledged += 1
                 stats.rows_acknowledged += answer.rows
@@ -490,7 +505,13 @@ class Sender:
                 if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
                     limits = item.link.limits
                     content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
-        if refused:
+            if superseded:
+                self._refuse(item.link, "superseded")
+        if superseded:
+            item.link.warn(
+                f"a newer attempt of this job replaces attempt {item.link.launch.attempt}: this process sends no more"
+            )
+        elif refused:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
             item.link.warn(f"the sidecar refused {what}: {why}")
@@ -498,6 +519,12 @@ class Sender:
     def _settle(self, item: Item) -> None:
         item.link.stats.queue_bytes -= item.content.bytes
         item.link.outstanding -= 1
+        self._settled.notify_all()
+
+    def _refuse(self, link: Link, reason: str) -> None:
+        """Stops sending a run for good."""
+        link.refused = reason
+        self._drop_waiting(link, reason)
         self._settled.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
@@ -513,14 +540,19 @@ class Sender:
 
 
 def _is_of(item: Item, end: EndOfPass) -> bool:
-    """Whether a message is this end of a pass or a batch of it."""
+    """Whether an item is this end of a pass or one of its batches."""
     return item.content is end or (isinstance(item.content, _encode.Batch) and end.is_of(item.content))
 
 
-def _same_release(version: str) -> bool:
-    """Whether a sidecar of this version, if it says so, is of the same release but for its last number.
+def _is_superseded(answer: Any) -> bool:
+    """Whether a message was refused because a newer attempt of its job has begun."""
+    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "attempt")
 
-    A client that runs from a checkout has no release.
+
+def _same_release(version: str) -> bool:
+    """Whether a sidecar's version equals the client's up to the patch number. An unknown version counts as equal.
+
+    A client that runs from a checkout has no release number.
     """
     return not version or "+" in __version__ or version.split(".")[:2] == __version__.split(".")[:2]
 
@@ -529,8 +561,8 @@ _senders: dict[tuple[str, str | None], Sender] = {}
 
 
 def sender_to(address: str, token: str | None) -> Sender:
-    """The process's sender for an address and a token."""
-    # One step, so that neither threads nor a fork come between: of two made at once, one is never used.
+    """This process's sender for an address and a token."""
+    # One atomic step, so that neither a thread nor a fork can intervene. Of two senders made at once, one is not used.
     return _senders.setdefault((address, token), Sender(address, token))
 
 

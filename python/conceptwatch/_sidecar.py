@@ -1,4 +1,4 @@
-"""Starts a sidecar beside the job when none listens yet."""
+"""Starts a sidecar beside the job when none is listening."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ START_TIMEOUT = 10.0
 _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 _started: list[subprocess.Popen[bytes]] = []
-# Where this process's own sidecars listen that were asked for at port 0, by host.
+# Addresses of the sidecars that this process started with port 0, by host.
 _own: dict[str, str] = {}
 
 
 def page_url(address: str) -> str | None:
-    """The page of a sidecar at this address, which by convention is one port above."""
+    """The page of a sidecar at this address: by convention one port above."""
     parts = host_and_port(address)
     if parts is None:
         return None
@@ -41,21 +41,21 @@ def page_url(address: str) -> str | None:
 
 
 class NotStarted(Exception):
-    """What hindered the start of a sidecar."""
+    """A sidecar could not be started; the message says why."""
 
 
 def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> str | None:
-    """Starts a sidecar if nothing listens at a local address. Where it was started, else None.
+    """Starts a sidecar if nothing listens at a local address. Returns its address if it was started, else None.
 
-    It ends when this process does. Of several ranks that come at once, one starts it and the others find it. Port 0 is
-    a free one, for runs of this process alone.
+    It ends with this process. Of several ranks that call this at once, one starts it and the others find it. Port 0
+    means any free port, for runs of this process alone.
     """
     parts = host_and_port(address)
     if parts is None or not is_local(address) or (parts[1] != 0 and _listens(*parts)):
         return None
     binary = find_binary()
     if binary is None:
-        raise NotStarted("its binary was not found: set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
+        raise NotStarted("its binary was not found; set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
     with _one_at_a_time(parts[1]):
         if parts[1] != 0 and _listens(*parts):
             return None
@@ -64,13 +64,13 @@ def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> st
 
 
 def own(address: str) -> str:
-    """The address of this process's own sidecar for one with port 0; any other as it is."""
+    """For an address with port 0, that of this process's own sidecar; any other address unchanged."""
     parts = host_and_port(address)
     return _own.get(parts[0], address) if parts is not None and parts[1] == 0 else address
 
 
 def find_binary() -> str | None:
-    """CONCEPTWATCH_BINARY, else the scripts of this Python's packages, else PATH."""
+    """The program, from CONCEPTWATCH_BINARY; else among the scripts of this Python's packages; else on PATH."""
     stated = os.environ.get("CONCEPTWATCH_BINARY")
     if stated:
         return stated if os.access(stated, os.X_OK) else None
@@ -81,7 +81,7 @@ def find_binary() -> str | None:
 
 
 def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str] | None) -> str:
-    """Where it listens."""
+    """Starts it and returns the address at which it listens."""
     address = f"[{host}]" if ":" in host else host.replace("localhost", "127.0.0.1")
     descriptor, log = tempfile.mkstemp(prefix=f"conceptwatch-{port}-", suffix=".log")
     page = port + 1 if port else 0
@@ -91,8 +91,8 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
     if token_file is not None:
         command += ["--token-file", os.fspath(token_file)]
     try:
-        # Its own group: an interrupt at the terminal is for the job, which then still sends what it has. The session
-        # stays the job's, since Linux may share the CPU out by sessions, and niceness then counts only within one.
+        # A process group of its own: an interrupt at the terminal is for the job, which then still sends its queue. The
+        # session stays the job's, because Linux may share the CPU between sessions and apply niceness only within one.
         process = subprocess.Popen(
             [*command, "--exit-with-stdin"],
             stdin=subprocess.PIPE,
@@ -101,13 +101,13 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
             **_OWN_GROUP,
         )
     except OSError as error:
-        raise NotStarted(f"{binary} does not start: {error}") from error
+        raise NotStarted(f"{binary} cannot be started: {error}") from error
     finally:
         os.close(descriptor)
     _started.append(process)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        # Written when both ports are open.
+        # Written once both ports are open.
         if ports.exists():
             found = ports.read_text().split()[0]
             ports.unlink()
@@ -117,7 +117,7 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
         if process.poll() is not None:
             raise NotStarted(f"{binary} ended with status {process.returncode}, see {log}")
         time.sleep(0.02)
-    raise NotStarted(f"{binary} does not listen after {START_TIMEOUT:.0f} s, see {log}")
+    raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log}")
 
 
 def _listens(host: str, port: int) -> bool:
@@ -130,7 +130,7 @@ def _listens(host: str, port: int) -> bool:
 
 @contextlib.contextmanager
 def _one_at_a_time(port: int) -> Iterator[None]:
-    """Holds this user's lock for a port; after a while goes on without it: the port itself goes to one only."""
+    """Holds this user's lock for a port. After a timeout proceeds without it: only one process can get the port."""
     if fcntl is None:
         yield
         return
@@ -153,11 +153,11 @@ def _one_at_a_time(port: int) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    # The sidecar ends when the last copy of this pipe closes: a worker must not keep it alive.
+    # The sidecar ends when the last copy of this pipe closes, and a worker must not keep it alive.
     for process in _started:
         if process.stdin is not None:
             process.stdin.close()
-        process.returncode = 0  # it is the parent's to wait for
+        process.returncode = 0  # only the parent can wait for it
     _started.clear()
     _own.clear()
 

@@ -1,4 +1,4 @@
-"""What became of everything a run logged, in numbers."""
+"""Counts of what was done with everything a run logged."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from dataclasses import dataclass, field
 class Stats:
     """Counts since `init`. A dropped batch is in `batches_dropped` and its rows in `rows_dropped`, by reason:
 
-    `invalid` wrong name, shape or type; `queue_full`; `refused` by the sidecar; `run_refused` the run itself was;
-    `forked` in a child of the connected process; `failed` the connection broke each time it was sent;
-    `unsent` at `finish` or exit.
+    `invalid`: wrong name, shape or type; `queue_full`; `refused`: by the sidecar; `run_refused`: the sidecar refuses
+    the run itself; `superseded`: a newer attempt of the job has begun; `forked`: in a child of the connected process;
+    `failed`: the connection broke each time the batch was sent; `unsent`: at `finish` or exit.
     """
 
     batches_queued: int = 0
     rows_queued: int = 0
-    batches_sent: int = 0  # each time it was sent: more than queued after retries
+    batches_sent: int = 0  # a batch counts each time it is sent, so this exceeds batches_queued after retries
     bytes_sent: int = 0
     batches_acknowledged: int = 0
     rows_acknowledged: int = 0  # accepted by the sidecar
-    rows_duplicate: int = 0  # of these, known to it already
-    rows_left_out: int = 0  # not sent, since the sample could not use them or their pass was left out
-    # Whole passes that were not sent because a newer one came before the sidecar could have scored them.
+    rows_duplicate: int = 0  # of these, rows it already had
+    rows_left_out: int = 0  # not sent, because the sample could not use them or their pass was left out
+    # Whole passes that were not sent because a newer one ended before the sidecar could have scored them.
     passes_left_out: int = 0
     batches_left_out: int = 0
     passes_ended: int = 0  # acknowledged ends of passes
     passes_refused: int = 0  # ends of passes that the sidecar refused
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
-    retries: int = 0  # connections that failed or were told to wait
-    queue_bytes: int = 0  # waiting or sent but not acknowledged, now
+    retries: int = 0  # connections that failed, or that the sidecar told to wait
+    queue_bytes: int = 0  # now waiting, or sent and not acknowledged
 
     def drop(self, reason: str, batches: int, rows: int) -> None:
         self.batches_dropped[reason] += batches

@@ -1,7 +1,7 @@
-"""Named tensors: what may be logged under which name, and the copy of it that the training step may not change.
+"""Named tensors: the checks on what is logged, and copies that the training step cannot overwrite.
 
-numpy arrays and torch tensors on any device are taken, of any float type, without converting elements one by one.
-torch is never imported here: a tensor can only come from a process that has imported it.
+Accepts numpy arrays and torch tensors on any device and of any float type, without converting single elements. torch is
+never imported here: a job that logs its tensors has imported it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ._protocol import messages
 
 MAX_TEXT = 4096
-# Forms remembered of a run; a job has a handful.
+# Forms cached for a run; a job has a handful.
 MOST_FORMS = 256
 
 # Dimensions: n rows, k concepts, K activation columns; other letters are any size.
@@ -52,12 +52,12 @@ _SIZES = {
 
 
 class Fault(ValueError):
-    """A logged tensor that cannot be sent: the message names it, what came and what was expected."""
+    """A logged tensor that cannot be sent. The message names it, what it got and what it expected."""
 
 
 @dataclass(frozen=True)
 class Concepts:
-    """What the shapes of a run's tensors depend on."""
+    """The concepts' numbers of classes, which determine the shapes of a run's tensors."""
 
     cardinalities: tuple[int, ...]
 
@@ -67,7 +67,7 @@ class Concepts:
         if letter == "k":
             return {k}
         if letter == "K":
-            # A binary concept has one column, or two where the job sends one for every class of every concept.
+            # A binary concept has one column, or two where the job sends one column per class for all concepts.
             one_column = sum(m if m > 2 else 1 for m in self.cardinalities)
             return {one_column, sum(max(m, 2) for m in self.cardinalities)}
         return {int(letter)} if letter.isdigit() else None
@@ -75,7 +75,7 @@ class Concepts:
 
 @dataclass(slots=True)
 class Copy:
-    """A tensor's own copy, row-major and little-endian. `arrived` is set while a copy from a GPU is under way."""
+    """A copy of a tensor, row-major and little-endian. `arrived` is set while a copy from a GPU is in flight."""
 
     name: str
     dtype: messages.DataType
@@ -85,7 +85,7 @@ class Copy:
     arrived: Any = None
 
     def wait(self) -> None:
-        """Waits for the copy from the GPU, on the sending thread."""
+        """Waits for a copy from the GPU. Called on the sending thread."""
         if self.arrived is not None:
             self.arrived.synchronize()
             self.arrived = None
@@ -93,19 +93,19 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What tensors of one name, element type and row shape have in common."""
+    """The properties shared by tensors of one name, element type and row shape."""
 
     name: str
     dtype: str
     number: messages.DataType
-    row_bytes: int  # of texts 0
+    row_bytes: int  # 0 for texts
     is_torch: bool
     on_host: bool
 
 
 @dataclass(slots=True)
 class Logged:
-    """A tensor as it was logged: still the caller's own memory."""
+    """A tensor as logged, still in the caller's memory."""
 
     form: Form
     shape: tuple[int, ...]
@@ -122,14 +122,14 @@ class Logged:
         return self.form.row_bytes
 
     def row_ids(self) -> NDArray[np.uint64] | None:
-        """The values as row ids, without a copy where possible; None for what is no non-negative integer."""
+        """The values as row ids, without a copy where possible; None unless they are non-negative integers."""
         form = self.form
         if "int" not in form.dtype or not form.on_host:
             return None
         return as_row_ids(self.source.numpy(force=True) if form.is_torch else self.source)
 
     def part(self, start: int, end: int) -> Logged:
-        """A range of its rows, without copying."""
+        """A range of rows, without copying."""
         return Logged(self.form, (end - start, *self.shape[1:]), self.source[start:end])
 
     def copy(self, rows: NDArray[np.int64] | None) -> Copy:
@@ -150,14 +150,14 @@ class Logged:
 
 
 def as_row_ids(values: NDArray[Any]) -> NDArray[np.uint64] | None:
-    """Integers as row ids, or None where one is negative: the sidecar refuses that batch."""
+    """Integers as row ids; None where one is negative, since the sidecar refuses that batch."""
     if values.dtype.kind == "i" and values.size and values.min() < 0:
         return None
     return values.astype(np.uint64)
 
 
 class Checks:
-    """What may be logged of a run. A form that has been found right is not looked at again."""
+    """Checks what is logged for a run. A form that was found valid is not checked again."""
 
     def __init__(self, concepts: Concepts) -> None:
         self._concepts = concepts
@@ -167,14 +167,14 @@ class Checks:
         """Checks names, shapes and element types. Raises `Fault` naming the first tensor that is wrong."""
         for name in tensors:
             if name not in SHAPES:
-                raise Fault(f"{name}: no such tensor, expected one of {', '.join(SHAPES)}")
+                raise Fault(f"{name}: unknown tensor, expected one of {', '.join(SHAPES)}")
         found = [self._checked(name, value) for name, value in tensors.items() if value is not None]
         if not any(tensor.form.name != "sample_ids" for tensor in found):
-            raise Fault("nothing to score was logged, expected at least concept_activations")
+            raise Fault("got no tensor to score, expected at least concept_activations")
         first = found[0]
         for tensor in found:
             if tensor.shape[0] != first.shape[0]:
-                raise Fault(f"{tensor.name}: {tensor.shape[0]} rows came, {first.name} has {first.shape[0]}")
+                raise Fault(f"{tensor.name}: got {tensor.shape[0]} rows, expected {first.shape[0]} as in {first.name}")
         return found
 
     def _checked(self, name: str, value: Any) -> Logged:
@@ -204,15 +204,15 @@ class Checks:
         name, shape = tensor.name, tensor.shape
         if not any(_fits(shape, dims, self._concepts) for dims in SHAPES[name]):
             expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
-            raise Fault(f"{name}: shape {list(shape)} came, expected {expected}")
+            raise Fault(f"{name}: got shape {list(shape)}, expected {expected}")
 
 
 def _form(name: str, source: Any, is_torch: bool) -> Form:
     dtype = str(source.dtype).removeprefix("torch.") if is_torch else source.dtype.name
     if dtype not in _SIZES:
-        raise Fault(f"{name}: elements of type {dtype} came, expected one of {', '.join(_SIZES)}")
+        raise Fault(f"{name}: got elements of type {dtype}, expected one of {', '.join(_SIZES)}")
     if is_torch and str(source.layout) != "torch.strided":
-        raise Fault(f"{name}: a {source.layout} tensor came, expected a dense one")
+        raise Fault(f"{name}: got a {source.layout} tensor, expected a dense one")
     number: messages.DataType = getattr(messages, f"DATA_TYPE_{dtype.upper()}")
     row_bytes = math.prod(source.shape[1:]) * _SIZES[dtype]
     return Form(name, dtype, number, row_bytes, is_torch, not is_torch or source.device.type == "cpu")
@@ -237,18 +237,18 @@ def _described(dims: str, concepts: Concepts) -> str:
 def _texts(name: str, value: Iterable[Any]) -> list[str]:
     texts = [text for text in value if isinstance(text, str)]
     if len(texts) != len(value):  # type: ignore[arg-type]
-        raise Fault(f"{name}: something other than strings came, expected one string a row")
+        raise Fault(f"{name}: got a value that is not a string, expected one string per row")
     for row, text in enumerate(texts):
-        # Four bytes is the most a character takes, so most rows need no encoding here.
+        # A character has at most four bytes, so most rows need not be encoded here.
         if len(text) * 4 > MAX_TEXT and len(text.encode(errors="replace")) > MAX_TEXT:
-            raise Fault(f"{name}: row {row} is too long, at most {MAX_TEXT} bytes are taken")
+            raise Fault(f"{name}: got a text of more than {MAX_TEXT} bytes in row {row}, expected at most {MAX_TEXT}")
     return texts
 
 
 def _host_array(tensor: Any) -> NDArray[Any]:
-    """The memory of a tensor on the CPU, where it can be shared."""
+    """A tensor on the CPU as an array, sharing its memory where possible."""
     if tensor.dtype is sys.modules["torch"].bfloat16:
-        # numpy has no bfloat16: its bits travel as they are.
+        # numpy has no bfloat16, so its bits are sent as they are.
         tensor = tensor.detach().resolve_neg().view(sys.modules["torch"].int16)
     array: NDArray[Any] = tensor.numpy(force=True)
     return array
@@ -258,15 +258,15 @@ _side_streams: dict[Any, Any] = {}
 
 
 def _copy_from_device(tensor: Any, rows: NDArray[np.int64] | None) -> tuple[NDArray[Any], Any]:
-    """A copy of a tensor on a GPU or another device, and the event that says when it has arrived, if it has not yet.
+    """A copy of a tensor on a GPU or another device, and the event that marks its arrival, if it has not arrived.
 
-    On CUDA the copy on the device is ordered after the work that makes the tensor and before whatever overwrites it;
-    the copy to pinned memory then runs beside training, which does not wait for it.
+    On CUDA a copy on the device is ordered after the work that produces the tensor and before any that overwrites it.
+    The copy to pinned memory then runs concurrently with training.
     """
     torch = sys.modules["torch"]
     tensor = tensor.detach()
     if rows is not None:
-        # From memory that is not pinned the few bytes are staged before this returns, so they may be freed after it.
+        # The row numbers are not in pinned memory, so they are staged before this returns and may then be freed.
         tensor = tensor.index_select(0, torch.from_numpy(rows).to(tensor.device, non_blocking=True))
     if tensor.device.type != "cuda":
         return _host_array(tensor.cpu()).copy(), None

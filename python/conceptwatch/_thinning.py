@@ -1,7 +1,7 @@
-"""Rows that a sample cannot use need not be copied from the GPU or sent.
+"""Thinning: rows that a sample cannot use are neither copied from the GPU nor sent.
 
-The sidecar keeps the N rows of a pass with the smallest priorities, a hash of the row id. A row whose priority is
-above the N-th smallest of the rows the sidecar has already accepted can never be among them.
+Of a pass the sidecar keeps the N rows with the smallest priorities, which are hashes of the row ids. A row whose
+priority exceeds the N-th smallest among the rows already accepted can never be one of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def identities(client: int, sequence: int, rows: NDArray[np.int64]) -> UInt64s:
 
 
 def client_hash(name: str) -> int:
-    """The number that stands for a client in row ids; its name must have a multiple of 8 bytes in UTF-8."""
+    """The number of a client in row ids. The length of its name in UTF-8 must be a multiple of 8 bytes."""
     words = np.frombuffer(name.encode(), "<u8").astype(np.uint64)
     return int(siphash((0, 1), [words[i : i + 1] for i in range(words.size)])[0])
 
@@ -82,8 +82,8 @@ def siphash(key: tuple[int, int], words: list[UInt64s]) -> UInt64s:
 class Panel:
     """The smallest priorities among the rows of one pass that the sidecar has accepted from this process.
 
-    Only accepted rows count: with rows that were dropped or refused, the bound would be too low and rows of the true
-    sample would be left out.
+    Only accepted rows count. Dropped or refused rows would lower the bound, and rows of the true sample would be left
+    out.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Panel:
         self._accepted = 0
 
     def add(self, accepted: int, row_ids: Callable[[], UInt64s | None], rows: int, seed: int) -> None:
-        """Counts a batch of accepted rows; a sample keeps `rows`. Nothing is hashed before so many are accepted."""
+        """Counts a batch of accepted rows; a sample keeps `rows`. Hashing starts once that many are accepted."""
         self._accepted += accepted
         self._unhashed.append(row_ids)
         if self._accepted < rows:
@@ -108,7 +108,7 @@ class Panel:
         bound = self.bound(rows)
         if bound is not None:
             hashed = hashed[hashed < bound]
-        # Rows seen twice count once, as they do in the sample.
+        # Duplicate rows count once, as in the sample.
         self._smallest = np.union1d(self._smallest, hashed)[:rows]
 
     def bound(self, rows: int) -> np.uint64 | None:

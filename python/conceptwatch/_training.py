@@ -1,4 +1,4 @@
-"""What the callbacks for training frameworks share: a run, its open passes, and the scores that come back."""
+"""Shared by the callbacks for training frameworks: a run, its open passes, and the scores read back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._launch import new_job, own_launch
 from ._run import Pass, Run, init
 from ._tensors import Fault
 
-# From a batch and what the model made of it: the tensors of `Pass.log` by their names, or None to leave it out.
+# From a batch and the model's outputs for it: the tensors of `Pass.log` by name, or None to leave the batch out.
 Extract = Callable[[Any, Any], Mapping[str, Any] | None]
 
 PREFIX = "leakage/"
@@ -18,10 +19,20 @@ PREFIX = "leakage/"
 
 @dataclass(frozen=True)
 class Reading:
-    """Scores of one evaluation by their ids; those that are undefined are left out."""
+    """The defined scores of one evaluation, by id."""
 
     step: int
     values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The arguments of `conceptwatch.init` on which all ranks must agree."""
+
+    name: str
+    job: str | None
+    attempt: int | None
+    resume: bool
 
 
 class Stream:
@@ -29,21 +40,50 @@ class Stream:
 
     def __init__(self, name: str, extract: Extract, scores: Sequence[str], arguments: Mapping[str, Any]) -> None:
         if not callable(extract):
-            raise TypeError(f"extract: {extract!r} came, expected a function of a batch and the model's outputs")
+            raise TypeError(f"extract: got {extract!r}, expected a function of a batch and the model's outputs")
         if isinstance(scores, str):
-            raise TypeError(f"scores: {scores!r} came, expected a sequence of score ids such as ('icl', 'ctl')")
+            raise TypeError(f"scores: got {scores!r}, expected a sequence of score ids such as ('icl', 'ctl')")
         self.name = name
         self.scores = tuple(scores)
         self.run: Run | None = None
+        self._restored: str | None = None  # the run of a loaded checkpoint
         self._extract = extract
         self._arguments = dict(arguments)
         self._passes: dict[str, Pass] = {}
 
-    def start(self, **ranks: Any) -> Run:
-        """Starts the run, or resumes it after it was finished."""
+    def declaration(self, world_size: int | None = None) -> Declaration:
+        """How the run is started. The run of a loaded checkpoint, or of an earlier training, is continued.
+
+        world_size: number of ranks that share this declaration, and so a job even without a launcher.
+        """
+        job, attempt = self._arguments.get("job"), self._arguments.get("attempt")
+        before = self._restored
+        if self.run is not None:
+            job = job or self.run.job or None
+            # A name that no sidecar has confirmed may be another run's: the job is enough.
+            before = before or (self.run.name if self.run._link.answered else None)
+        if world_size is not None:
+            launch = own_launch(self.name, world_size, job, attempt)
+            job, attempt = launch.job or new_job(), launch.attempt
+        resume = before is not None or bool(self._arguments.get("resume"))
+        return Declaration(before or self.name, job, attempt, resume)
+
+    def start(self, declaration: Declaration, **ranks: Any) -> Run:
+        """Starts the run, unless it is started and not finished."""
         if self.run is None or self.run._finished:
-            self.run = init(self.name, **{**self._arguments, **ranks})
+            self.run = init(**{**self._arguments, **ranks, **vars(declaration)})
+            self._restored = None
         return self.run
+
+    def saved(self) -> dict[str, str]:
+        """The run's entry in a checkpoint; empty until its name is known."""
+        if self.run is not None and self.run._link.answered:
+            return {"run": self.run.name, "job": self.run.job}
+        return {} if self._restored is None else {"run": self._restored}
+
+    def restore(self, saved: Mapping[str, str]) -> None:
+        """Makes the next start continue the run of a checkpoint."""
+        self._restored = saved.get("run") or None
 
     def begin(self, splits: Sequence[str], step: int, epoch: float | None) -> None:
         assert self.run is not None
@@ -55,28 +95,28 @@ class Stream:
         if opened is not None:
             tensors = self._tensors(batch, outputs)
             if tensors is None:
-                opened._rows += 1  # at least one is missing: the point is marked incomplete
+                opened._rows += 1  # at least one row is missing, so the point is marked incomplete
             elif tensors:
                 opened.log(**tensors)
 
     def trained(self, split: str, batch: Any, outputs: Callable[[], Any], step: int, epoch: float | None) -> None:
-        """Logs a batch of a split that is measured over recent steps."""
+        """Logs a batch of a split that is evaluated over recent steps."""
         assert self.run is not None
         tensors = self._tensors(batch, outputs)
         if tensors:
             self.run._log(split, step, epoch, tensors, None)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the open passes for this rank; after an error they are left to their deadline."""
+        """Ends the open passes for this rank. After an error they stay open until their deadline."""
         passes, self._passes = self._passes, {}
         for opened in passes.values():
             opened.__exit__(None if error is None else type(error), error, None)
 
     def read(self, split: str, step: int, timeout: float) -> Reading | None:
-        """Scores of this evaluation, waited for; where they are late, those of the one before. None without any."""
+        """This evaluation's scores, waited for; those of the one before where they are late. None if there are none."""
         assert self.run is not None
         found = self.run.scores(split, step=step, timeout=timeout) or self.run.scores(split)
-        # A run that went back to an earlier step has later ones already.
+        # A run that returned to an earlier step already has later ones.
         if found is None or found.step > step:
             return None
         values = ((name, found[name].value) for name in self.scores if name in found)
@@ -89,7 +129,7 @@ class Stream:
             self.run.finish(timeout)
 
     def _tensors(self, batch: Any, outputs: Callable[[], Any]) -> dict[str, Any] | None:
-        """What is to be logged of a batch, empty for nothing; None where it could not be had, which is counted."""
+        """The tensors to log for a batch, possibly none; None where `extract` failed, which is counted."""
         assert self.run is not None
         try:
             return dict(self._extract(batch, outputs()) or {})
@@ -101,16 +141,16 @@ class Stream:
 
 
 class Tap:
-    """Keeps what the first call of a method returned since it was last taken; the method works as before.
+    """Keeps the return value of a method's first call since the last `take`; the method works as before.
 
-    The first, because models that also intervene on concepts call the same method again for it.
+    The first call, because models that also intervene on concepts call the same method again to do so.
     """
 
     def __init__(self, owner: Any, method: str) -> None:
         if not callable(getattr(owner, method, None)):
-            raise AttributeError(f"method: {method!r} came, which {type(owner).__name__} has no method of")
+            raise AttributeError(f"method: got {method!r}, expected a method of {type(owner).__name__}")
         self._owner, self._name = owner, method
-        self._own = vars(owner).get(method)  # set on the instance before
+        self._own = vars(owner).get(method)  # an attribute of the instance itself
         self._called = getattr(owner, method)
         self._kept: tuple[Any] | None = None
         setattr(owner, method, self)

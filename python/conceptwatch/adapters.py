@@ -1,15 +1,15 @@
-"""What the models of known libraries return, as the tensors of `Pass.log`.
+"""Adapters from the models of known libraries to the tensors of `Pass.log`.
 
-Each adapter takes a batch as the library's own loop has it and what the model returned for it:
+Each takes a batch as in the library's own training loop, and what the model returned for it:
 
     p.log(**adapters.scbm(batch, model(batch["features"], epoch, validation=True)))
 
-It is also an `extract` for `conceptwatch.lightning` and the other callbacks; options are set with functools.partial:
+An adapter also serves as `extract` of the callbacks; functools.partial sets its options:
 
     LeakageMonitor("cub-cem", concepts=112, method="_forward", extract=partial(adapters.cem, embedding_size=16))
 
-None of the libraries has row numbers in its batches. `Numbered` puts them there: without them every pass measures
-other rows of a large set, and rows that a distributed sampler repeats count twice.
+None of the libraries has row numbers in its batches; `Numbered` adds them. Without them every pass samples other rows
+of a large set, and rows that a distributed sampler repeats count twice.
 
 n rows, k concepts, l classes, d the size of an embedding.
 """
@@ -22,9 +22,9 @@ from typing import Any
 
 
 class Numbered:
-    """A map-style data set whose rows also hold their number: last in a tuple, as "sample_ids" in a dict.
+    """A map-style data set whose rows include their number: last in a tuple, as "sample_ids" in a dict.
 
-    The libraries' loops pass over it.
+    The libraries' training loops ignore it.
     """
 
     def __init__(self, rows: Any) -> None:
@@ -46,10 +46,11 @@ def cem(
     Source: github.com/mateoespinosa/cem, cem/models/cem.py and cbm.py. `_forward` returns (c_sem [n, k] probabilities,
     the bottleneck [n, k d] or [n, k + extra dimensions], y [n, l] or [n, 1] logits); with `output_latent` then
     (contexts [n, k, 2 d], c_sem), with `output_embeddings` then the positive and the negative embeddings [n, k, d].
-    Batches are (x, y, c) or (x, [y, c]); labels may be uncertain, and count as present above 1/2 as in its metrics.
+    Batches are (x, y, c) or (x, [y, c]); uncertain concept labels count as present above 1/2, as in its metrics.
 
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
-    logits: the head reads logits (`sigmoidal_prob=False`), so these are the activations: activation_kind="logit".
+    logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
+        activation_kind="logit".
     """
     nested = isinstance(batch[1], (list, tuple))
     (y, c), rest = (batch[1], batch[2:]) if nested else (batch[1:3], batch[3:])
@@ -113,9 +114,9 @@ def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, An
     Source: github.com/Trustworthy-ML-Lab/Label-free-CBM, cbm.py (class CBM_model). `forward` returns (y [n, l] logits,
     concept projections [n, k], standardised); batches are (images, labels [n]).
 
-    The projections are also given as embeddings of size 1: `embedding_ct` is then what each concept tells of the task.
-    That includes what it should tell of it, which only labels could take off: compare it along a run, not between
-    concept sets. State head_weights=model.final.weight for the scores of active concepts.
+    The projections also serve as embeddings of size 1, so that `embedding_ct` is the information each concept carries
+    about the task. That includes information it should carry, which only labels could separate: compare it along a run,
+    not between concept sets. State head_weights=model.final.weight for the scores of active concepts.
     """
     _, y, *rest = batch
     task, projections = outputs
@@ -131,17 +132,17 @@ def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
     Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py, tensor.py and
-    examples/high_level. `forward` returns an output whose `logits` hold the columns of each queried variable under its
-    name; before that class existed, one tensor of all columns, which is taken in the order of the annotations. A binary
-    variable has one column, a categorical one a column for each class. Batches are
-    {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, in the order of the annotations.
+    examples/high_level. `forward` returns an output whose `logits` contain the columns of each queried variable under
+    its name; older versions return one tensor of all columns, in the order of the annotations. A binary variable has
+    one column, a categorical one a column for each class. Batches are {"inputs": …, "concepts": {"c": [n, variables]}}
+    with class numbers, in the order of the annotations.
 
-    annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; variables other
-    than it are the concepts.
+    annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; all others are
+    concepts.
     """
     labels, widths = list(annotations.labels), list(annotations.cardinalities)
     if task not in labels:
-        raise ValueError(f"task: {task!r} came, expected one of {', '.join(labels)}")
+        raise ValueError(f"task: got {task!r}, expected one of {', '.join(labels)}")
     c = _plain(batch["concepts"]["c"])
     logits = getattr(outputs, "logits", outputs)
     by_name = hasattr(outputs, "logits")
@@ -153,7 +154,7 @@ def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any
 
     concepts = [index for index, label in enumerate(labels) if label != task]
     parts = [columns(index) for index in concepts]
-    # Of two classes, the difference of their logits is the one logit of a binary concept.
+    # With two classes, the difference of their logits is the logit of a binary concept.
     parts = [part[:, 1:] - part[:, :1] if part.shape[1] == 2 else part for part in parts]
     index = labels.index(task)
     return {
@@ -165,13 +166,13 @@ def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any
 
 
 def pytorch_concepts_of(annotations: Any, task: str) -> list[tuple[str, int]]:
-    """The concepts of annotations, as `conceptwatch.init` takes them: all variables but the task."""
+    """The concepts for `conceptwatch.init`: all variables of the annotations except the task."""
     variables = zip(annotations.labels, annotations.cardinalities, strict=True)
     return [(str(name), int(classes) if classes > 2 else 0) for name, classes in variables if name != task]
 
 
 def _task(y: Any, outputs: Any) -> dict[str, Any]:
-    """Labels as class numbers; logits of classes, or the prediction by a single logit."""
+    """Labels as class numbers, with the logits of the classes, or the prediction from a single logit."""
     if y.ndim == 2:
         y = y.argmax(1) if y.shape[1] > 1 else y[:, 0]
     tensors = {"task_labels": y.long()}
@@ -184,12 +185,12 @@ def _task(y: Any, outputs: Any) -> dict[str, Any]:
 
 
 def _ids(found: Any) -> dict[str, Any]:
-    """Row numbers, where `Numbered` has put them."""
+    """The row numbers that `Numbered` added, if any."""
     if isinstance(found, Mapping):
         return {"sample_ids": found["sample_ids"]} if "sample_ids" in found else {}
     return {"sample_ids": found[0]} if len(found) else {}
 
 
 def _plain(tensor: Any) -> Any:
-    """The tensor inside one with annotations."""
+    """The plain tensor inside an annotated one."""
     return getattr(tensor, "tensor", tensor)

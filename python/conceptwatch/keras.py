@@ -1,4 +1,4 @@
-"""A callback for Keras 3, on any of its backends, that measures a probe set at the end of every epoch.
+"""A callback for Keras 3, on any backend, that evaluates a probe set at the end of every epoch.
 
 from conceptwatch.keras import LeakageMonitor
 
@@ -28,23 +28,26 @@ Outputs = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
 
 
 class LeakageMonitor(_keras.callbacks.Callback):
-    """Streams a probe set through the model at the end of every epoch, and puts its leakage into `logs`.
+    """Runs a probe set through the model at the end of every epoch, and adds its leakage to `logs`.
 
-    `leakage/icl` and `leakage/ctl` are then there for the callbacks that come after this one in the list, such as
-    Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`), and in the history. A score that is late, missing or
-    undefined is left out: those callbacks then warn and go on, and no patience is used up.
+    `leakage/icl` and `leakage/ctl` are in the history, and in `logs` for the callbacks that follow this one in the
+    list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). A score that is late, missing or
+    undefined is left out: those callbacks then warn and continue, without using up patience.
+
+    A second `fit` with the same callback continues its run. Keras callbacks have no state in a checkpoint: after
+    loading one in a new process, pass `resume=True` and the run's name, which `run.name` states.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
-    inputs: of the model for the n rows of the probe set: an array, or a list or dict of arrays.
+    inputs: model inputs for the n rows of the probe set: an array, or a list or dict of arrays.
     labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
         rows are numbered from 0.
-    outputs: tensors of `Pass.log` by name that the model gives, each as a layer's name or a symbolic tensor of a
-        functional model; for other models a function from a batch of inputs to them.
-    batch_size: rows that go through the model at once.
-    scores: ids of the scores to put into `logs`.
-    timeout: seconds that the end of an epoch waits for its scores, and the end of training for what is still to be sent
-        (that at least 5). 0 waits for no scores, and gives none.
-    advice: stop training when `Run.should_stop` says so, by the sidecar's rules.
+    outputs: tensors of `Pass.log` by name that the model produces, each as a layer's name or a symbolic tensor of a
+        functional model; for other models a function from a batch of inputs to these tensors.
+    batch_size: rows per call of the model.
+    scores: ids of the scores to add to `logs`.
+    timeout: seconds that the end of an epoch waits for its scores, and the end of training for unsent batches (the
+        latter at least 5). With 0 it does not wait, and `logs` get no scores.
+    advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         super().__init__()
         rows = {len(array) for array in (*_leaves(inputs), *labels.values())}
         if len(rows) != 1:
-            raise ValueError(f"labels: inputs and labels of {sorted(rows)} rows came, expected as many of each")
+            raise ValueError(f"labels: got inputs and labels of {sorted(rows)} rows, expected as many of each")
         self.split = split
         self.timeout = timeout
         self.advice = advice
@@ -80,12 +83,12 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     @property
     def run(self) -> Run | None:
-        """The run, from the start of `fit` on."""
+        """The run, once `fit` has started."""
         return self._stream.run
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
-        self._stream.start()
+        self._stream.start(self._stream.declaration())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._stream.run
@@ -111,7 +114,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
             name: self.model.get_layer(output).output if isinstance(output, str) else output
             for name, output in outputs.items()
         }
-        # It shares the layers and so the weights.
+        # It shares the layers, and so the weights.
         model = _keras.Model(self.model.inputs, tensors)
 
         def probe(inputs: Any) -> Mapping[str, Any]:

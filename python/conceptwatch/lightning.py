@@ -1,4 +1,4 @@
-"""Callbacks for Lightning that stream validation passes, log leakage and stop training by it.
+"""Callbacks for Lightning that stream validation passes, log their leakage and stop training.
 
     from conceptwatch.lightning import LeakageEarlyStopping, LeakageMonitor
 
@@ -9,7 +9,7 @@
     monitor = LeakageMonitor("cub-lambda-0.1", concepts=112, extract=extract)
     Trainer(callbacks=[monitor, LeakageEarlyStopping()]).fit(module)
 
-The packages `lightning` and `pytorch_lightning` are both served, also where both are installed.
+Both packages, `lightning` and `pytorch_lightning`, are supported, also side by side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Extract, Reading, Stream, Tap
+from ._training import PREFIX, Declaration, Extract, Reading, Stream, Tap
 
 log = logging.getLogger("conceptwatch")
 
@@ -39,31 +39,34 @@ def _packages() -> list[Any]:
 
 
 _PACKAGES = _packages()
-# A trainer asks whether a callback is one of its own package, so these are callbacks of each that is installed.
+# A trainer accepts only callbacks of its own package, so these derive from that of each installed one.
 _Callback: Any = type("_Callback", tuple(package.Callback for package in _PACKAGES), {})
 _EARLY_STOPPING = tuple(package.callbacks.EarlyStopping for package in _PACKAGES)
 _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 
 
 class LeakageMonitor(_Callback):
-    """Streams the batches of every validation during `fit`, and logs what they leak.
+    """Streams the batches of every validation during `fit`, and logs their leakage.
 
-    `leakage/icl` and `leakage/ctl`, as far as they are defined, are in `callback_metrics` before `on_validation_end`,
-    so the stock EarlyStopping and ModelCheckpoint can monitor them. They hold for this evaluation or they are absent:
-    one that is late, missing or undefined is taken out, and NaN where a ModelCheckpoint monitors it, which would raise
-    for an absent one. A stock EarlyStopping that monitors one is set to `strict=False`.
+    `leakage/icl` and `leakage/ctl`, where defined, are in `callback_metrics` before `on_validation_end`, so the stock
+    EarlyStopping and ModelCheckpoint can monitor them. They belong to this evaluation: a score that is late, missing or
+    undefined is removed, or NaN where a ModelCheckpoint monitors it, which would raise for an absent one. A stock
+    EarlyStopping that monitors one is set to `strict=False`.
+
+    All ranks belong to one job, which the first one determines. A second `fit` with the same callback, and one that
+    starts from a checkpoint with a callback of the same name, continue the run.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which `fit` calls with each rank's number.
     extract: from a batch and what `validation_step` returned, the tensors of `Pass.log` by name; None leaves the batch
         out. With `sample_ids` the rows that a distributed sampler repeats count once.
     method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, in place of the
         step's outputs. For modules whose steps return only losses.
-    splits: of the validation loaders, in their order; loaders beyond them are not streamed. Scores of the first are
+    splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
         logged as `leakage/<id>`, those of others as `leakage/<id>/<split>`.
-    train: stream training batches too, as the split "train".
+    train: also stream training batches, as the split "train".
     scores: ids of the scores to log.
-    timeout: seconds that the end of a validation waits for its scores, and the end of training for what is still to be
-        sent (that at least 5). 0 waits for no scores, and logs none.
+    timeout: seconds that the end of a validation waits for its scores, and the end of training for unsent batches (the
+        latter at least 5). With 0 it does not wait, and logs no scores.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class LeakageMonitor(_Callback):
         super().__init__()
         self.splits = (splits,) if isinstance(splits, str) else tuple(splits)
         if not self.splits:
-            raise ValueError("splits: none came, expected at least one name")
+            raise ValueError("splits: got none, expected at least one name")
         self.method = method
         self.train = train
         self.timeout = timeout
@@ -92,28 +95,43 @@ class LeakageMonitor(_Callback):
 
     @property
     def run(self) -> Run | None:
-        """The run, from the start of `fit` on."""
+        """The run, once `on_train_start` was called."""
         return self._stream.run
+
+    @property
+    def state_key(self) -> str:
+        return f"{type(self).__qualname__}{{'name': {self._stream.name!r}}}"
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._stream.saved()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._stream.restore(state_dict)
 
     def key(self, score: str, split: str | None = None) -> str:
         """The name under which a score is logged."""
         return f"{PREFIX}{score}" if split in (None, self.splits[0]) else f"{PREFIX}{score}/{split}"
 
-    # ------------------------------------------------------------ hooks, in the order of their calls
+    # ------------------------------------------------------------ hooks, in the order they are called
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage != "fit":
             return
         self.reading = None
-        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
-        # A sidecar that has to be started belongs to the first rank: its process ends last.
-        if trainer.is_global_zero:
-            self._stream.start(**ranks)
-        trainer.strategy.barrier("conceptwatch started")
-        self._stream.start(**ranks)
+        self._stream.restore({})  # if this `fit` starts from a checkpoint, it is loaded after this
         if self.method is not None:
             self._tap = Tap(pl_module, self.method)
         self._ease(trainer)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        # Not earlier: some strategies load the checkpoint, which may name the run, after `on_fit_start`.
+        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
+        declaration: Declaration | None = None
+        # If a sidecar has to be started, the first rank does it: its process ends last.
+        if trainer.is_global_zero:
+            declaration = self._stream.declaration(trainer.world_size)
+            self._stream.start(declaration, **ranks)
+        self._stream.start(trainer.strategy.broadcast(declaration), **ranks)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.train:
@@ -155,6 +173,9 @@ class LeakageMonitor(_Callback):
         self._stream.finish(max(self.timeout, EXIT_TIMEOUT))
         trainer.strategy.barrier("conceptwatch finished")
 
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._close_tap()
+
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._close_tap()
         self._stream.end(exception)
@@ -163,7 +184,7 @@ class LeakageMonitor(_Callback):
     # ------------------------------------------------------------
 
     def _read(self, trainer: Any, split: str, step: int) -> Reading | None:
-        """As the first rank reads it, so that no rank has another score or one more."""
+        """The first rank's reading on every rank, so that all have the same scores."""
         reading = None
         if trainer.is_global_zero and self.timeout > 0:
             reading = self._stream.read(split, step, self.timeout)
@@ -176,11 +197,11 @@ class LeakageMonitor(_Callback):
         if value is None:
             trainer.callback_metrics.pop(key, None)
         else:
-            # The ranks have the same value; the largest of equal ones is exact, their mean would not be.
+            # All ranks have the same value. Their maximum is exact; their mean might be rounded.
             pl_module.log(key, value, on_step=False, on_epoch=True, sync_dist=trainer.world_size > 1, reduce_fx="max")
 
     def _ease(self, trainer: Any) -> None:
-        """Sees to it that stock callbacks that monitor leakage do not end training when a score is missing."""
+        """Keeps stock callbacks that monitor leakage from ending training when a score is missing."""
         keys = {self.key(score, split) for score in self._stream.scores for split in self.splits}
         for callback in trainer.callbacks:
             if isinstance(callback, _EARLY_STOPPING) and callback.monitor in keys:
@@ -208,22 +229,22 @@ class LeakageMonitor(_Callback):
 class LeakageEarlyStopping(_Callback):
     """Stops training when the sidecar advises it, or when a leakage score does not improve or is too high.
 
-    It needs a `LeakageMonitor` among the trainer's callbacks. A score that is missing or undefined is no reason to stop
-    and uses up no patience; one that comes late counts at the next evaluation, unless that has its own by then. Ranks
-    stop together: one that is advised to stop stops all. Nothing is asked during the sanity check, nor with
-    `fast_dev_run`. What was counted is in the checkpoint.
+    Needs a `LeakageMonitor` among the trainer's callbacks. A score that is missing or undefined neither stops training
+    nor uses up patience; a late one counts at the next evaluation, unless that one's own score has arrived by then.
+    Ranks stop together: advice to one stops all. It is inactive during the sanity check and with `fast_dev_run`. Its
+    counters are in the checkpoint.
 
-    The parameters are those of Lightning's EarlyStopping, as far as they apply:
+    The parameters are those of Lightning's EarlyStopping, where they apply:
 
-    monitor: a score that the LeakageMonitor logs, such as "leakage/icl"; None judges by advice alone.
-    min_delta: a change by less is no improvement. patience: evaluations in a row without one, after which to stop.
+    monitor: a score that the LeakageMonitor logs, such as "leakage/icl"; None for advice alone.
+    min_delta: smaller changes are no improvement. patience: evaluations in a row without improvement before stopping.
     verbose: log why training stops. mode: "min" or "max".
     stopping_threshold: stop once the score is better. divergence_threshold: stop once it is worse.
-    advice: stop when `Run.should_stop` says so, by the sidecar's rules.
+    advice: stop when `Run.should_stop` advises it, by the sidecar's rules.
     timeout: seconds to wait for the advice.
 
     `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart: a score that is absent or not finite
-    never stops training, and scores are those of validations.
+    never stops training, and scores are always those of validations.
     """
 
     def __init__(
@@ -241,9 +262,9 @@ class LeakageEarlyStopping(_Callback):
     ) -> None:
         super().__init__()
         if mode not in ("min", "max"):
-            raise ValueError(f"mode: {mode!r} came, expected 'min' or 'max'")
+            raise ValueError(f"mode: got {mode!r}, expected 'min' or 'max'")
         if monitor is None and not advice:
-            raise ValueError("monitor: None came with advice=False, expected one of the two to stop by")
+            raise ValueError("monitor: got None with advice=False, expected a score, advice, or both")
         self.monitor = monitor
         self.min_delta = abs(min_delta)
         self.patience = patience
@@ -255,7 +276,7 @@ class LeakageEarlyStopping(_Callback):
         self.timeout = timeout
         self.wait_count = 0
         self.best_score: float | None = None
-        self.judged_step = -1  # of the newest evaluation whose score has counted
+        self.judged_step = -1  # of the newest evaluation whose score was counted
         self.stopped_epoch = 0
         self.stopping_reason_message: str | None = None
         self._leakage: LeakageMonitor | None = None
@@ -276,21 +297,21 @@ class LeakageEarlyStopping(_Callback):
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage != "fit":
             return
-        self.judged_step = -1  # another run, unless a checkpoint is loaded next
+        self.judged_step = -1  # steps may start again; a checkpoint is loaded after this
         monitors = [callback for callback in trainer.callbacks if isinstance(callback, LeakageMonitor)]
         if not monitors:
-            raise ValueError("callbacks: no LeakageMonitor came, LeakageEarlyStopping expected one among them")
+            raise ValueError("callbacks: got no LeakageMonitor, LeakageEarlyStopping expected one among them")
         self._leakage = monitors[0]
         logged = [self._leakage.key(score) for score in self._leakage._stream.scores]
         if self.monitor is not None and self.monitor not in logged:
-            raise ValueError(f"monitor: {self.monitor!r} came, expected one of {', '.join(logged)}")
+            raise ValueError(f"monitor: got {self.monitor!r}, expected one of {', '.join(logged)}")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not _fitting(trainer) or trainer.fast_dev_run:
             return
         judged = self._judged()
         reason = self._advised(trainer.global_step) or judged
-        # Every rank asks and every rank takes part: whatever one has heard, all stop or none.
+        # Every rank asks and takes part in the reduction, so that all ranks stop or none does.
         if trainer.strategy.reduce_boolean_decision(reason is not None, all=False):
             trainer.should_stop = True
             self.stopped_epoch = trainer.current_epoch
@@ -304,7 +325,7 @@ class LeakageEarlyStopping(_Callback):
         return run.stop_reason(step=step) or "the sidecar advises it"
 
     def _judged(self) -> str | None:
-        """Why the monitored score is a reason to stop, if it is one. An evaluation counts once."""
+        """The reason to stop by the monitored score, if any. Each evaluation counts once."""
         reading = self._leakage.reading if self._leakage is not None else None
         if self.monitor is None or reading is None or reading.step <= self.judged_step:
             return None
@@ -323,7 +344,7 @@ class LeakageEarlyStopping(_Callback):
         self.wait_count += 1
         if self.wait_count < self.patience:
             return None
-        return f"{shown}, no better than {self.best_score:.4f} in {self.wait_count} evaluations"
+        return f"{shown}, no better than {self.best_score:.4f} for {self.wait_count} evaluations"
 
     def _better(self, score: float, than: float, by: float = 0.0) -> bool:
         return score < than - by if self.mode == "min" else score > than + by
@@ -338,7 +359,7 @@ def _fitting(trainer: Any) -> bool:
 
 
 def _epoch(trainer: Any) -> float:
-    """Epochs so far, with the part of the present one that is done."""
+    """Epochs so far, including the completed part of the current one."""
     batches = trainer.num_training_batches
     done = trainer.fit_loop.batch_idx + 1
     return float(trainer.current_epoch) + (min(1.0, done / batches) if math.isfinite(batches) and batches else 0.0)

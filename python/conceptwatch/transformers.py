@@ -1,4 +1,4 @@
-"""A callback for the Trainer of Transformers that streams evaluations and stops training by them.
+"""A callback for the Trainer of Transformers that streams evaluations and stops training.
 
 from conceptwatch.transformers import LeakageMonitor
 
@@ -21,33 +21,41 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Extract, Stream
+from ._training import PREFIX, Declaration, Extract, Stream
 
 _transformers: Any = import_module("transformers")
 _distributed: Any = import_module("torch.distributed")
 
 
-class LeakageMonitor(_transformers.TrainerCallback):
-    """Streams what the model makes of the batches of every evaluation during training, and stops training by it.
+# The key of the runs in the checkpoint's TrainerState. Not an `ExportableState`: to restore that, the Trainer
+# constructs the callback from JSON, which cannot hold `extract`.
+_SAVED = "conceptwatch"
 
-    A hook on the model's forward sees its batches; whoever trains need not change model or Trainer. The scores come
-    into the metrics of the evaluation as `eval_leakage/icl` and `eval_leakage/ctl`, for the callbacks after this one in
-    the list and for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined is left out; for
-    `metric_for_best_model`, which has to be there, it is NaN.
+
+class LeakageMonitor(_transformers.TrainerCallback):
+    """Streams the model's batches and outputs in every evaluation during training, and stops training by advice.
+
+    A hook on the model's forward sees the batches, so model and Trainer need no change. The scores are added to the
+    evaluation's metrics as `eval_leakage/icl` and `eval_leakage/ctl`, for the callbacks after this one in the list and
+    for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined is left out; for
+    `metric_for_best_model`, which has to be present, it is NaN.
+
+    All processes belong to one job, which the first one determines. A second `train` with the same callback, and one
+    that resumes from a checkpoint with a callback of the same name, continue the run.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which gets each process's number.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
-        None leaves the batch out. The Trainer drops columns that forward does not name: for `sample_ids` name it there,
-        or set `remove_unused_columns=False`. With `sample_ids` the rows that are repeated to fill the last batch of
+        None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
+        there, or set `remove_unused_columns=False`. With `sample_ids` the rows repeated to fill the last batch of
         several processes count once.
     module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
-    splits: of the evaluations of a step in their order, where `eval_dataset` is several; those beyond are not streamed.
+    splits: names for the evaluations of a step, in order, where `eval_dataset` has several; others are not streamed.
         Scores of the first are `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
-    train: stream training batches too, as the split "train".
-    scores: ids of the scores to put into the metrics.
-    timeout: seconds that an evaluation waits for its scores, and the end of training for what is still to be sent (that
-        at least 5). 0 waits for no scores, and gives none.
-    advice: stop training, on every process, when `Run.should_stop` says so.
+    train: also stream training batches, as the split "train".
+    scores: ids of the scores to add to the metrics.
+    timeout: seconds that an evaluation waits for its scores, and the end of training for unsent batches (the latter at
+        least 5). With 0 it does not wait, and the metrics get no scores.
+    advice: stop training, on every process, when `Run.should_stop` advises it.
     """
 
     def __init__(
@@ -67,7 +75,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
         super().__init__()
         self.splits = (splits,) if isinstance(splits, str) else tuple(splits)
         if not self.splits:
-            raise ValueError("splits: none came, expected at least one name")
+            raise ValueError("splits: got none, expected at least one name")
         self.module = module
         self.train = train
         self.timeout = timeout
@@ -76,32 +84,37 @@ class LeakageMonitor(_transformers.TrainerCallback):
         self._stream = Stream(name, extract, scores, {"concepts": concepts, **arguments})
         self._hooks: list[Any] = []
         self._part: tuple[Any] | None = None  # what the first call of the module returned
-        self._last: tuple[Any, Callable[[], Any]] | None = (
-            None  # the newest batch outside training, and what came of it
-        )
+        # The newest batch outside training, and the model's outputs for it.
+        self._last: tuple[Any, Callable[[], Any]] | None = None
         self._state: Any = None
         self._open: str | None = None
-        self._evaluated: tuple[int, int] = (-1, 0)  # a step, and the evaluations it has had
+        self._evaluated: tuple[int, int] = (-1, 0)  # a step, and its evaluations so far
 
     @property
     def run(self) -> Run | None:
-        """The run, from the start of training on."""
+        """The run, once training has started."""
         return self._stream.run
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
         self._state = state
         ranks = {"rank": args.process_index, "world_size": args.world_size}
-        # A sidecar that has to be started belongs to the first process.
+        self._stream.restore(state.stateful_callbacks.get(_SAVED, {}).get(self._stream.name, {}))
+        declaration: Declaration | None = None
+        # If a sidecar has to be started, the first process does it.
         if args.process_index == 0:
-            self._stream.start(**ranks)
-        self._agreed(None)
-        self._stream.start(**ranks)
+            declaration = self._stream.declaration(args.world_size)
+            self._stream.start(declaration, **ranks)
+        self._stream.start(self._agreed(declaration), **ranks)
         self._hooks = [
             model.register_forward_pre_hook(self._before),
             model.register_forward_hook(self._after, with_kwargs=True),
         ]
         if self.module is not None:
             self._hooks.append(model.get_submodule(self.module).register_forward_hook(self._within))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        # Here, because `on_save` is called after the state was written.
+        state.stateful_callbacks.setdefault(_SAVED, {})[self._stream.name] = self._stream.saved()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         last, self._last = self._last, None
@@ -118,7 +131,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
         self._evaluated = (step, self._evaluated[1] + 1)
         if split is None:
             return
-        if self._open is None:  # no batch came
+        if self._open is None:  # there was no batch
             self._begin(split)
         self._stream.end()
         self._open = None
@@ -148,7 +161,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
     def _after(self, model: Any, positional: Any, batch: dict[str, Any], output: Any) -> None:
         outputs = (lambda: output) if self.module is None else partial(self._taken, self._part)
         if not model.training:
-            # It may be called outside evaluations, too: it counts once the Trainer says that it was a step of one.
+            # The model may also be called outside evaluations: it counts once the Trainer reports a prediction step.
             self._last = (batch, outputs)
         elif self.train:
             self._stream.trained("train", batch, outputs, self._state.global_step, self._state.epoch)
@@ -161,7 +174,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
     # ------------------------------------------------------------
 
     def _split(self) -> str | None:
-        """The split of the evaluation that is under way."""
+        """The split of the current evaluation."""
         step, before = self._evaluated
         if step != self._state.global_step:
             before = 0
@@ -196,7 +209,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
 
     @staticmethod
     def _agreed(value: Any) -> Any:
-        """What the first process has, on every one of them."""
+        """The first process's value, on every process."""
         if not (_distributed.is_available() and _distributed.is_initialized()):
             return value
         values = [value]

@@ -150,7 +150,7 @@ def test_a_tap_keeps_the_first_call_and_leaves_the_method_as_it_was() -> None:
     assert model.forward(4) == tap.take() == 40
     tap.close()
     assert vars(model) == {"step": 10}
-    with pytest.raises(AttributeError, match="'step' came"):
+    with pytest.raises(AttributeError, match="got 'step'"):
         Tap(model, "step")
 
 
@@ -427,7 +427,7 @@ def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: 
         leakage_monitor("run", address, extract="probabilities")
     with pytest.raises(ValueError, match="no LeakageMonitor"):
         quick(lightning, early_stopping())
-    with pytest.raises(ValueError, match="'val_loss' came, expected one of leakage/icl, leakage/ctl"):
+    with pytest.raises(ValueError, match="got 'val_loss', expected one of leakage/icl, leakage/ctl"):
         quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))
     with pytest.raises(AttributeError, match="method"):
         quick(lightning, leakage_monitor("run", address, method="_run"))

@@ -179,7 +179,7 @@ def test_a_sidecar_with_a_token_takes_only_it(
     right.write_text("0123456789abcdef\n")
     wrong.write_text("0123456789abcdeX\n")
     with serving("--token-file", str(right)) as address:
-        for given, said in ((None, "none was given"), (wrong, "is not its token")):
+        for given, said in ((None, "got none"), (wrong, "that is not its own")):
             run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)
             with run.evaluation("val", step=1) as p:
                 p.log(**batch())

@@ -112,24 +112,24 @@ FINE = np.zeros((10, 3), np.float32)
 @pytest.mark.parametrize(
     ("tensors", "said"),
     [
-        ({"activations": FINE}, "activations: no such tensor"),
-        ({"concept_activations": FINE[:, :2]}, "concept_activations: shape [10, 2] came, expected [n, 3]"),
-        ({"concept_activations": FINE[0]}, "concept_activations: shape [3] came"),
-        ({"concept_activations": FINE[:0]}, "concept_activations: shape [0, 3] came"),
-        ({"concept_labels": FINE[:, :, None]}, "concept_labels: shape [10, 3, 1] came, expected [n, 3]"),
-        ({"task_labels": np.zeros((10, 1))}, "task_labels: shape [10, 1] came, expected [n]"),
-        ({"task_labels": 3}, "task_labels: shape [] came"),
+        ({"activations": FINE}, "activations: unknown tensor"),
+        ({"concept_activations": FINE[:, :2]}, "concept_activations: got shape [10, 2], expected [n, 3]"),
+        ({"concept_activations": FINE[0]}, "concept_activations: got shape [3]"),
+        ({"concept_activations": FINE[:0]}, "concept_activations: got shape [0, 3]"),
+        ({"concept_labels": FINE[:, :, None]}, "concept_labels: got shape [10, 3, 1], expected [n, 3]"),
+        ({"task_labels": np.zeros((10, 1))}, "task_labels: got shape [10, 1], expected [n]"),
+        ({"task_labels": 3}, "task_labels: got shape []"),
         ({"part_locations": np.zeros((10, 4, 3))}, "expected [n, p, 2]"),
         (
             {"concept_activations": FINE, "task_labels": np.zeros(9)},
-            "task_labels: 9 rows came, concept_activations has 10",
+            "task_labels: got 9 rows, expected 10 as in concept_activations",
         ),
-        ({"concept_activations": FINE.astype(complex)}, "concept_activations: elements of type complex128 came"),
-        ({"concept_activations": np.array([["a"] * 3])}, "concept_activations: elements of type str"),
-        ({"predicted_text": ["a", 3]}, "predicted_text: something other than strings"),
-        ({"predicted_text": ["ö" * 2049]}, "predicted_text: row 0 is too long"),
-        ({"sample_ids": np.arange(10)}, "nothing to score was logged"),
-        ({}, "nothing to score was logged"),
+        ({"concept_activations": FINE.astype(complex)}, "concept_activations: got elements of type complex128"),
+        ({"concept_activations": np.array([["a"] * 3])}, "concept_activations: got elements of type str"),
+        ({"predicted_text": ["a", 3]}, "predicted_text: got a value that is not a string"),
+        ({"predicted_text": ["ö" * 2049]}, "predicted_text: got a text of more than 4096 bytes in row 0"),
+        ({"sample_ids": np.arange(10)}, "got no tensor to score"),
+        ({}, "got no tensor to score"),
     ],
 )
 def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
@@ -146,7 +146,7 @@ def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
 
 def test_raise_errors_raises(start: Callable[..., Run]) -> None:
     run = start(raise_errors=True)
-    with pytest.raises(ValueError, match="activations: no such tensor"):
+    with pytest.raises(ValueError, match="activations: unknown tensor"):
         run.log(step=1, activations=FINE)
 
 

@@ -549,14 +549,16 @@ class AlertChange(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., state: _Optional[_Union[AlertState, str]] = ..., since: _Optional[float] = ..., evidence: _Optional[str] = ..., step: _Optional[int] = ..., severity: _Optional[str] = ...) -> None: ...
 
 class GetAdviceRequest(_message.Message):
-    __slots__ = ("run", "step", "timeout_seconds")
+    __slots__ = ("run", "step", "timeout_seconds", "client")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
     run: str
     step: int
     timeout_seconds: float
-    def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+    client: str
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., client: _Optional[str] = ...) -> None: ...
 
 class GetAdviceResponse(_message.Message):
     __slots__ = ("stop", "reason", "decided_by_step")

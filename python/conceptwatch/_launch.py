@@ -1,0 +1,138 @@
+"""The launch that a process belongs to, from what its launcher sets in the environment.
+
+The sidecar keeps runs of one name apart by their job, so all ranks of a launch must find the same job, and two launches
+must find different ones. Where no launcher guarantees that for several ranks, the job is empty, and the sidecar groups
+clients in the order of their declarations. A restart by the launcher keeps the job and raises the attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_ATTEMPT = (1 << 31) - 1
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/ -]{1,128}")
+_OTHER = re.compile(r"[^A-Za-z0-9_.:/ -]")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """job: a name the sidecar accepts, or empty. attempt: restarts of that launch so far."""
+
+    job: str
+    attempt: int = 0
+
+
+def new_job() -> str:
+    return uuid.uuid4().hex
+
+
+def launch_of(
+    world_size: int,
+    job: str | None = None,
+    attempt: int | None = None,
+    *,
+    before: int = 0,
+    environment: Mapping[str, str] = os.environ,
+    agent: Callable[[], str | None] | None = None,
+) -> Launch:
+    """As stated by the arguments or CONCEPTWATCH_JOB; else of the launcher; else a new job where the run has one rank.
+
+    before: runs of the same name that this process has started before. With one rank and a launcher each gets a job of
+        its own. With several ranks it is not used: a process that replaces another has not started as many.
+    agent: a name for the process that started all ranks on this host, or None where it is not known.
+    """
+    if attempt is not None and not 0 <= attempt <= MAX_ATTEMPT:
+        raise ValueError(f"attempt: got {attempt}, expected 0 to {MAX_ATTEMPT}")
+    found = job or environment.get("CONCEPTWATCH_JOB")
+    if not found:
+        found = launcher_job(world_size, environment, agent or _agent)
+        if found and before and world_size == 1:
+            found = f"{found}:{before + 1}"
+    if not found and world_size == 1:
+        found = new_job()
+    return Launch(valid_name(found) if found else "", restarts(environment) if attempt is None else attempt)
+
+
+_started: Counter[tuple[str, int]] = Counter()
+
+
+def own_launch(name: str, world_size: int, job: str | None = None, attempt: int | None = None) -> Launch:
+    """The launch of a run that this process starts now."""
+    launch = launch_of(world_size, job, attempt, before=_started[name, world_size])
+    _started[name, world_size] += job is None
+    return launch
+
+
+def launcher_job(world_size: int, environment: Mapping[str, str], agent: Callable[[], str | None]) -> str | None:
+    """The launcher's own name for the launch; None where it has none on which all ranks are certain to agree."""
+    elastic = "TORCHELASTIC_RUN_ID" in environment
+    if elastic and environment["TORCHELASTIC_RUN_ID"] not in ("", "none"):
+        return environment["TORCHELASTIC_RUN_ID"]
+    if elastic and _same(environment, "LOCAL_WORLD_SIZE", environment.get("WORLD_SIZE")):
+        return agent()
+    if world_size == 1:
+        return None
+    # One task of the step is one rank, or one torchrun agent. Otherwise something else started the ranks, and they may
+    # be in different steps or in none.
+    tasks = environment.get("GROUP_WORLD_SIZE") if elastic else str(world_size)
+    if {"SLURM_JOB_ID", "SLURM_STEP_ID"} <= environment.keys() and _same(environment, "SLURM_STEP_NUM_TASKS", tasks):
+        return f"slurm-{environment['SLURM_JOB_ID']}.{environment['SLURM_STEP_ID']}"
+    # A PMIx namespace is the launch, by definition.
+    if "PMIX_NAMESPACE" in environment and _same(environment, "OMPI_COMM_WORLD_SIZE", str(world_size)):
+        return f"pmix-{environment['PMIX_NAMESPACE']}"
+    return None
+
+
+def restarts(environment: Mapping[str, str]) -> int:
+    """Restarts of the launch. A requeued Slurm job starts torchrun again, whose own count then starts from 0."""
+    requeued, restarted = (_count(environment, name) for name in ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"))
+    return min(requeued << 16 | min(restarted, 0xFFFF), MAX_ATTEMPT)
+
+
+def valid_name(text: str) -> str:
+    """The text where the sidecar accepts it as a name; else its beginning, other characters replaced, and a hash."""
+    if _NAME.fullmatch(text):
+        return text
+    return f"{_OTHER.sub('-', text)[:95]}-{_digest(text)}"
+
+
+def _same(environment: Mapping[str, str], name: str, value: str | None) -> bool:
+    return value is not None and environment.get(name) == value
+
+
+def _count(environment: Mapping[str, str], name: str) -> int:
+    value = environment.get(name, "")
+    return int(value) if value.isdecimal() else 0
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _agent(processes: Path = Path("/proc")) -> str | None:
+    """The nearest ancestor that torchrun has not started: its agent, also where ranks run inside shells.
+
+    Named by its process number and start, boot and host. None where the system has no /proc.
+    """
+    try:
+        boot = (processes / "sys/kernel/random/boot_id").read_text().strip()
+        process = os.getppid()
+        while process > 0:
+            # Behind the program's name, which may hold anything: state, parent, ..., start in clock ticks.
+            fields = (processes / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            variables = (processes / str(process) / "environ").read_bytes().split(b"\0")
+            if not any(variable.startswith(b"TORCHELASTIC_RUN_ID=") for variable in variables):
+                return f"torchrun-{_digest(f'{socket.gethostname()} {boot} {process} {fields[19]}')}"
+            process = int(fields[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None

@@ -1,0 +1,193 @@
+"""The run that the callbacks stream to: one for all ranks, continued where its training continues."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_launch import Naming
+
+import conceptwatch
+from conftest import not_tested
+
+
+@pytest.fixture
+def taken() -> Iterator[Naming]:
+    """A sidecar that already has a run of the callbacks' name."""
+    server = Naming()
+    server.address = server.serve()
+    assert conceptwatch.init("run", concepts=3, address=server.address, spawn=False).finish()
+    server.starts.clear()
+    server.finished.clear()
+    yield server
+    server.close()
+
+
+def modules(*names: str) -> list[Any]:
+    try:
+        return [importlib.import_module(name) for name in names]
+    except ImportError as error:
+        not_tested(names[0].partition(".")[0], str(error))
+
+
+def declared(sidecar: Naming) -> list[tuple[str, bool]]:
+    return [(request.run.name, request.resume) for request in sidecar.starts]
+
+
+def jobs(sidecar: Naming) -> int:
+    return len({request.job for request in sidecar.starts})
+
+
+# ---------------------------------------------------------------- Lightning
+
+
+def lightning_monitor(sidecar: Naming, name: str = "run", **options: Any) -> Any:
+    lightning, toy = modules("conceptwatch.lightning", "toy")
+    return lightning.LeakageMonitor(
+        name, concepts=3, extract=toy.extract_outputs, timeout=0.0, address=sidecar.address, spawn=False, **options
+    )
+
+
+def fit(monitor: Any, folder: Path, **options: Any) -> None:
+    pl, toy = modules("lightning.pytorch", "toy")
+    trainer = pl.Trainer(
+        accelerator="cpu", max_epochs=options.pop("epochs", 1), limit_train_batches=1, limit_val_batches=1,
+        callbacks=[monitor, pl.callbacks.ModelCheckpoint(folder, save_last=True)],
+        logger=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(toy.module(pl, 1.0), *toy.loaders(), **options)
+
+
+def test_another_fit_of_lightning_continues_the_run(taken: Naming, tmp_path: Path) -> None:
+    monitor = lightning_monitor(taken)
+    fit(monitor, tmp_path)
+    fit(monitor, tmp_path)
+    assert declared(taken) == [("run", False), ("run-2", True)]
+    assert jobs(taken) == 1
+    assert taken.finished == ["run-2", "run-2"]
+    # Another callback is another training.
+    fit(lightning_monitor(taken), tmp_path)
+    assert declared(taken)[2:] == [("run", False)]
+    assert taken.finished[2:] == ["run-3"]
+
+
+def test_lightning_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Path) -> None:
+    fit(lightning_monitor(taken), tmp_path)
+    restored = lightning_monitor(taken)
+    fit(restored, tmp_path, epochs=2, ckpt_path=str(tmp_path / "last.ckpt"))
+    assert declared(taken) == [("run", False), ("run-2", True)]
+    assert jobs(taken) == 2
+    assert restored.run.name == "run-2"
+    # A callback of another name is no part of that training.
+    fit(lightning_monitor(taken, "other"), tmp_path, epochs=3, ckpt_path=str(tmp_path / "last.ckpt"))
+    assert declared(taken)[2:] == [("other", False)]
+
+
+def test_a_run_that_no_sidecar_has_named_is_continued_by_its_job_alone(taken: Naming, tmp_path: Path) -> None:
+    monitor = lightning_monitor(taken)
+    address, monitor._stream._arguments["address"] = taken.address, "127.0.0.1:1"
+    fit(monitor, tmp_path)
+    job = monitor.run.job
+    monitor._stream._arguments["address"] = address
+    fit(monitor, tmp_path)
+    # Resuming by name would continue the run of another job.
+    assert declared(taken) == [("run", False)]
+    assert taken.starts[0].job == job
+    assert monitor.run.name == "run-2"
+
+
+def test_a_disabled_callback_trains(tmp_path: Path) -> None:
+    nowhere = Naming()
+    monitor = lightning_monitor(nowhere, mode="disabled", train=True)
+    for extract in (lambda batch, outputs: {}, lambda batch, outputs: batch["no such key"]):
+        monitor._stream._extract = extract
+        fit(monitor, tmp_path)
+    assert monitor.state_dict() == {}
+
+
+def test_a_checkpoint_names_no_run_that_no_sidecar_has_named(tmp_path: Path) -> None:
+    nowhere = Naming()
+    nowhere.address = "127.0.0.1:1"
+    monitor = lightning_monitor(nowhere)
+    assert monitor.state_dict() == {}
+    fit(monitor, tmp_path)
+    assert monitor.state_dict() == {}
+
+
+@pytest.mark.parametrize("launcher", [None, "3d1f"])
+def test_lightning_ranks_agree_on_the_job_of_the_first(
+    taken: Naming, monkeypatch: pytest.MonkeyPatch, launcher: str | None
+) -> None:
+    if launcher is not None:
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", launcher)
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
+    sent: list[Any] = []
+
+    def broadcast(value: Any) -> Any:
+        sent.append(value)
+        return sent[0]
+
+    for rank in (0, 1):
+        trainer = SimpleNamespace(
+            global_rank=rank, world_size=2, is_global_zero=rank == 0, strategy=SimpleNamespace(broadcast=broadcast)
+        )
+        monitor = lightning_monitor(taken)
+        monitor.on_train_start(trainer, None)
+        monitor.run.finish()
+    assert [(request.rank, request.attempt) for request in taken.starts] == [
+        (0, 2 * (launcher is not None)),
+        (1, 2 * (launcher is not None)),
+    ]
+    assert jobs(taken) == 1
+    assert taken.starts[0].job.startswith(launcher or "")
+    assert taken.finished == ["run-2", "run-2"]
+
+
+# ---------------------------------------------------------------- Transformers
+
+
+def train(sidecar: Naming, folder: Path, name: str = "run", checkpoint: str | None = None, **options: Any) -> Any:
+    for package in ("torch", "transformers", "accelerate"):
+        modules(package)
+    (toy,) = modules("toy_transformers")
+    monitor = toy.LeakageMonitor(
+        name, concepts=3, extract=toy.extract, timeout=0.0, address=sidecar.address, spawn=False, advice=False
+    )
+    trainer = toy.trainer(folder, monitor, save_strategy="steps", save_steps=1, **options)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    return monitor
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+def test_the_trainer_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Path, restoring: bool) -> None:
+    train(taken, tmp_path, max_steps=2)
+    checkpoint = str(tmp_path / "checkpoint-2")
+    options = {"max_steps": 3, "restore_callback_states_from_checkpoint": restoring}
+    restored = train(taken, tmp_path, checkpoint=checkpoint, **options)
+    assert declared(taken) == [("run", False), ("run-2", True)]
+    assert (restored.run.name, jobs(taken)) == ("run-2", 2)
+    train(taken, tmp_path, "other", checkpoint=checkpoint, **options)
+    assert declared(taken)[2:] == [("other", False)]
+
+
+# ---------------------------------------------------------------- Keras
+
+
+def test_keras_continues_its_run_in_another_fit_and_on_request(taken: Naming) -> None:
+    test_keras = importlib.import_module("test_keras")
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    (keras,) = modules("keras")
+    model = test_keras.bottleneck(keras, 1.0)
+    monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0)
+    for _ in range(2):
+        test_keras.fit(model, monitor, epochs=1)
+    assert declared(taken) == [("run", False), ("run-2", True)]
+    assert jobs(taken) == 1
+    test_keras.fit(model, test_keras.leakage_monitor("run-2", taken.address, timeout=0.0, resume=True), epochs=1)
+    assert declared(taken)[2:] == [("run-2", True)]
+    assert taken.finished == ["run-2"] * 3

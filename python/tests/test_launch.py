@@ -1,0 +1,393 @@
+"""Which job a process finds itself in, and what the client does with the name that the sidecar gives its run."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import conceptwatch
+from conceptwatch import Run, _launch
+from conceptwatch._launch import MAX_ATTEMPT, Launch, launch_of, valid_name
+from conceptwatch._protocol import messages
+from conftest import K, batch, wait_for
+from sidecar import Received, Sidecar, unavailable
+
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "3d1f",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "LOCAL_WORLD_SIZE": "2",
+    "WORLD_SIZE": "4",
+    "GROUP_WORLD_SIZE": "2",
+}
+SLURM = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+
+
+def find(world_size: int, environment: Mapping[str, str], **arguments: Any) -> Launch:
+    return launch_of(world_size, environment=environment, **{"agent": lambda: "agent", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("world_size", "environment", "expected"),
+    [
+        (4, {}, Launch("")),
+        (4, {"CONCEPTWATCH_JOB": "mine"}, Launch("mine")),
+        (4, {"CONCEPTWATCH_JOB": "", **SLURM}, Launch("slurm-17.0")),
+        (4, TORCHRUN, Launch("3d1f")),
+        (4, {**TORCHRUN, "TORCHELASTIC_RESTART_COUNT": "2"}, Launch("3d1f", 2)),
+        (4, {**TORCHRUN, "CONCEPTWATCH_JOB": "mine", "TORCHELASTIC_RESTART_COUNT": "2"}, Launch("mine", 2)),
+        # One process: a restart of it joins its run.
+        (1, {**TORCHRUN, "LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1"}, Launch("3d1f")),
+        # Without an id of its own: the agent that all ranks have, where they are on one host.
+        (4, {**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "4"}, Launch("agent")),
+        (4, {**TORCHRUN, "TORCHELASTIC_RUN_ID": "", "LOCAL_WORLD_SIZE": "4"}, Launch("agent")),
+        (4, {**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"}, Launch("")),
+        # Its agents are the tasks of one Slurm step, or of several steps that know nothing of each other.
+        (4, {**TORCHRUN, **SLURM, "TORCHELASTIC_RUN_ID": "none", "SLURM_STEP_NUM_TASKS": "2"}, Launch("slurm-17.0")),
+        (4, {**TORCHRUN, **SLURM, "TORCHELASTIC_RUN_ID": "none", "SLURM_STEP_NUM_TASKS": "1"}, Launch("")),
+        (4, SLURM, Launch("slurm-17.0")),
+        (4, {**SLURM, "SLURM_RESTART_COUNT": "1"}, Launch("slurm-17.0", 1 << 16)),
+        # A requeued torchrun counts from 0 again.
+        (4, {**TORCHRUN, "SLURM_RESTART_COUNT": "1", "TORCHELASTIC_RESTART_COUNT": "3"}, Launch("3d1f", 65539)),
+        # Ranks that one task has started, and those that mpirun has started on other nodes by a step of its own.
+        (4, {**SLURM, "SLURM_STEP_NUM_TASKS": "1"}, Launch("")),
+        (4, {"SLURM_JOB_ID": "17"}, Launch("")),
+        (4, {"PMIX_NAMESPACE": "a@1", "OMPI_COMM_WORLD_SIZE": "4"}, Launch(valid_name("pmix-a@1"))),
+        (4, {"PMIX_NAMESPACE": "33", "OMPI_COMM_WORLD_SIZE": "2"}, Launch("")),
+        (4, {"PBS_JOBID": "17", "LSB_JOBID": "18"}, Launch("")),
+        (4, {"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "-1"}, Launch("a")),
+    ],
+)  # fmt: skip
+def test_ranks_find_the_job_of_their_launcher(world_size: int, environment: dict[str, str], expected: Launch) -> None:
+    assert find(world_size, environment) == expected
+
+
+def test_what_is_stated_comes_first() -> None:
+    environment = {**TORCHRUN, "CONCEPTWATCH_JOB": "environment", "TORCHELASTIC_RESTART_COUNT": "1"}
+    assert find(4, environment, job="argument", attempt=7) == Launch("argument", 7)
+    assert find(4, environment, job="argument", before=3) == Launch("argument", 1)
+    with pytest.raises(ValueError, match=f"attempt: got -1, expected 0 to {MAX_ATTEMPT}"):
+        find(4, environment, attempt=-1)
+
+
+def test_one_rank_without_a_launcher_is_another_job_each_time() -> None:
+    for environment in ({}, SLURM, {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_NAMESPACE": "33"}):
+        jobs = {find(1, environment).job for _ in range(3)}
+        assert len(jobs) == 3
+        assert all(valid_name(job) == job for job in jobs)
+
+
+def test_a_name_used_again_in_one_launch_is_another_run_where_no_rank_can_disagree() -> None:
+    assert [find(1, TORCHRUN, before=before).job for before in range(3)] == ["3d1f", "3d1f:2", "3d1f:3"]
+    assert [find(4, TORCHRUN, before=before).job for before in range(3)] == ["3d1f"] * 3
+
+
+def test_a_job_is_a_name_the_sidecar_takes() -> None:
+    assert valid_name("a/b:c_d.e-f 1") == "a/b:c_d.e-f 1"
+    replaced = [valid_name(text) for text in ("größe", "groesse@", "x" * 129, "x" * 130, "\n")]
+    assert len(set(replaced)) == len(replaced)
+    assert all(len(name) <= 128 and valid_name(name) == name for name in replaced)
+    assert replaced[0].startswith("gr--e-")
+
+
+def processes(folder: Path, *found: tuple[int, int, bytes]) -> Path:
+    """A /proc of processes: number, parent, environment."""
+    for number, parent, environment in found:
+        (folder / str(number)).mkdir(parents=True)
+        start = 1000 + number
+        (folder / str(number) / "stat").write_text(f"{number} (a (b) 1) S {parent} " + "0 " * 17 + f"{start} 0 0\n")
+        (folder / str(number) / "environ").write_bytes(environment)
+    (folder / "sys/kernel/random").mkdir(parents=True)
+    (folder / "sys/kernel/random/boot_id").write_text("boot\n")
+    return folder
+
+
+def test_the_agent_is_the_ancestor_that_it_has_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = b"HOME=/\0TORCHELASTIC_RUN_ID=none\0"
+    found = processes(tmp_path, (30, 20, ranks), (31, 20, ranks), (20, 10, b"HOME=/\0"), (10, 1, b""))
+    names = []
+    # A rank of the agent itself, and ranks inside shells.
+    for parent in (20, 30, 31, 10):
+        monkeypatch.setattr("os.getppid", lambda parent=parent: parent)
+        names.append(_launch._agent(found))
+    assert names[0] == names[1] == names[2] != names[3]
+    assert names[0] is not None
+    assert valid_name(names[0]) == names[0]
+    monkeypatch.setattr("os.getppid", lambda: 40)
+    assert _launch._agent(found) is None
+    assert _launch._agent(tmp_path / "nothing") is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system has no /proc")
+def test_processes_of_one_agent_agree_and_another_agent_differs() -> None:
+    rank = "import sys; sys.path.insert(0, sys.argv[1]); from conceptwatch._launch import _agent; print(_agent())"
+    agent = (
+        "import os, subprocess, sys; os.environ['TORCHELASTIC_RUN_ID'] = ''; rank = [sys.executable, *sys.argv[1:]]\n"
+        "subprocess.run(rank); subprocess.run(['sh', '-c', '\"$@\"; true', 'sh', *rank])"
+    )
+    package = str(Path(__file__).parents[1])
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", agent, "-c", rank, package], capture_output=True, text=True, check=True, timeout=120
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert [len(names) for names in found] == [2, 2]
+    assert [len(set(names)) for names in found] == [1, 1]
+    assert found[0][0] != found[1][0]
+
+
+# ---------------------------------------------------------------- what the client sends, and the name it adopts
+
+
+class Naming(Sidecar):
+    """Names the runs of jobs as the sidecar does, in memory: forgets them when it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[tuple[str, str], str] = {}
+        self.asked: list[str] = []
+        self.address = ""
+        self.finish_requests: list[Any] = []
+
+    def close(self) -> None:
+        super().close()
+        self.names.clear()
+
+    def _start(self, request: Any, context: Any) -> Any:
+        self.starts.append(request)
+        wait_for(lambda: self.hold is None or self.hold.is_set())
+        declared = request.run.name
+        taken = list(self.names.values())
+        free = next(name for name in [declared, *(f"{declared}-{n}" for n in range(2, 9))] if name not in taken)
+        name = self.names.setdefault((declared, request.job), declared if request.resume else free)
+        answer = messages.StartRunResponse()
+        answer.CopyFrom(self.start)
+        answer.run = name
+        return answer
+
+    def _scores(self, request: Any, context: Any) -> Any:
+        self.asked.append(request.run)
+        return super()._scores(request, context)
+
+    def _advice(self, request: Any, context: Any) -> Any:
+        self.asked.append(request.run)
+        return super()._advice(request, context)
+
+    def _finish(self, request: Any, context: Any) -> Any:
+        self.finish_requests.append(request)
+        return super()._finish(request, context)
+
+
+@pytest.fixture
+def sidecar() -> Iterator[Naming]:
+    server = Naming()
+    yield server
+    if server.hold is not None:
+        server.hold.set()
+    server.close()
+
+
+def runs(sidecar: Sidecar) -> list[str]:
+    return [item.head.run if isinstance(item, Received) else item.run for item in sidecar.order]
+
+
+def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: Callable[..., Run]) -> None:
+    run = start(job="a job", attempt=3, rank=1, world_size=2, resume=True)
+    assert run.finish()
+    (declared,) = sidecar.starts
+    assert (declared.job, declared.attempt, declared.rank, declared.resume) == ("a job", 3, 1, True)
+    (finished,) = sidecar.finish_requests
+    assert (finished.client, finished.rank) == (declared.client, 1)
+
+
+@pytest.mark.parametrize(("world_size", "again"), [(4, ("3d1f", "run")), (1, ("3d1f:2", "run-2"))])
+def test_the_launcher_is_found_in_the_environment(
+    world_size: int,
+    again: tuple[str, str],
+    sidecar: Naming,
+    start: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1"} if world_size == 1 else {}
+    for name, value in {**TORCHRUN, **alone, "RANK": str(world_size - 1), "TORCHELASTIC_RESTART_COUNT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(_launch, "_started", type(_launch._started)())
+    address = sidecar.serve()
+    first, second = start(address=address), start(address=address)
+    assert [run.finish() for run in (first, second)] == [True, True]
+    assert [(declared.job, declared.attempt, declared.rank) for declared in sidecar.starts] == [
+        ("3d1f", 1, world_size - 1),
+        (again[0], 1, world_size - 1),
+    ]
+    assert (first.name, second.name) == ("run", again[1])
+
+
+def test_three_inits_in_one_process_are_three_runs(
+    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    sidecar.start.takes_joined_ends = False
+    address = sidecar.serve()
+    for _ in range(3):
+        run = start(name="digits", address=address)
+        with run.evaluation("val", step=1) as p:
+            p.log(**batch())
+        assert run.finish()
+    assert runs(sidecar) == ["digits"] * 2 + ["digits-2"] * 2 + ["digits-3"] * 2
+    assert sidecar.finished == ["digits", "digits-2", "digits-3"]
+    assert len({declared.job for declared in sidecar.starts}) == 3
+    assert warned() == [
+        f"conceptwatch: 'digits' exists already, this run is 'digits-{n}' (resume=True continues the old one)"
+        for n in (2, 3)
+    ]
+
+
+def test_ranks_of_a_job_share_a_run_and_one_says_its_name(
+    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    address = sidecar.serve()
+    assert start(address=address).finish()
+    ranks = [start(rank=rank, world_size=2, job="launch", address=address) for rank in (0, 1)]
+    for run in ranks:
+        run.log(step=1, **batch())
+        assert run.finish()
+    assert [run.name for run in ranks] == ["run-2", "run-2"]
+    assert runs(sidecar) == ["run-2", "run-2"]
+    assert len(warned()) == 1
+
+
+def test_questions_wait_for_the_name_in_use(sidecar: Naming, start: Callable[..., Run]) -> None:
+    sidecar.point = messages.Point(run="run", split="val", step=1)
+    address = sidecar.serve()
+    assert start(address=address).finish()
+    sidecar.hold = threading.Event()
+    run = start(address=address)
+    assert run.name == "run"
+    assert run.scores("val", timeout=0.2) is None
+    assert run.should_stop(step=1, timeout=0.2) is False
+    assert sidecar.asked == [], "another run may have that name"
+    threading.Timer(0.3, sidecar.hold.set).start()
+    assert run.scores("val", timeout=10.0) is not None
+    run.should_stop(step=2, timeout=10.0)
+    assert sidecar.asked == ["run-2", "run-2"]
+
+
+def test_a_restarted_sidecar_is_declared_to_again_and_its_answer_counts(
+    sidecar: Naming, start: Callable[..., Run]
+) -> None:
+    address = sidecar.serve()
+    assert start(address=address).finish()
+    run = start(address=address, resume=False, job="mine")
+    run.log(step=1, **batch())
+    wait_for(lambda: run.stats.queue_bytes == 0)
+    sidecar.close()
+    run.log(step=2, **batch())
+    wait_for(lambda: run.stats.retries >= 1)
+    sidecar.serve(address)
+    assert run._sender.flush(run._link, 30.0, while_down=True)
+    before, after = [declared for declared in sidecar.starts if declared.job == "mine"]
+    assert before == after, "the same request"
+    # In memory the first run is forgotten, so that its name is free again.
+    assert (runs(sidecar), run.name) == (["run-2", "run"], "run")
+    assert run.finish()
+    assert sidecar.finished[-1] == "run"
+
+
+def test_a_resumed_run_keeps_its_name_when_it_is_declared_again(
+    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    address = sidecar.serve()
+    assert start(address=address).finish()
+    run = start(address=address, resume=True)
+    once = [True]
+    sidecar.before = lambda request, context: unavailable(context, 0.01) if once and once.pop() else None
+    run.log(step=1, **batch())
+    assert run.finish()
+    first, second = sidecar.starts[1:]
+    assert first == second
+    assert first.resume
+    assert (run.name, runs(sidecar)) == ("run", ["run"])
+    assert warned() == []
+
+
+def test_a_sidecar_that_names_no_run_keeps_the_declared_name(sidecar: Naming, start: Callable[..., Run]) -> None:
+    sidecar._start = lambda request, context: sidecar.start  # type: ignore[method-assign]
+    run = start(name="digits")
+    run.log(step=1, **batch())
+    assert run.finish()
+    assert (run.name, runs(sidecar)) == ("digits", ["digits"])
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
+    joined: bool, sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    sidecar.start.takes_joined_ends = joined
+
+    def refused(sequence: int) -> Any:
+        return messages.IngestResponse(
+            sequence=sequence, outcome=messages.IngestResponse.OUTCOME_REFUSED,
+            code=grpc.StatusCode.FAILED_PRECONDITION.value[0], field="attempt",
+            message="got a message of attempt 1, attempt 2 of job 'launch' has begun",
+        )  # fmt: skip
+
+    def answer(response: Any) -> Any:
+        found = refused(response.sequence)
+        if response.HasField("end_pass"):
+            found.end_pass.CopyFrom(refused(response.end_pass.sequence))
+        return found
+
+    sidecar.answer = answer
+    run = start(job="launch", attempt=1)
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch())
+    wait_for(lambda: bool(run._link.refused))
+    received = len(sidecar.received)
+    with run.evaluation("val", step=2) as p:
+        p.log(**batch())
+    assert p.scores(timeout=10.0) is None
+    assert run.finish()
+    assert warned() == [
+        "conceptwatch, run 'run': a newer attempt of this job replaces attempt 1: this process sends no more"
+    ]
+    assert (len(sidecar.received), sidecar.streams, run.stats.retries) == (received, 1, 0)
+    assert run.stats.batches_dropped == {"superseded": 2}
+    assert run.stats.queue_bytes == 0
+
+
+def test_recordings_keep_the_identity(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="conceptwatch")
+    names = []
+    for arguments in ({}, {"job": "launch", "attempt": 2}, {"resume": True}):
+        run = conceptwatch.init("digits", concepts=K, mode="offline", offline_dir=tmp_path, **arguments)
+        with run.evaluation("val", step=1) as p:
+            p.log(**batch())
+        assert run.finish()
+        names.append(run.name)
+    assert names == ["digits", "digits-2", "digits"]
+    found: dict[str, list[Any]] = {}
+    for file in tmp_path.iterdir():
+        recorded = list(messages_of(file.read_bytes()))
+        name = recorded[0].start.run.name
+        sent = [getattr(one.ingest, one.ingest.WhichOneof("message")) for one in recorded if one.HasField("ingest")]
+        assert {one.run for one in sent} | {one.finish.run for one in recorded if one.HasField("finish")} == {name}
+        found[name] = [one.start for one in recorded if one.HasField("start")]
+    assert sorted(found) == ["digits", "digits-2"]
+    assert [(one.job, one.attempt) for one in found["digits-2"]] == [("launch", 2)]
+    assert [one.resume for one in found["digits"]] == [False, True]
+    assert all(one.job for one in found["digits"])
+
+
+def messages_of(content: bytes) -> Iterator[Any]:
+    while content:
+        digits = next(index for index, byte in enumerate(content) if byte < 128) + 1
+        size = sum((byte & 127) << 7 * index for index, byte in enumerate(content[:digits]))
+        yield messages.Recorded.FromString(content[digits : digits + size])
+        content = content[digits + size :]
