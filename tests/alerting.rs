@@ -62,7 +62,7 @@ async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
     assert_eq!(state(), 1.0);
     pass(&mut client, 2).await;
     let stop = advice(&mut client, 2).await;
-    assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, 2 of 2"), "{stop:?}");
+    assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, for 2 evaluations"), "{stop:?}");
     assert!(!advice(&mut client, 1).await.stop, "what was answered stays");
     assert_eq!(state(), 2.0);
     let told = alerts(&sidecar);

@@ -88,7 +88,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert_eq!(api, report);
 
     let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
-    assert!(table.contains("Leakage Criterion: weak leaks more"), "{table}");
+    assert!(table.contains("Leakage Criterion: run weak leaks more"), "{table}");
     assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
     assert!(table.contains("2 of 2 concepts differ"), "{table}");

@@ -53,7 +53,7 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
     let half = u64::MAX / 2;
     let cases: &[(&[u64], usize, &str, &str)] = &[
         (&[2, 3], 23, "data", "got 23 bytes"),
-        (&[2, 3], 25, "data", "has 24"),
+        (&[2, 3], 25, "data", "expected 24"),
         (&[2, 3], 0, "data", "got 0 bytes"),
         (&[], 4, "shape", "0 dimensions"),
         (&[1; 9], 4, "shape", "9 dimensions"),
@@ -82,7 +82,7 @@ fn texts_are_one_a_row_and_short() {
     assert_eq!(texts(&[2], &["a", &longest]).unwrap().text(0), "a");
     assert_fault(texts(&[1], &[&format!("{longest}y")]), "tensors.predicted_text.texts", "row 0 has 4097 bytes");
     assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "got 1 strings");
-    assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string a row");
+    assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string for each row");
     assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "empty dimension");
 }
 
@@ -339,7 +339,7 @@ fn tensors_of_a_batch_agree() {
     assert_fault(new(vec![labels(3), labels(3)]), "tensors.task_labels", "twice");
     let positive = zeros(PositiveEmbeddings, float, &[3, 2, 8]);
     let negative = zeros(NegativeEmbeddings, float, &[3, 2, 9]);
-    assert_fault(new(vec![positive, negative]), "tensors.negative_embeddings.shape", "positive_embeddings have");
+    assert_fault(new(vec![positive, negative]), "tensors.negative_embeddings.shape", "as in positive_embeddings");
 }
 
 #[test]

@@ -73,9 +73,9 @@ impl Fields {
         self.take(key, expected, |value| T::deserialize(value).ok())
     }
 
-    /// A key that nothing has taken.
-    pub fn left_over(&self) -> Option<&str> {
-        self.0.keys().next().map(String::as_str)
+    /// A key that nothing has taken yet and that `known` does not list.
+    pub fn other_than(&self, known: &[&str]) -> Option<&str> {
+        self.0.keys().map(String::as_str).find(|key| !known.contains(key))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::run::check_name;
 
 use super::fields::{Fields, KeyFault};
-use super::kinds::{Judge, LONGEST};
+use super::kinds::{Judge, KEYS, LONGEST};
 
 /// What a rule judges, by which limit, and what follows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -111,8 +111,29 @@ impl TryFrom<Fields> for Rule {
     }
 }
 
+/// The keys that do not make a rule one of a kind.
+pub(super) const SHARED: &[&str] = &[
+    "name",
+    "score",
+    "split",
+    "evaluations",
+    "warm_up",
+    "patience",
+    "cooldown",
+    "hysteresis",
+    "severity",
+    "advise_stop",
+    "scope",
+    "false_discovery_rate",
+    "runbook",
+];
+
 impl Rule {
     fn read(mut fields: Fields) -> Result<Self, KeyFault> {
+        let known = [SHARED, &KEYS.concat()].concat();
+        if let Some(key) = fields.other_than(&known) {
+            return Err(KeyFault::new(key, format!("is not a key of a rule, expected one of {}", known.join(", "))));
+        }
         let name = fields.text("name")?.ok_or_else(|| KeyFault::new("name", "is missing"))?;
         check_name("name", &name).map_err(|fault| KeyFault::new("name", fault.message))?;
         let split = fields.text("split")?.unwrap_or_else(|| "val".to_owned());
@@ -128,8 +149,8 @@ impl Rule {
         let runbook = fields.take("runbook", "an http or https address", |value| {
             value.as_str().filter(|address| is_address(address)).map(str::to_owned)
         })?;
-        match fields.left_over() {
-            Some(key) => Err(KeyFault::new(key, "is not a key of a rule; docs/alerts.md lists them")),
+        match fields.other_than(&[]) {
+            Some(key) => Err(KeyFault::new(key, "has no effect on a rule of this kind")),
             None => Ok(Self { name, split, judge, severity, advice, runbook }),
         }
     }

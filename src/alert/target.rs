@@ -85,10 +85,7 @@ impl Target {
         if fields.text("scope")?.is_some_and(|scope| scope != "run") {
             return Err(KeyFault::new("scope", format!("has no effect with `{kind}`")));
         }
-        match fields.has("false_discovery_rate") {
-            true => Err(KeyFault::new("false_discovery_rate", "has no effect without `scope`")),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// What is judged, in words.

@@ -122,9 +122,13 @@ pub fn cases() -> Vec<Case> {
             c.tensors[2] = integers("task_labels", &[4], &[-1; 4]);
         }),
         second("rows left out beyond counting", "rows_left_out", "expected at most", |c| c.rows_left_out = u64::MAX),
-        schema("a tensor less", "tensors.task_labels", "is missing, earlier", |c| drop(c.tensors.remove(2))),
-        schema("ids no more", "tensors.sample_ids", "is missing, earlier", |c| drop(c.tensors.remove(3))),
-        schema("a tensor more", "tensors.task_predictions", "is new, earlier", |c| {
+        schema("a tensor less", "tensors.task_labels", "is missing, expected it as in earlier", |c| {
+            drop(c.tensors.remove(2))
+        }),
+        schema("ids no more", "tensors.sample_ids", "is missing, expected it as in earlier", |c| {
+            drop(c.tensors.remove(3))
+        }),
+        schema("a tensor more", "tensors.task_predictions", "is new, expected the tensors of earlier", |c| {
             c.tensors.push(integers("task_predictions", &[16], &[0; 16]));
         }),
         schema("another type", "tensors.task_labels.dtype", "got float32, expected int64 as in earlier batches", |c| {

@@ -188,7 +188,7 @@ export function alertsOf(runs) {
   ];
   const of = (run, rule, firing) => ({
     rule: rule.name, run: run.name, split: "val", score: rule.score, state: firing ? "firing" : "inactive", since: run.started + 75,
-    evidence: firing ? "icl_excess is 0.0654, above 0.05, 2 of 2 evaluations" : "icl_excess is 0.0654, its baseline 0.0210: 0.3 errors of 0.0020, 0 of 1 evaluations",
+    evidence: firing ? "icl_excess is 0.0654, above 0.05, for 2 evaluations" : "icl_excess is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
     step: 10 * PASS, severity: rule.severity, advises_stop: firing, value: 0.0654, baseline: rule.rise ? 0.021 : null,
   });
   const standings = runs.flatMap((run) => rules.map((rule) => of(run, rule, rule.above !== undefined && run.lambda < 0.05)));
