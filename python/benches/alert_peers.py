@@ -2,11 +2,11 @@
 
     python alert_peers.py DIR
 
-Each detector is tried at many settings. Those whose false stops stay at or below 1 in 1,000 evaluations on every kind
-of curve that does not rise compete for the shortest delay; beside it stands the best setting of those that are asked
-for no more than noise alone (all three AR(1) noises, no spikes, falls, restarts or changes of N). All are started anew
-where a run goes back or N changes. EarlyStopping is written out here as Lightning 2 and Keras 3 define it: both want a
-score that improves, here falls. Page-Hinkley and ADWIN are those of river.
+Each detector is run at many settings. Reported is the setting of shortest delay among those with at most 1 false stop
+in 1,000 evaluations on every kind of curve that does not rise, and beside it the best setting if only noise has to be
+withstood (all three AR(1) noises, without spikes, falls, restarts or changes of N). All detectors are reset where a run
+returns to an earlier step or N changes. EarlyStopping is implemented as Lightning 2 and Keras 3 define it: both expect
+a score that improves, here one that falls. Page-Hinkley and ADWIN are river's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOISES = ("0", "0.5", "0.8")
 STILL = ("noise-alone", "single-spikes", "falling", "restarts", "N-changes")
 RISING = ("step-of-3", "drift-of-1")
 LENGTH, ONSET, NEVER = 100, 30, 999
-# Curves of each kind that settings are sifted on; the best are then measured on all.
+# Curves of each kind in the first selection of settings; the best are then measured on all.
 SIFT = 200
 
 Update = Callable[[float], bool]
@@ -78,7 +78,7 @@ class PageHinkley:
 
 
 class Adwin:
-    """Told of any change; one after which the mean is higher counts as a rise."""
+    """Detects any change; a change to a higher mean counts as a rise."""
 
     def __init__(self, **settings: Any) -> None:
         self.detector = drift.ADWIN(clock=1, **settings)
@@ -96,7 +96,7 @@ def settings_of(**choices: Iterable[Any]) -> list[dict[str, Any]]:
 PEERS: dict[str, tuple[Callable[..., Update], list[dict[str, Any]]]] = {
     "Lightning EarlyStopping": (
         LightningStopping,
-        # The level of the noise is 0: thresholds that no monitor could know beforehand are granted.
+        # The noise has level 0, so these thresholds use knowledge that no monitor has in advance.
         settings_of(patience=[2, 3, 5, 10, 20, 50, 98], min_delta=[0.0, 1.0], divergence=[1.5, 2.0, 2.5, 3.0, np.inf]),
     ),
     "Keras EarlyStopping": (
@@ -126,10 +126,10 @@ def load(directory: Path, name: str, noise: str) -> np.ndarray[Any, Any]:
     return np.fromfile(directory / f"{name} {noise}.f64", dtype="<f8").reshape(-1, LENGTH, 3)
 
 
-def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], anew: np.ndarray[Any, Any]) -> int | None:
+def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], resets: np.ndarray[Any, Any]) -> int | None:
     update = make()
     for t, value in enumerate(curve[:, 0].tolist()):
-        if anew[t]:
+        if resets[t]:
             update = make()
         if update(value):
             return t
@@ -138,13 +138,13 @@ def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], anew: np
 
 def stops(make: Callable[[], Update], curves: np.ndarray[Any, Any]) -> list[int | None]:
     steps, rows = curves[:, :, 1], curves[:, :, 2]
-    anew = np.zeros(steps.shape, bool)
-    anew[:, 1:] = (np.diff(steps, axis=1) < 0) | (np.diff(rows, axis=1) != 0)
-    return [first_stop(make, curve, again) for curve, again in zip(curves, anew, strict=True)]
+    resets = np.zeros(steps.shape, bool)
+    resets[:, 1:] = (np.diff(steps, axis=1) < 0) | (np.diff(rows, axis=1) != 0)
+    return [first_stop(make, curve, again) for curve, again in zip(curves, resets, strict=True)]
 
 
 def rate(found: list[int | None]) -> float:
-    """False stops in 1,000 evaluations; a stop ends its run."""
+    """False stops per 1,000 evaluations; a stop ends its run."""
     evaluations = sum(LENGTH if at is None else at + 1 for at in found)
     return 1e3 * sum(at is not None for at in found) / evaluations
 
@@ -178,7 +178,7 @@ def main() -> None:
             best: tuple[float, dict[str, Any]] | None = None
             for setting in choices:
                 make = lambda kind=kind, setting=setting: kind(**setting)  # noqa: E731
-                # A little slack, since fewer curves are looked at; the measurement below has none.
+                # Some slack, because this uses fewer curves; the measurement below allows none.
                 if any(found > 1.0 for found in worst_rate(make, (few[one] for one in kinds))):
                     continue
                 total = sum(delay(stops(make, curves)) for one in RISING for curves in few[one])

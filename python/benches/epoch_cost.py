@@ -1,10 +1,10 @@
-"""What streaming every validation pass costs training, at 3 and at 112 concepts, beside the real sidecar.
+"""The cost to training of streaming every validation pass, at 3 and at 112 concepts, beside the real sidecar.
 
 Blocks of epochs without and with the monitor alternate in one process, on models in the same state. The sidecar is
-started as `init` does it, on the same cores, and scores what it receives; it is stopped (SIGSTOP) while a block runs
-alone, so that none of its work falls there. Its CPU account goes on in that time, so it gets half of the default share;
-its first evaluation, which needs no share, is waited for. An epoch is its training and its validation pass.
-k = 3 is the PyTorch example as it is, whose epochs are unusually short; k = 112 is an MLP with three hidden
+started by `init`, on the same cores, and scores what it receives. While a block runs without the monitor the sidecar is
+stopped (SIGSTOP), so that its work does not slow that block. Its CPU account keeps growing meanwhile, so it gets half
+of the default share. The bench waits for its first evaluation, which needs no share. An epoch is its training and its
+validation pass. k = 3 is the PyTorch example, whose epochs are unusually short; k = 112 is an MLP with three hidden
 layers of 1024 units, 512 inputs and 200 classes on 7,000 rows.
 """
 
@@ -106,7 +106,7 @@ def wide() -> Epoch:
 
 
 def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> tuple[list[float], float]:
-    """Seconds of each epoch, for so long, and the CPU seconds of this process an epoch."""
+    """Runs epochs for that many seconds: the seconds of each, and this process's CPU seconds per epoch."""
     times: list[float] = []
     cpu = time.process_time()
     while sum(times) < seconds:
@@ -181,10 +181,10 @@ def free_address() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--concepts", type=int, choices=[3, CONCEPTS], help="only this many")
-    parser.add_argument("--pairs", type=int, default=8, help="of blocks")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
-    parser.add_argument("--threads", type=int, help="of PyTorch; by default its own choice")
+    parser.add_argument("--concepts", type=int, choices=[3, CONCEPTS], help="run only this number of concepts")
+    parser.add_argument("--pairs", type=int, default=8, help="number of pairs of blocks")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a block")
+    parser.add_argument("--threads", type=int, help="threads of PyTorch; by default its own choice")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)

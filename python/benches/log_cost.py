@@ -1,6 +1,6 @@
-"""What `p.log()` costs the training thread: a batch of 512 rows and 112 concepts, with labels and row ids.
+"""The cost of `p.log()` to the training thread: a batch of 512 rows and 112 concepts, with labels and row ids.
 
-Without --address it logs to a sidecar written in Python, in a process of its own.
+Without --address it logs to a stand-in sidecar in another process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def batches(count: int, as_torch: bool) -> list[dict[str, Any]]:
 
 
 def measure(run: conceptwatch.Run, logged: list[dict[str, Any]], passes: range, pause: float) -> list[float]:
-    """Seconds of each call, with a pause between calls as a training step would make."""
+    """Seconds of each call, with a pause between calls in place of a training step."""
     seconds = []
     for step in passes:
         with run.evaluation("val", step=step) as p:
@@ -50,8 +50,8 @@ def measure(run: conceptwatch.Run, logged: list[dict[str, Any]], passes: range, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", help="of a sidecar; without it, one of Python's own in this process")
-    parser.add_argument("--batches", type=int, default=20, help="batches of a pass")
+    parser.add_argument("--address", help="address of a sidecar; by default a stand-in is started")
+    parser.add_argument("--batches", type=int, default=20, help="batches per pass")
     parser.add_argument("--passes", type=int, default=25)
     parser.add_argument("--pause", type=float, default=0.01, help="seconds between batches")
     parser.add_argument("--torch", action="store_true", help="log torch tensors instead of numpy arrays")

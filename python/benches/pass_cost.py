@@ -1,7 +1,7 @@
-"""What the PyTorch example's evaluation passes cost in CPU time, by thread: of the training job, and of the sidecar.
+"""The CPU time of the PyTorch example's evaluation passes, by thread of the training job and of the sidecar.
 
-Epochs are those of `epoch_cost.py` at k = 3: a pass is one batch of 2,000 rows. The sidecar's scoring is held to next
-to nothing, so that what is left is there for every pass.
+Epochs are those of `epoch_cost.py` at k = 3: a pass is one batch of 2,000 rows. The sidecar gets almost no CPU share
+for scoring, so what remains is the cost of every pass.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def cpu_by_thread(process: int) -> dict[tuple[str, str], float]:
         try:
             name = "training" if task.name == str(process) else (task / "comm").read_text().strip()
             found[task.name, name] = int((task / "schedstat").read_text().split()[0]) / 1e9
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the thread has ended
             continue
     return found
 
 
 def spent(process: int, before: dict[tuple[str, str], float], passes: int) -> dict[str, float]:
-    """CPU milliseconds a pass since then, by the names of threads."""
+    """CPU milliseconds per pass since then, by thread name."""
     found: dict[str, float] = {}
     for (number, name), seconds in cpu_by_thread(process).items():
         found[name] = found.get(name, 0.0) + (seconds - before.get((number, name), 0.0)) * 1e3 / passes
@@ -42,7 +42,7 @@ def spent(process: int, before: dict[tuple[str, str], float], passes: int) -> di
 
 
 class Timed:
-    """A pass that notes the CPU seconds that logging takes on the training thread."""
+    """A pass that records the CPU seconds of logging on the training thread."""
 
     def __init__(self, evaluation: conceptwatch.Pass, seconds: list[float]) -> None:
         self._evaluation, self._seconds = evaluation, seconds
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=400)
     options = parser.parse_args()
-    # Threads of PyTorch's loops could not be told from those that send.
+    # More threads of PyTorch could not be distinguished from those that send.
     epoch_cost.torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
         ports = Path(directory) / "ports"

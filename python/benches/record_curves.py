@@ -1,10 +1,10 @@
-"""Records the validation curves that the default alert rules are tried on, through the sidecar, as one CSV file.
+"""Records, through the sidecar, the validation curves for tests of the default alert rules, as one CSV file.
 
     python record_curves.py ../../tests/alerts/curves.csv
 
-CBMs on TabularToy, soft and logit, with weak to strong concept supervision. The first evaluation of every run is that
-of the untrained model, epoch 0. A line is an evaluation: value, standard error and error of the change since the
-evaluation before for each score that trends are read from, and the published scores beside them.
+CBMs on TabularToy, soft and logit, with weak to strong concept supervision. The first evaluation of every run, epoch 0,
+is that of the untrained model. A line is an evaluation: for each score that is tested for trends its value, standard
+error and the error of its change since the previous evaluation, then the published scores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def columns() -> list[str]:
 
 
 def follow(page: str, points: queue.Queue[dict[str, Any]]) -> None:
-    """Every curve point as the event stream tells it: the one place that has the errors of changes."""
+    """Every curve point from the event stream, which alone has the errors of changes."""
     with urllib.request.urlopen(f"{page}api/v1/events") as stream:  # noqa: S310
         kind = ""
         for line in stream:

@@ -1,4 +1,4 @@
-"""A sidecar for measurements of the client: the tests' own, in a process of its own, that keeps nothing."""
+"""A stand-in sidecar for measuring the client: that of the tests, in another process, discarding what it receives."""
 
 from __future__ import annotations
 

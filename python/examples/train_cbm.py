@@ -4,8 +4,9 @@
     python train_cbm.py --concept-weight 5 --bottleneck logit
     python train_cbm.py --model cem
 
-Weak concept supervision (a small weight) leaks: the task head learns to read more from the concepts than they mean.
-The data set and the models are those of "Leakage and Interpretability in Concept-Based Models", A.1 and A.2.
+Weak concept supervision (a small weight) causes leakage: the concepts carry more information about the task than their
+labels do, and the head learns to use it. The data set and the models are those of "Leakage and Interpretability in
+Concept-Based Models", A.1 and A.2.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def tabular_toy(rows: int, delta: float, random: torch.Generator) -> Rows:
 
 @dataclass
 class Output:
-    """Concept probabilities [n, 3], concept and task logits, what the head received, and a CEM's embeddings."""
+    """Concept probabilities [n, 3], concept and task logits, the input of the head, and a CEM's embeddings."""
 
     probabilities: Tensor
     concept_logits: Tensor
@@ -81,7 +82,7 @@ class BottleneckModel(nn.Module):
         self.soft = soft
         self.encoder = nn.Sequential(*hidden_layers(), nn.Linear(64, K))
         self.head = nn.Linear(K, 1)
-        # What stands for a concept's absence and presence when an expert sets it.
+        # The head's inputs for an absent and a present concept when an expert sets it.
         self.register_buffer("absent", torch.zeros(K))
         self.register_buffer("present", torch.ones(K))
 
@@ -196,12 +197,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--concept-weight", type=float, default=1.0, help="weight of the concept loss (lambda)")
     parser.add_argument("--bottleneck", choices=["soft", "logit"], default="soft")
     parser.add_argument("--model", choices=["cbm", "cem"], default="cbm")
-    parser.add_argument("--intervention-probability", type=float, default=0.25, help="of a concept in CEM training")
+    parser.add_argument("--intervention-probability", type=float, default=0.25, help="per concept, in CEM training")
     parser.add_argument("--delta", type=float, default=0.25, help="correlation of the hidden variables, in [0, 1)")
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--name", help="of the run; by default made from the options")
-    parser.add_argument("--address", help="of the sidecar; one is started if none listens at the default address")
+    parser.add_argument("--name", help="name of the run; by default made from the options")
+    parser.add_argument("--address", help="address of the sidecar; by default one is started if needed")
     parser.add_argument("--no-monitor", action="store_true", help="train without conceptwatch")
     return parser.parse_args()
 
@@ -222,7 +223,7 @@ def start_run(options: argparse.Namespace, reference: float) -> conceptwatch.Run
 
 
 def leakage(run: conceptwatch.Run, step: int | None = None, timeout: float = 0.0) -> str:
-    """The newest scores, or those of a step. Epochs that come faster than they can be scored are passed over."""
+    """The newest scores, or those of a step. Epochs shorter than an evaluation are skipped."""
     scores = run.scores("val", step=step, timeout=timeout)
     if scores is None:
         return ""
@@ -249,7 +250,7 @@ def main() -> None:
         with run.evaluation("val", step=step, epoch=epoch) if run is not None else contextlib.nullcontext() as p:
             concepts, task, with_truth = evaluate(model, val, logit, p)
         times.append(time.perf_counter() - start)
-        found = leakage(run) if run is not None else ""  # for the line below; training does not need it
+        found = leakage(run) if run is not None else ""  # for the line below only
         print(
             f"epoch {epoch:3d}  {times[-1] * 1e3:5.1f} ms  accuracy: concepts {concepts:.3f}, task {task:.3f}, "
             f"task with true concepts {with_truth:.3f}{found}"
@@ -258,7 +259,7 @@ def main() -> None:
     print(f"test accuracy: concepts {concepts:.3f}, task {task:.3f}, task with true concepts {with_truth:.3f}")
     print(f"a linear head on true concepts: task {reference:.3f}; median epoch {1e3 * median(times):.1f} ms")
     if run is not None:
-        print(f"leakage at the end:{leakage(run, step, timeout=60.0) or '  no scores came'}")
+        print(f"leakage at the end:{leakage(run, step, timeout=60.0) or '  no scores'}")
         run.finish()
 
 

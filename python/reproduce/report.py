@@ -1,4 +1,4 @@
-"""Writes the report of what `train.py` has found, beside the paper's figures.
+"""Writes the report on the results of `train.py`, with the paper's figures for comparison.
 
 python report.py results.jsonl ../../docs/reproduce.md
 """
@@ -56,7 +56,7 @@ def pooled(x: Any, x_error: Any, y: Any, seed: int) -> tuple[float, float]:
 
 
 def classes(models: list[Model]) -> list[list[Model]]:
-    """Models that differ in their fold alone."""
+    """Models that differ only in their fold."""
     keys = sorted({(model["kind"], model["weight"]) for model in models})
     return [of(models, kind=kind, weight=weight) for kind, weight in keys]
 
@@ -87,7 +87,7 @@ def correlations(models: list[Model]) -> list[str]:
             class_mean = np.array([values(group, score).mean() for group in groups])
             class_error = np.array([values(group, score).std(ddof=1) / np.sqrt(len(group)) for group in groups])
             over_classes, over_models = pooled(class_mean, class_error, means, 0), pooled(found, error, s_int, 1)
-            # At the threshold that tells leaking from clean models best.
+            # At the threshold that best separates leaking from clean models.
             best = max(np.unique(found), key=lambda at: (found[leaks] > at).mean() - (found[~leaks] > at).mean())
             missed, accused = int((found[leaks] <= best).sum()), int((found[~leaks] > best).sum())
             paper = PAPER.get((delta, score))
@@ -115,7 +115,7 @@ def criterion(a: list[Model], b: list[Model]) -> str:
 
 
 def findings(models: list[Model]) -> list[str]:
-    """Whether the tasks of more than one term leak more than the linear one, and in how many models what was found."""
+    """Whether tasks of more than one term leak more than the linear one, and each finding's number of models."""
     lines = [
         "| soft, δ = 0.25 | leaks | linear head | MLP head | misspecified head | insufficient supervision | others |"
     ]

@@ -3,8 +3,8 @@
     python train.py results.jsonl
 
 "Leakage and Interpretability in Concept-Based Models", arXiv:2504.14094: the grid of Appendix D, and the TabularToy
-panels of Figures 5 to 8, 10, 12 and 14. A line is one trained model: what it was, its accuracies, its intervention
-score and its leakage scores on 1,000 test rows, and what the diagnosis found. Models that the file already has are not
+panels of Figures 5 to 8, 10, 12 and 14. A line is one trained model: its settings, its accuracies, its intervention
+score and its leakage scores on 1,000 test rows, and the findings of the diagnosis. Models already in the file are not
 trained again.
 """
 
@@ -49,7 +49,7 @@ KEPT += ("reference_accuracy_linear", "reference_accuracy_mlp")
 
 
 def tasks() -> list[dict[str, Any]]:
-    """Every model of the experiments, each described by what it is trained with."""
+    """Every model of the experiments, each by the settings it is trained with."""
     found = []
 
     def add(experiment: str, **of: Any) -> None:
@@ -70,7 +70,7 @@ def tasks() -> list[dict[str, Any]]:
 
 
 def parts(of: dict[str, Any]) -> tuple[train_cbm.Rows, train_cbm.Rows]:
-    """Training and test rows: a fold's rows are held out, the first 1,000 of them are tested on."""
+    """Training and test rows: a fold's rows are held out, and the first 1,000 of them are the test set."""
     rows = train_cbm.tabular_toy(ROWS, of["delta"], torch.Generator().manual_seed(0))
     if factor := FACTORS.get(of["experiment"]):
         rows.y = (rows.c.sum(1) - factor * rows.c[:, 0] * rows.c[:, 1] >= 2).float()
@@ -82,7 +82,7 @@ def parts(of: dict[str, Any]) -> tuple[train_cbm.Rows, train_cbm.Rows]:
 
 
 class HardModel(train_cbm.BottleneckModel):
-    """Its head sees each concept as 0 or 1, and is trained when the encoder is done."""
+    """Its head sees each concept as 0 or 1, and is trained after the encoder."""
 
     def forward(self, x: Any, c: Any = None, intervened: Any = None) -> train_cbm.Output:
         logits = self.encoder(x)
@@ -143,16 +143,16 @@ def score(of: dict[str, Any], address: str) -> dict[str, Any]:
     )
     with run.evaluation("test", step=EPOCHS, epoch=EPOCHS) as p:
         train_cbm.evaluate(model, test, logit, p)
-    # OIS and the reference accuracies train networks, and join the others when they are done.
+    # OIS and the reference accuracies train networks, so they arrive after the other scores.
     end = time.monotonic() + WAIT
     while True:
         scores = run.scores("test", step=EPOCHS, timeout=10.0)
         if scores is not None and "ois" in scores:
             break
-        assert time.monotonic() < end, f"{run.name}: no scores came: {run.stats}"
+        assert time.monotonic() < end, f"{run.name}: got no scores: {run.stats}"
         time.sleep(0.05)
     diagnosis = run.diagnosis("test", timeout=10.0)
-    assert diagnosis is not None, f"{run.name}: no diagnosis came: {run.stats}"
+    assert diagnosis is not None, f"{run.name}: got no diagnosis: {run.stats}"
     run.finish()
     found = {
         name: {"value": scores[name].value, "standard_error": scores[name].standard_error}
@@ -168,7 +168,7 @@ def name_of(of: dict[str, Any]) -> str:
 
 @contextmanager
 def sidecar() -> Iterator[str]:
-    """A sidecar for as long as this lasts, which scores as fast as it can: the models are trained for it alone."""
+    """A sidecar for the duration of the block, which scores at full speed: no other training needs the CPU."""
     with tempfile.TemporaryDirectory() as directory:
         ports = Path(directory, "ports")
         command = [_sidecar.find_binary() or "conceptwatch", "serve", "--port-file", str(ports), "--log", "warn"]
@@ -188,7 +188,7 @@ def sidecar() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--processes", type=int, default=2, help="models that are trained at once")
+    parser.add_argument("--processes", type=int, default=2, help="models trained at once")
     options = parser.parse_args()
     known: set[str] = set()
     if options.file.exists():
