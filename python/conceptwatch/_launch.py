@@ -46,8 +46,8 @@ def launch_of(
 ) -> Launch:
     """As stated by the arguments or CONCEPTWATCH_JOB; else of the launcher; else a new job where the run has one rank.
 
-    before: runs of the same name that this process has started before. Each is another run, so each gets a job of its
-        own, unless the job is stated.
+    before: runs of the same name that this process has started before. With one rank and a launcher each gets a job of
+        its own. With several ranks it is not used: a process that replaces another has not started as many.
     agent: a name for the process that started all ranks on this host, or None where it is not known.
     """
     if attempt is not None and not 0 <= attempt <= MAX_ATTEMPT:
@@ -55,7 +55,7 @@ def launch_of(
     found = job or environment.get("CONCEPTWATCH_JOB")
     if not found:
         found = launcher_job(world_size, environment, agent or _agent)
-        if found and before:
+        if found and before and world_size == 1:
             found = f"{found}:{before + 1}"
     if not found and world_size == 1:
         found = new_job()

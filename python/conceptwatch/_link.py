@@ -60,18 +60,17 @@ class Link:
     def __post_init__(self) -> None:
         self.name: str = self.run.name  # in use: differs from the declared one where that was taken
 
-    def adopt(self, name: str) -> None:
-        """Uses the name that the sidecar gives the run, and says so where it is not the requested one."""
-        self.answered = True
-        if name == self.name:
-            return
-        self.name = name
-        if self.rank == 0 and name != self.run.name:
-            log.warning(
-                "conceptwatch: '%s' exists already, this run is '%s' (resume=True continues the old one)",
-                self.run.name,
-                name,
-            )
+    def adopt(self, name: str) -> bool:
+        """Uses the name that the sidecar gives the run. Whether it is a new one that the user has to be told."""
+        changed, self.name, self.answered = name != self.name, name, True
+        return changed and name != self.run.name and self.rank == 0
+
+    def tell_name(self) -> None:
+        log.warning(
+            "conceptwatch: '%s' exists already, this run is '%s' (resume=True continues the old one)",
+            self.run.name,
+            self.name,
+        )
 
     def warn(self, message: str) -> None:
         """Logs each distinct message once; messages that differ only in numbers count as one."""

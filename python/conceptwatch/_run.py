@@ -264,7 +264,8 @@ class Run:
         # Every rank states it for itself; a forked worker is not a rank.
         own = self._process == os.getpid()
         left = max(0.0, deadline - time.monotonic())
-        if sent and own and self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)):
+        declared = self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)) if sent and own else False
+        if declared and not self._link.refused:
             left = max(0.5, deadline - time.monotonic())
             request = messages.FinishRunRequest(run=self.name, rank=self._link.rank, client=self._sender.client)
             self._ask(self._sender.calls().finish_run, request, left - GRACE)

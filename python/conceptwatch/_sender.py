@@ -356,7 +356,7 @@ class Sender:
                 link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
                 continue
             with self._wake:
-                link.adopt(answer.run or link.run.name)
+                renamed = link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
                 skewed = not _same_release(answer.server_version)
                 default = Limits()
@@ -371,6 +371,8 @@ class Sender:
                 )
                 self.down = False
                 self._settled.notify_all()
+            if renamed:
+                link.tell_name()
             if skewed:
                 link.warn(
                     f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "

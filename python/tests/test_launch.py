@@ -84,10 +84,9 @@ def test_one_rank_without_a_launcher_is_another_job_each_time() -> None:
         assert all(valid_name(job) == job for job in jobs)
 
 
-def test_a_name_used_again_in_one_launch_is_another_run_on_all_its_ranks() -> None:
-    found = [find(4, TORCHRUN, before=before).job for before in range(3)]
-    assert found == ["3d1f", "3d1f:2", "3d1f:3"]
-    assert find(4, {}, before=1).job == ""
+def test_a_name_used_again_in_one_launch_is_another_run_where_no_rank_can_disagree() -> None:
+    assert [find(1, TORCHRUN, before=before).job for before in range(3)] == ["3d1f", "3d1f:2", "3d1f:3"]
+    assert [find(4, TORCHRUN, before=before).job for before in range(3)] == ["3d1f"] * 3
 
 
 def test_a_job_is_a_name_the_sidecar_takes() -> None:
@@ -209,20 +208,26 @@ def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: 
     assert (finished.client, finished.rank) == (declared.client, 1)
 
 
+@pytest.mark.parametrize(("world_size", "again"), [(4, ("3d1f", "run")), (1, ("3d1f:2", "run-2"))])
 def test_the_launcher_is_found_in_the_environment(
-    sidecar: Naming, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    world_size: int,
+    again: tuple[str, str],
+    sidecar: Naming,
+    start: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in {**TORCHRUN, "RANK": "3", "TORCHELASTIC_RESTART_COUNT": "1"}.items():
+    alone = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1"} if world_size == 1 else {}
+    for name, value in {**TORCHRUN, **alone, "RANK": str(world_size - 1), "TORCHELASTIC_RESTART_COUNT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(_launch, "_started", type(_launch._started)())
     address = sidecar.serve()
     first, second = start(address=address), start(address=address)
     assert [run.finish() for run in (first, second)] == [True, True]
     assert [(declared.job, declared.attempt, declared.rank) for declared in sidecar.starts] == [
-        ("3d1f", 1, 3),
-        ("3d1f:2", 1, 3),
+        ("3d1f", 1, world_size - 1),
+        (again[0], 1, world_size - 1),
     ]
-    assert (first.name, second.name) == ("run", "run-2")
+    assert (first.name, second.name) == ("run", again[1])
 
 
 def test_three_inits_in_one_process_are_three_runs(
