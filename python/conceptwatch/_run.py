@@ -247,7 +247,7 @@ class Run:
         return self._advice[step]
 
     def stop_reason(self, *, step: int) -> str:
-        """The reason for the answer of `should_stop` for that step; empty before it was called."""
+        """The reason for the answer of `should_stop` for that step; empty before that was called."""
         return self._reasons.get(step, "")
 
     def finish(self, timeout: float = 30.0) -> bool:
@@ -378,7 +378,7 @@ class DisabledRun(Run):
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
         self.address = ""
-        self._link, self._raise_errors, self._reasons = link, raise_errors, {}
+        self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
 
     @property
     def page_url(self) -> str | None:
@@ -404,6 +404,9 @@ class DisabledRun(Run):
 
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
         return 0
+
+    def _reject(self, error: Exception, rows: int) -> None:
+        pass
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
         pass

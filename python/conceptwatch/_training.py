@@ -60,7 +60,8 @@ class Stream:
         before = self._restored
         if self.run is not None:
             job = job or self.run.job or None
-            before = before or self.run.name
+            # A name that no sidecar has confirmed may be another run's: the job is enough.
+            before = before or (self.run.name if self.run._link.answered else None)
         if world_size is not None:
             launch = own_launch(self.name, world_size, job, attempt)
             job, attempt = launch.job or new_job(), launch.attempt

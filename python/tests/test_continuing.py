@@ -88,6 +88,28 @@ def test_lightning_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Pa
     assert declared(taken)[2:] == [("other", False)]
 
 
+def test_a_run_that_no_sidecar_has_named_is_continued_by_its_job_alone(taken: Naming, tmp_path: Path) -> None:
+    monitor = lightning_monitor(taken)
+    address, monitor._stream._arguments["address"] = taken.address, "127.0.0.1:1"
+    fit(monitor, tmp_path)
+    job = monitor.run.job
+    monitor._stream._arguments["address"] = address
+    fit(monitor, tmp_path)
+    # Resuming by name would continue the run of another job.
+    assert declared(taken) == [("run", False)]
+    assert taken.starts[0].job == job
+    assert monitor.run.name == "run-2"
+
+
+def test_a_disabled_callback_trains(tmp_path: Path) -> None:
+    nowhere = Naming()
+    monitor = lightning_monitor(nowhere, mode="disabled", train=True)
+    for extract in (lambda batch, outputs: {}, lambda batch, outputs: batch["no such key"]):
+        monitor._stream._extract = extract
+        fit(monitor, tmp_path)
+    assert monitor.state_dict() == {}
+
+
 def test_a_checkpoint_names_no_run_that_no_sidecar_has_named(tmp_path: Path) -> None:
     nowhere = Naming()
     nowhere.address = "127.0.0.1:1"
