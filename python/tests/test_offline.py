@@ -90,7 +90,7 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(binary: str, tmp_path:
                 assert server.poll() is None
             address = ports.read_text().split()[0]
             subprocess.run([sys.executable, "-c", JOB, "0", "1", "online", address], check=True)
-            run = conceptwatch.init("a run/1", concepts=3, address=address, spawn=False)
+            run = conceptwatch.init("a run/1", concepts=3, address=address, spawn=False, resume=True)
             live = run.scores("val", step=2, timeout=60)
             run.finish()
             assert live is not None

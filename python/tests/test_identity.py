@@ -1,0 +1,201 @@
+"""Jobs, attempts and names of runs, with the real sidecar: a pass has one model's rows, and answers are its own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_lightning import free_port
+from test_offline import points, replay
+from test_sidecar import find_binary
+
+import conceptwatch
+from conceptwatch import Run
+from conftest import K, batch, not_tested
+from curves import answer, curve, eager
+
+SCORES = ("ctl", "icl")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    # Longer than any test: a pass that closes incomplete is a fault.
+    with eager("--pass-deadline", "600") as address:
+        yield address
+
+
+def init(name: str, address: str, **arguments: Any) -> Run:
+    return conceptwatch.init(name, concepts=K, address=address, spawn=False, **arguments)
+
+
+def processes(address: str) -> tuple[str, str, str]:
+    """The same sidecar under three addresses: for each this process has a client of its own, as three would."""
+    return address, f"ipv4:{address}", f"dns:{address}"
+
+
+def log(run: Run, step: int, *, rows: int = 600, seed: int = 0, first_id: int = 0) -> Any:
+    with run.evaluation("val", step=step) as p:
+        p.log(**batch(rows, first_id=first_id, seed=seed))
+    return p
+
+
+def flush(run: Run) -> None:
+    assert run._sender.flush(run._link, 30.0, while_down=True)
+
+
+def steps(address: str, run: str) -> list[int]:
+    return [point["step"] for point in curve(address, run)]
+
+
+def values(scores: Any) -> list[Any]:
+    return [(scores[score].value, scores[score].standard_error) for score in SCORES if score in scores]
+
+
+def test_a_name_used_again_is_a_new_run_that_answers_for_itself(address: str) -> None:
+    with init("again", address) as first:
+        leaking = log(first, 10, seed=1).scores(timeout=60.0)
+    second = init("again", address)
+    # Neither the newest scores nor those of the step are the earlier training's.
+    assert second.scores() is None
+    assert second.scores(step=10) is None
+    assert second.should_stop(step=10, timeout=0.1) is False
+    assert second.diagnosis() is None
+    assert (first.name, second.name) == ("again", "again-2")
+    own = log(second, 10, seed=2).scores(timeout=60.0)
+    assert second.finish()
+    assert values(own) != values(leaking)
+    assert steps(address, "again") == steps(address, "again-2") == [10]
+
+
+def test_three_inits_in_one_process_are_three_runs(address: str) -> None:
+    names = []
+    for step in (1, 2, 3):
+        with init("cell", address) as run:
+            assert log(run, step).scores(timeout=60.0) is not None
+        names.append(run.name)
+    assert names == ["cell", "cell-2", "cell-3"]
+    assert [steps(address, name) for name in names] == [[1], [2], [3]]
+
+
+def test_ranks_of_one_job_share_a_run(address: str) -> None:
+    with init("shared", address) as taken:
+        flush(taken)
+    ranks = [
+        init("shared", where, job="a launch", rank=rank, world_size=2)
+        for rank, where in enumerate(processes(address)[:2])
+    ]
+    passes = [log(run, 5, seed=rank, first_id=600 * rank) for rank, run in enumerate(ranks)]
+    found = [p.scores(timeout=60.0) for p in passes]
+    assert [run.finish() for run in ranks] == [True, True]
+    assert [run.name for run in ranks] == ["shared-2", "shared-2"]
+    assert [(scores.rows, scores.incomplete) for scores in found] == [(1200, False)] * 2
+
+
+def test_resume_continues_the_run_of_exactly_that_name(address: str) -> None:
+    for _ in range(2):
+        with init("kept", address) as run:
+            assert log(run, 1).scores(timeout=60.0) is not None
+    with init("kept-2", address, resume=True) as run:
+        assert run.scores(timeout=60.0).step == 1
+        assert log(run, 2).scores(timeout=60.0) is not None
+    assert run.name == "kept-2"
+    assert (steps(address, "kept"), steps(address, "kept-2")) == ([1], [1, 2])
+    # Without a run of that name it starts one.
+    with init("kept-3", address, resume=True) as run:
+        assert log(run, 3).scores(timeout=60.0) is not None
+    assert (run.name, steps(address, "kept-3")) == ("kept-3", [3])
+
+
+def test_a_job_that_comes_back_joins_its_run(address: str) -> None:
+    for attempt in (0, 1):
+        with init("back", processes(address)[attempt], job="one job", attempt=attempt) as run:
+            assert log(run, 1 + attempt).scores(timeout=60.0) is not None
+        assert run.name == "back"
+    assert steps(address, "back") == [1, 2]
+
+
+def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, *after = processes(address)
+    old = init("restarted", before, job="torn", attempt=0, rank=0, world_size=2)
+    log(old, 7, seed=1, first_id=5000)
+    flush(old)
+    # The other rank dies; both come back, and the new ones end the pass.
+    new = [init("restarted", where, job="torn", attempt=1, rank=rank, world_size=2) for rank, where in enumerate(after)]
+    log(new[0], 7, seed=2)
+    flush(new[0])
+    # A late batch of the older attempt.
+    with old.evaluation("val", step=7) as p:
+        p.log(**batch(600, first_id=9000, seed=3))
+    flush(old)
+    assert old.stats.batches_dropped == {"superseded": 1}
+    assert old.scores(timeout=0.1) is None
+    assert old.finish()
+    assert [record.getMessage() for record in caplog.records if "newer attempt" in record.getMessage()] == [
+        "conceptwatch, run 'restarted': a newer attempt of this job replaces attempt 0: this process sends no more"
+    ]
+    assert new[0].scores() is None
+    scores = log(new[1], 7, seed=4, first_id=600).scores(timeout=60.0)
+    assert (scores.rows, scores.incomplete) == (1200, False)
+    with init("alone", address) as alone:
+        with alone.evaluation("val", step=7) as p:
+            p.log(**batch(600, first_id=0, seed=2))
+            p.log(**batch(600, first_id=600, seed=4))
+        assert values(p.scores(timeout=60.0)) == values(scores)
+    assert [run.finish() for run in new] == [True, True]
+
+
+@pytest.mark.parametrize("launch", ["with an id", "without an id"])
+def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, tmp_path: Path) -> None:
+    elastic = importlib.import_module("elastic_training")
+    name = f"elastic {launch}"
+    how = ["--standalone"] if launch == "with an id" else ["--master-port", free_port()]
+    how += ["--nproc-per-node", "2", "--max-restarts", "1", "--monitor-interval", "0.1"]
+    program = [str(Path(__file__).with_name("elastic_training.py")), address, name, str(tmp_path)]
+    trained = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *how, *program],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr[-4000:]
+    runs = [one["name"] for one in answer(address, "/api/v1/runs")["runs"]]
+    assert [run for run in runs if run.startswith(name)] == [name]
+    with init(f"{name} alone", address) as alone:
+        with alone.evaluation("val", step=10) as p:
+            for rank in (0, 1):
+                p.log(**elastic.share(rank, attempt=1))
+        assert p.scores(timeout=60.0) is not None
+    for score in SCORES:
+        both, one = curve(address, name, score), curve(address, alone.name, score)
+        compared = ("step", "rows", "value", "standard_error", "incomplete")
+        assert [[point[key] for key in compared] for point in both] == [
+            [point[key] for key in compared] for point in one
+        ]
+        assert [(point["rows"], point["incomplete"]) for point in both] == [(2 * elastic.ROWS, False)]
+
+
+def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:
+    binary = find_binary()
+    if binary is None:
+        not_tested("conceptwatch", "has no binary: set CONCEPTWATCH_BINARY")
+    for step in (1, 2):
+        with conceptwatch.init("recorded", concepts=K, mode="offline", offline_dir=tmp_path) as run:
+            log(run, step, seed=step)
+    first, second = sorted(str(file) for file in tmp_path.iterdir())
+    done = replay(binary, "--json", first, second)
+    assert sorted((point["run"], point["step"]) for point in points(done.stdout)) == [
+        ("recorded", 1),
+        ("recorded-2", 2),
+    ]
+    # Sent twice, a recording changes nothing.
+    for _ in range(2):
+        sent = replay(binary, "--address", address, first, second)
+        assert sent.returncode == 0, sent.stderr
+    assert (steps(address, "recorded"), steps(address, "recorded-2")) == ([1], [2])
