@@ -126,10 +126,10 @@ def load(directory: Path, name: str, noise: str) -> np.ndarray[Any, Any]:
     return np.fromfile(directory / f"{name} {noise}.f64", dtype="<f8").reshape(-1, LENGTH, 3)
 
 
-def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], anew: np.ndarray[Any, Any]) -> int | None:
+def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], resets: np.ndarray[Any, Any]) -> int | None:
     update = make()
     for t, value in enumerate(curve[:, 0].tolist()):
-        if anew[t]:
+        if resets[t]:
             update = make()
         if update(value):
             return t
@@ -138,9 +138,9 @@ def first_stop(make: Callable[[], Update], curve: np.ndarray[Any, Any], anew: np
 
 def stops(make: Callable[[], Update], curves: np.ndarray[Any, Any]) -> list[int | None]:
     steps, rows = curves[:, :, 1], curves[:, :, 2]
-    anew = np.zeros(steps.shape, bool)
-    anew[:, 1:] = (np.diff(steps, axis=1) < 0) | (np.diff(rows, axis=1) != 0)
-    return [first_stop(make, curve, again) for curve, again in zip(curves, anew, strict=True)]
+    resets = np.zeros(steps.shape, bool)
+    resets[:, 1:] = (np.diff(steps, axis=1) < 0) | (np.diff(rows, axis=1) != 0)
+    return [first_stop(make, curve, again) for curve, again in zip(curves, resets, strict=True)]
 
 
 def rate(found: list[int | None]) -> float:

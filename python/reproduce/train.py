@@ -149,10 +149,10 @@ def score(of: dict[str, Any], address: str) -> dict[str, Any]:
         scores = run.scores("test", step=EPOCHS, timeout=10.0)
         if scores is not None and "ois" in scores:
             break
-        assert time.monotonic() < end, f"{run.name}: no scores came: {run.stats}"
+        assert time.monotonic() < end, f"{run.name}: got no scores: {run.stats}"
         time.sleep(0.05)
     diagnosis = run.diagnosis("test", timeout=10.0)
-    assert diagnosis is not None, f"{run.name}: no diagnosis came: {run.stats}"
+    assert diagnosis is not None, f"{run.name}: got no diagnosis: {run.stats}"
     run.finish()
     found = {
         name: {"value": scores[name].value, "standard_error": scores[name].standard_error}
