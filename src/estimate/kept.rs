@@ -5,10 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::checked::{Checked, check};
+use super::information::mutual_information;
+use super::ksg;
 use super::neighbours::carry::{self, Moves, Rows};
 use super::neighbours::sorted::Sorted;
-use super::variable::Continuous;
-use super::{Estimate, Kind, Settings, Sort, Undefined, Variable, ksg, mutual_information, sort};
+use super::settings::{Kind, Settings};
+use super::undefined::Undefined;
+use super::value::Estimate;
+use super::variable::{Continuous, Variable};
 
 /// Share of the rows that may be replaced from one sample to the next for neighbours to be updated rather than found anew.
 const MOST_REPLACED: f64 = 0.05;
@@ -92,8 +97,8 @@ impl Newest {
 
 /// The column as searches see it, where its neighbours can be kept.
 fn scalar(column: &Variable, settings: Settings) -> Option<&Sorted<f32>> {
-    match sort(column, &settings) {
-        Ok(Sort::Continuous(Continuous::Scalar(column))) if settings.kind == Kind::TieAware => {
+    match check(column, &settings) {
+        Ok(Checked::Continuous(Continuous::Scalar(column))) if settings.kind == Kind::TieAware => {
             column.compact().filter(|column| column.rows().len() <= carry::MOST_ROWS)
         }
         _ => None,
@@ -141,7 +146,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::Key;
+    use super::super::key::Key;
     use super::*;
 
     /// A window whose rows are replaced one by one.

@@ -132,7 +132,7 @@ fn discrete_tables() {
             assert!((estimate(&x, &y, &settings).value - truth).abs() < 1e-14, "{cells:?}");
         }
     }
-    // Many classes on both sides take another way through the counts.
+    // Many classes on both sides are counted another way.
     let codes: Vec<i32> = (0..900).collect();
     let many = (Variable::discrete(&codes), Variable::discrete(&codes.iter().map(|c| c / 2).collect::<Vec<_>>()));
     assert!((estimate(&many.0, &many.1, &tie_aware(3)).value - 450_f64.ln()).abs() < 1e-12);

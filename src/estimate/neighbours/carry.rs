@@ -27,8 +27,9 @@ use crate::estimate::width::every_width;
 
 use super::inside::Inside;
 use super::lanes::{LANES, larger};
+use super::padded::MARGIN;
 use super::plane::Plane;
-use super::sorted::{MARGIN, Sorted};
+use super::sorted::Sorted;
 
 /// Which rows of a sample stand for which of the one before.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl Moves {
         let values = [values(before, &rows.went), values(now, &rows.came)].concat();
         let mut ascending: Vec<(f32, u32)> = values.iter().copied().zip(0..).collect();
         ascending.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let runs = runs([&went, &came], [before.places().len(), now.places().len()]);
+        let runs = runs([&went, &came], [before.values().len(), now.values().len()]);
         Self { runs, values, ascending, went: rows.went.len() }
     }
 
@@ -192,9 +193,13 @@ impl Carried {
         near_x[rows..].fill(0);
         let mut near_y = moved_y.carry(&before.near_y, 0, padded);
         let (mut again, mut again_y) = (vec![0; padded / GROUP], vec![0; padded / GROUP]);
-        let of_x = Column { places: &x.padded()[MARGIN..], along: plane.along_and_margin(), radii: &radii };
+        let of_x = Column {
+            places: &x.padded().with_margins()[MARGIN..],
+            along: &plane.across_with_margins()[MARGIN..],
+            radii: &radii,
+        };
         shift::<true>(of_x, &moved_x.changes(Some(moved_y)), &mut near_x, &mut again);
-        let of_y = Column { places: &y.padded()[MARGIN..], along: &[], radii: &radii_y };
+        let of_y = Column { places: &y.padded().with_margins()[MARGIN..], along: &[], radii: &radii_y };
         shift::<false>(of_y, &moved_y.changes(None), &mut near_y, &mut again_y);
         each(&again_y, |at_y| {
             let at = x.ranks()[y.rows()[at_y] as usize] as usize;

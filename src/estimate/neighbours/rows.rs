@@ -120,7 +120,7 @@ pub fn counts(distances: &[f64], radius: f64) -> Counts {
     let all = count(distances, radius);
     // The row itself is at distance 0: closer, unless the radius is 0 too.
     let own = usize::from(radius > 0.0);
-    Counts { closer: all.closer - own, border: all.border - (1 - own) }
+    Counts { closer: all.closer - own, at_radius: all.at_radius - (1 - own) }
 }
 
 /// The `k`-th smallest of `distances`, which are put in another order.
@@ -131,12 +131,12 @@ pub fn kth_smallest(distances: &mut [f64], k: usize) -> f64 {
 every_width! {
 /// How many of `distances` are below `radius`, and how many equal it.
 pub fn count(distances: &[f64], radius: f64) -> Counts {
-    let (mut closer, mut border) = (0_u64, 0_u64);
+    let (mut closer, mut at_radius) = (0_u64, 0_u64);
     for &distance in distances {
         closer += u64::from(distance < radius);
-        border += u64::from(distance == radius);
+        at_radius += u64::from(distance == radius);
     }
-    Counts { closer: closer as usize, border: border as usize }
+    Counts { closer: closer as usize, at_radius: at_radius as usize }
 }
 }
 
@@ -199,9 +199,9 @@ mod tests {
     fn a_row_is_not_its_own_neighbour() {
         let distances = [2.0, 0.0, 0.0, 1.0, 1.0];
         assert_eq!(kth_distance(&distances, 1, 1, &mut Vec::new()), 0.0);
-        assert_eq!(counts(&distances, 0.0), Counts { closer: 0, border: 1 });
-        assert_eq!(counts(&distances, 1.0), Counts { closer: 1, border: 2 });
-        assert_eq!(counts(&distances, 2.0), Counts { closer: 3, border: 1 });
+        assert_eq!(counts(&distances, 0.0), Counts { closer: 0, at_radius: 1 });
+        assert_eq!(counts(&distances, 1.0), Counts { closer: 1, at_radius: 2 });
+        assert_eq!(counts(&distances, 2.0), Counts { closer: 3, at_radius: 1 });
     }
 
     #[test]

@@ -11,8 +11,11 @@
 //! Cost: N²·d for the distances; for each row a list of some dozen neighbours, a few operations for each of them and 64
 //! labels, and for each label one term. A class of n rows looked up costs n + N/8.
 
-use super::{Border, Classes, Terms};
 use crate::estimate::neighbours::rows::{self, Block, Nearest, TOGETHER};
+
+use super::boundary::Boundary;
+use super::classes::Classes;
+use super::terms::Terms;
 
 /// A class of fewer than 1/SMALL of the rows is looked up.
 const SMALL: usize = 8;
@@ -101,7 +104,7 @@ impl Word {
 
     /// Goes through the neighbours of `row` and tells `found` of each label's border; returns the labels that were not
     /// through at the end of the list.
-    fn walk(&self, row: usize, list: &[(f64, u32)], mut found: impl FnMut(usize, Border)) -> Vec<usize> {
+    fn walk(&self, row: usize, list: &[(f64, u32)], mut found: impl FnMut(usize, Boundary)) -> Vec<usize> {
         let own = self.bits[row];
         let mut open = u64::MAX >> (64 - self.labels.len());
         // Labels whose k is less than the largest begin with a head start.
@@ -125,7 +128,7 @@ impl Word {
                     reached &= if target >> place & 1 == 1 { *digit } else { !digit };
                 }
                 open &= !reached;
-                let border = Border { closer: at, level: 1, same: 1, missing: 1, point: distance == 0.0 };
+                let border = Boundary { closer: at, at_radius: 1, own: 1, missing: 1, is_zero: distance == 0.0 };
                 each_bit(reached, |bit| found(self.labels[bit], border));
             } else {
                 let group = &list[at..at + level];
@@ -138,7 +141,10 @@ impl Word {
                     } else {
                         open &= !(1 << bit);
                         let missing = target - before;
-                        found(self.labels[bit], Border { closer: at, level, same, missing, point: distance == 0.0 });
+                        found(
+                            self.labels[bit],
+                            Boundary { closer: at, at_radius: level, own: same, missing, is_zero: distance == 0.0 },
+                        );
                     }
                 });
             }
@@ -178,25 +184,25 @@ struct From {
 
 impl From {
     /// Goes through the list, one distance after the other, up to the row's k-th of the same class, if it is there.
-    fn in_list(&self, classes: &Classes, row: usize) -> Option<Border> {
+    fn in_list(&self, classes: &Classes, row: usize) -> Option<Boundary> {
         let k = classes.neighbours_of(row)?;
         let class = classes.of(row);
-        let mut border = Border { missing: k, ..Border::default() };
+        let mut border = Boundary { missing: k, ..Boundary::default() };
         for level in self.nearest.pairs.chunk_by(|a, b| a.0 == b.0) {
             let of = |pair: &(f64, u32)| classes.of(pair.1 as usize);
-            border.level = level.iter().filter(|pair| classes.neighbours[of(pair)] > 0).count();
-            border.same = level.iter().filter(|pair| of(pair) == class).count();
-            if border.same >= border.missing {
-                return Some(Border { point: level[0].0 == 0.0, ..border });
+            border.at_radius = level.iter().filter(|pair| classes.neighbours[of(pair)] > 0).count();
+            border.own = level.iter().filter(|pair| of(pair) == class).count();
+            if border.own >= border.missing {
+                return Some(Boundary { is_zero: level[0].0 == 0.0, ..border });
             }
-            border.closer += border.level;
-            border.missing -= border.same;
+            border.closer += border.at_radius;
+            border.missing -= border.own;
         }
         None
     }
 
     /// From the distances to the row's class.
-    fn look_up(&mut self, classes: &Classes, row: usize) -> Border {
+    fn look_up(&mut self, classes: &Classes, row: usize) -> Boundary {
         let k = classes.neighbours[classes.of(row)];
         self.own.clear();
         self.own.extend(classes.members_with(row).iter().map(|&other| self.distances[other as usize]));
@@ -208,12 +214,12 @@ impl From {
         };
         // Squares may leave the range of numbers; then the row's own distance equals the radius too.
         let itself = usize::from(radius == f64::INFINITY);
-        Border {
+        Boundary {
             closer: all.closer - left_out(|distance, radius| distance < radius),
-            level: all.border - left_out(|distance, radius| distance == radius) - itself,
-            same: own.border - itself,
+            at_radius: all.at_radius - left_out(|distance, radius| distance == radius) - itself,
+            own: own.at_radius - itself,
             missing: k - own.closer,
-            point: radius == 0.0,
+            is_zero: radius == 0.0,
         }
     }
 }
