@@ -27,6 +27,10 @@ pub enum Shortcut {
     Few,
     /// Few nodes for long blocks of terms.
     Long,
+    /// Probabilities of shapes met before.
+    Memory,
+    /// Discrete variables: a table of few cells is counted cell by cell.
+    CellByCell,
 }
 
 thread_local! {
@@ -142,6 +146,8 @@ pub(super) fn most_candidates(rows: usize, k: usize) -> usize {
 /// Whether an expectation over orders of tied distances is a mean of consecutive ψ: one point is the boundary, anywhere
 /// among the farther ones, or nothing is at the radius in this variable. The numbers are a, b, c and d of
 /// [`Shape`](super::ties::Shape).
+///
+/// Estimates of float16 sigmoids take 1.2 to 1.3 × as long without it.
 #[inline(always)]
 pub(super) fn takes_mean([only_here, only_there, both, beyond]: [usize; 4], left_out: Option<Shortcut>) -> bool {
     (both == 0) & ((only_here + only_there == 1) | (only_here + beyond == 0)) & (left_out != Some(Shortcut::Mean))
@@ -228,7 +234,7 @@ pub(super) enum Counting {
 pub(super) fn counting(cells: usize, rows: usize) -> Counting {
     match cells {
         _ if cells > rows => Counting::Occupied,
-        _ if cells <= FEW_CELLS => Counting::CellByCell,
+        _ if cells <= FEW_CELLS && left_out() != Some(Shortcut::CellByCell) => Counting::CellByCell,
         _ => Counting::Table,
     }
 }

@@ -5,11 +5,18 @@ use half::bf16;
 
 use super::*;
 
-const SEARCHES: [Shortcut; 5] =
-    [Shortcut::Float32, Shortcut::Cells, Shortcut::Duplicates, Shortcut::Strips, Shortcut::TwoOrders];
+const EXACT: [Shortcut; 7] = [
+    Shortcut::Float32,
+    Shortcut::Cells,
+    Shortcut::Duplicates,
+    Shortcut::Strips,
+    Shortcut::TwoOrders,
+    Shortcut::Memory,
+    Shortcut::CellByCell,
+];
 const SUMS: [Shortcut; 4] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few, Shortcut::Long];
 
-/// Columns that take every way, in float32.
+/// Columns of float32 values and labels that take every path.
 fn columns(rows: usize) -> Vec<Variable> {
     let mut random = random(rows as u64);
     let logits = gaussians(rows, &mut random);
@@ -31,7 +38,10 @@ fn columns(rows: usize) -> Vec<Variable> {
         shaped(&mut |z, _| f64::from(u8::from(z > 0.0))),
         shaped(&mut |z, noise| if noise > 0.0 { 0.5 } else { z }),
     ];
-    columns.iter().zip(0..).map(|(values, coordinate)| scalar(values, Key { tensor: 1, coordinate })).collect()
+    let classes = [2, 3, 20]
+        .map(|count| Variable::discrete(&logits.iter().map(|z| (4.0 * z).abs() as i32 % count).collect::<Vec<_>>()));
+    let columns = columns.iter().zip(0..).map(|(values, coordinate)| scalar(values, Key { tensor: 1, coordinate }));
+    columns.chain(classes).collect()
 }
 
 fn pairs(columns: &[Variable]) -> impl Iterator<Item = (&Variable, &Variable)> {
@@ -39,13 +49,13 @@ fn pairs(columns: &[Variable]) -> impl Iterator<Item = (&Variable, &Variable)> {
 }
 
 #[test]
-fn searches_without_a_shortcut_have_the_same_bits() {
+fn estimates_without_a_shortcut_have_the_same_bits() {
     for rows in [300, 2000] {
         let columns = columns(rows);
         for (x, y) in pairs(&columns) {
             for settings in [tie_aware(1 + rows % 7), published(3)] {
                 let expected = estimate(x, y, &settings);
-                for shortcut in SEARCHES {
+                for shortcut in EXACT {
                     assert!(without(shortcut, || estimate(x, y, &settings)) == expected, "{shortcut:?}, N = {rows}");
                 }
             }

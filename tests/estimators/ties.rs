@@ -58,7 +58,7 @@ fn ross_is_the_mean_over_random_orders_of_equal_values() {
 
 #[test]
 fn ties_on_the_boundary_do_not_bias_ross() {
-    // What precision takes from the values is little, so half precision must not move the estimate. Counting boundaries
+    // Half precision loses little of the values, so it must not move the estimate. Counting boundaries
     // strictly, as if no tie were on them, moves it far.
     let (x, labels) = shifted(0.8, 2, 2000, 4);
     let classes = Variable::discrete(&labels);
@@ -77,7 +77,7 @@ fn ties_on_the_boundary_do_not_bias_ross() {
 
 #[test]
 fn ross_on_two_values_is_nearly_the_plug_in() {
-    // With every distance tied, only the classes of the two values are left to see.
+    // With every distance tied, only the classes of the two values matter.
     let (x, labels) = shifted(1.5, 2, 2000, 5);
     let (_, x) = quantised(&x.iter().map(|v| v - 0.75).collect::<Vec<_>>()).pop().unwrap();
     let codes: Vec<i32> = x.iter().map(|&v| v as i32).collect();
@@ -131,7 +131,7 @@ fn both_estimators_agree_on_columns_with_few_ties() {
 }
 
 #[test]
-fn float64_ties_with_no_room_between_values_are_ordered_as_well() {
+fn float64_ties_without_room_between_values_are_ordered_as_well() {
     // Sigmoids in float64 saturate to 1 and to the value just below it: nothing lies between for a jitter to use.
     let top = 1.0_f64.next_down();
     let (x, y) = correlated(0.0, 400, 13);

@@ -2,6 +2,10 @@
 //!
 //! Columns of few values, or with a crowd at one value, have many. Their search then is for distinct points alone, and so
 //! are the sums over ties.
+//!
+//! Cost: one step a point.
+//! Gain: estimates of saturated sigmoids in bfloat16 take 4 × as long without it, columns with half of the rows at one value
+//! more than 20 × (`cargo bench --bench shapes`).
 
 use crate::estimate::choice;
 use crate::estimate::neighbours::lanes::Real;

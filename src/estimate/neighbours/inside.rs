@@ -6,8 +6,7 @@
 //! than a thousand closer values on one side, as about a crowd of equal or nearly equal values, all sixteen halve the whole
 //! column, and in a crowd the next sixteen do so at once.
 //!
-//! Cost: one contiguous read for every eight closer values and three gathers a side, or log₂ N gathers in a crowd; about a
-//! fifth of the estimate of a pair (`cargo bench --bench shapes`).
+//! Cost: on either side one contiguous read for every eight closer values and three gathers, or log₂ N gathers in a crowd.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]

@@ -81,7 +81,10 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
             sums.push(mean(psi, closer, beyond + 1));
             continue;
         }
-        let of = memory.probabilities(shape);
+        let of = match left_out {
+            Some(Shortcut::Memory) => memory.compute(shape),
+            _ => memory.probabilities(shape),
+        };
         let behind = only_here + only_there + both - missing;
         sums.push(match choice::summation(terms(closer, only_here, of, behind, beyond), left_out) {
             Summation::ClosedForm => closed_form::expectation(of, behind, beyond, psi),

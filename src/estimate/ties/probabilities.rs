@@ -156,6 +156,14 @@ impl Memory {
         self.learn(shape, key)
     }
 
+    /// The same, computed whether it is known or not.
+    #[cold]
+    #[inline(never)]
+    pub fn compute(&mut self, shape: Shape) -> Probabilities<&[f64]> {
+        self.other = Probabilities::new(shape);
+        self.other.view()
+    }
+
     #[inline(always)]
     fn of(&self, known: Known) -> Probabilities<&[f64]> {
         let [first, lowest, width, count] = [known.first, known.lowest, known.width, known.count].map(usize::from);
