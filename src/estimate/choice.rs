@@ -180,7 +180,7 @@ const LEAST_BEYOND: usize = 1 << 10;
 
 /// What chooses a sum.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct Size {
     /// Other points that are closer.
     pub closer: usize,
     /// a.
@@ -195,9 +195,10 @@ pub(super) struct Terms {
     pub probabilities: usize,
 }
 
+/// The sum that takes least time for a boundary of this size.
 #[inline(always)]
-pub(super) fn summation(terms: Terms, left_out: Option<Shortcut>) -> Summation {
-    let Terms { closer, only_here, before, behind, beyond, probabilities } = terms;
+pub(super) fn summation(size: Size, left_out: Option<Shortcut>) -> Summation {
+    let Size { closer, only_here, before, behind, beyond, probabilities } = size;
     let few =
         (before <= FEW_BEFORE) & (probabilities <= FEW_PROBABILITIES) & (behind < FEW_BEHIND) & (beyond < FEW_BEYOND);
     // With a = 0 alone the other sums do not reach ψ(0), a pole.
@@ -212,6 +213,7 @@ pub(super) fn summation(terms: Terms, left_out: Option<Shortcut>) -> Summation {
     }
 }
 
+/// Whether terms are many enough for blocks of them, and their polynomials in the range of numbers.
 #[inline(always)]
 pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
@@ -231,6 +233,7 @@ pub(super) enum Counting {
     Occupied,
 }
 
+/// How the rows of each cell are counted. A table of more cells than rows is not made.
 pub(super) fn counting(cells: usize, rows: usize) -> Counting {
     match cells {
         _ if cells > rows => Counting::Occupied,

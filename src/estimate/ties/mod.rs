@@ -21,7 +21,7 @@ mod sums;
 
 use std::cell::RefCell;
 
-use super::choice::{self, Shortcut, Summation, Terms};
+use super::choice::{self, Shortcut, Size, Summation};
 use super::digamma::Digamma;
 use super::width::every_width;
 use few::{Binomials, Shares};
@@ -86,7 +86,7 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
             _ => memory.probabilities(shape),
         };
         let behind = only_here + only_there + both - missing;
-        sums.push(match choice::summation(terms(closer, only_here, of, behind, beyond), left_out) {
+        sums.push(match choice::summation(size(closer, only_here, of, behind, beyond), left_out) {
             Summation::ClosedForm => closed_form::expectation(of, behind, beyond, psi),
             Summation::Few => few::expectation(of, behind, beyond, &psi[closer..], binomials, shares),
             Summation::Long => Sum::of(long::expectation(of, behind, beyond, closer, psi, reciprocals)),
@@ -98,8 +98,8 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
 
 /// The numbers that choose the sum.
 #[inline(always)]
-fn terms(closer: usize, only_here: usize, of: Probabilities<&[f64]>, behind: usize, beyond: usize) -> Terms {
-    Terms { closer, only_here, before: of.first + of.count, behind, beyond, probabilities: of.values.len() }
+fn size(closer: usize, only_here: usize, of: Probabilities<&[f64]>, behind: usize, beyond: usize) -> Size {
+    Size { closer, only_here, before: of.first + of.count, behind, beyond, probabilities: of.values.len() }
 }
 
 /// The mean of ψ(after + 1) … ψ(after + count). From Σ_{i ≤ n} ψ(i) = n(ψ(n + 1) − 1), where that loses nothing.
@@ -173,7 +173,7 @@ mod tests {
             let mut is_n = vec![0.0; last + 2 * LANES];
             is_n[1 + n] = 1.0;
             assert_eq!(
-                choice::summation(terms(1, shape.only_here, probabilities, behind, shape.beyond), None),
+                choice::summation(size(1, shape.only_here, probabilities, behind, shape.beyond), None),
                 Summation::Few
             );
             let few =
