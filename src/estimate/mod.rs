@@ -16,7 +16,6 @@
 pub mod digamma;
 pub(crate) mod elementwise;
 pub(crate) mod ids;
-pub mod kept;
 pub mod ksg;
 pub(crate) mod levels;
 pub mod neighbours;

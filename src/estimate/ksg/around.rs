@@ -13,8 +13,8 @@ use super::rounded::Near;
 /// Open points that are worked on at once, so that what is known of them stays at hand.
 const SOME: usize = 128;
 
-/// The terms by row, and the positions in x's order of the points that ties leave open.
-pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (Vec<f64>, Vec<u32>) {
+/// The terms by row.
+pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> Vec<f64> {
     let (x, y) = (balls.x, balls.y);
     let mut terms = vec![0.0; x.rows().len()];
     let sides = [(x.ranks(), balls.in_x.counts()), (y.ranks(), balls.in_y.counts())];
@@ -23,7 +23,7 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
         open = balls.open();
     }
     if open.is_empty() {
-        return (terms, open);
+        return terms;
     }
     let turned = balls.plane.turned();
     let Same { firsts, like } = Same::of_open(x, y, balls.plane.rank_y(), &open);
@@ -48,7 +48,7 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
     for (&at, like) in open.iter().zip(like) {
         terms[x.rows()[at as usize] as usize] = of_firsts[like as usize];
     }
-    (terms, open)
+    terms
 }
 
 /// −(ψ(n_x + 1) + ψ(n_y + 1)) of each row, and whether ties leave that open for any. A side is the position of each row in

@@ -64,15 +64,6 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// From numbers of closer places, none of them with ties at its radius. Where they lie is known after
-    /// [`inside_again`] only.
-    pub fn of_counts(closer: &[u16]) -> Self {
-        Self {
-            left: vec![0; closer.len()],
-            counts: closer.iter().map(|&closer| Count::new(closer.into(), 0)).collect(),
-        }
-    }
-
     /// Other places closer than the radius.
     #[inline]
     pub fn closer(&self, at: usize) -> usize {
@@ -100,8 +91,6 @@ impl Inside {
 
 /// The first steps, which are then halved down to 1.
 const STRIDE: usize = 8;
-/// The same where places do not stand next to each other.
-const LONG_STRIDE: usize = 16;
 /// First steps between two looks at whether to go on, and the places from the first of them to the last.
 const STEPS: usize = 4;
 const LOOK: usize = (STEPS - 1) * STRIDE;
@@ -109,8 +98,6 @@ const LOOK: usize = (STEPS - 1) * STRIDE;
 const FAR: usize = 1024;
 /// The same behind a group for which that was not enough: in a crowd it is not enough for any.
 const FAR_IN_A_CROWD: usize = 32;
-/// The same where places do not stand next to each other.
-const LONG_FAR: usize = 256;
 
 /// Counts for each of the places in `padded`, which ascend and have a [`MARGIN`] at either end, within its radius.
 /// `radii` are in the same order and longer than the places by [`LANES`].
@@ -119,11 +106,6 @@ pub fn inside<T: Real>(padded: &[T], radii: &[T]) -> Inside {
     let mut inside = Inside { left: vec![0; groups], counts: vec![Count::default(); groups] };
     count(padded, radii, &mut inside.left, &mut inside.counts);
     inside
-}
-
-/// The same for some of the places: `into` has their counts afterwards, those of others stay. `positions` ascend.
-pub fn inside_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], into: &mut Inside) {
-    count_again(padded, radii, positions, &mut into.left, &mut into.counts);
 }
 
 every_width! {
@@ -138,7 +120,7 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
         let (to_left, to_right) = (places.strides::<false>(first, &mut far[0]), places.strides::<true>(first, &mut far[1]));
-        let (to_left, to_right) = places.reach::<STRIDE>(to_left, to_right);
+        let (to_left, to_right) = places.reach(to_left, to_right);
         let edges = places.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
@@ -146,32 +128,6 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         }
         left[group..group + LANES].copy_from_slice(&to_left.closer);
         counts[group..group + LANES].copy_from_slice(&all);
-    }
-}
-}
-
-every_width! {
-fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut [u32], counts: &mut [Count]) {
-    for group in positions.chunks(LANES) {
-        let mut places = Places::<T> {
-            padded,
-            at: [0; LANES],
-            centres: [T::default(); LANES],
-            radii: [T::default(); LANES],
-        };
-        for lane in 0..LANES {
-            // Lanes to spare repeat the last place.
-            let at = group[lane.min(group.len() - 1)];
-            places.at[lane] = MARGIN as u32 + at;
-            places.centres[lane] = padded[MARGIN + at as usize];
-            places.radii[lane] = radii[at as usize];
-        }
-        let (to_left, to_right) = places.reach_each();
-        let edges = places.edges(&to_left, &to_right);
-        for (lane, &at) in group.iter().enumerate() {
-            left[at as usize] = to_left.closer[lane];
-            counts[at as usize] = Count::new(to_left.closer[lane] + to_right.closer[lane], edges[lane]);
-        }
     }
 }
 }
@@ -290,29 +246,10 @@ impl<T: Real> Places<'_, T> {
         distances
     }
 
-    /// All places to either side of places anywhere. Every step gathers, so that the first are longer and there are more to
-    /// halve.
-    #[inline(always)]
-    fn reach_each(&self) -> (Reach<T>, Reach<T>) {
-        let (mut to_left, mut to_right) = (Reach::NONE, Reach::NONE);
-        for _ in 0..LONG_FAR / LONG_STRIDE {
-            let step = LONG_STRIDE as u32;
-            // SAFETY: a long stride beyond one that is closer, or the place itself: inside the margin.
-            let (left, right) =
-                unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
-            to_left.note(left, &self.radii, step);
-            to_right.note(right, &self.radii, step);
-            if !(self.any_within(&left) | self.any_within(&right)) {
-                return self.reach::<LONG_STRIDE>(to_left, to_right);
-            }
-        }
-        self.reach::<STRIDE>(halved::<T, false>(self, to_left), halved::<T, true>(self, to_right))
-    }
-
-    /// All places to either side, of which there are those in whole strides of this length. The two sides take turns, since
+    /// All places to either side, of which there are those in whole strides. The two sides take turns, since
     /// every step waits for the one before.
     #[inline(always)]
-    fn reach<const STRIDE: usize>(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
+    fn reach(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
         let mut step = STRIDE as u32 / 2;
         while step > 0 {
             // SAFETY: fewer than a stride's places beyond one that is closer, or the place itself: inside the margin.

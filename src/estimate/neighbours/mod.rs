@@ -3,7 +3,6 @@
 //! is [`dot_products`], which repeats a rounding error that published figures carry.
 
 pub mod by_class;
-pub mod carry;
 pub mod dot_products;
 pub mod inside;
 pub mod lanes;

@@ -81,11 +81,6 @@ impl<'a, T: Real> Plane<'a, T> {
         &self.along[MARGIN..MARGIN + self.rank_y.len()]
     }
 
-    /// The same with a margin behind the last.
-    pub fn along_and_margin(&self) -> &[T] {
-        &self.along[MARGIN..]
-    }
-
     /// Searches for the `k` nearest other points of each of the `queries`, positions in ascending order. Distance is the
     /// larger of those in x and in y; there are more than k points.
     pub fn search(&self, queries: &[u32], k: usize, found: &mut Found<T>) {
