@@ -11,6 +11,7 @@ pub mod plane;
 pub mod rows;
 pub mod sorted;
 pub mod strips;
+pub(crate) mod tree;
 pub mod walk;
 
 /// How many other points lie about a point, by their distance to it.

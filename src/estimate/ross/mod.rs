@@ -24,6 +24,9 @@
 mod scalars;
 mod vectors;
 
+#[doc(hidden)]
+pub use vectors::{Search, information_by};
+
 use super::digamma::Digamma;
 use super::neighbours::dot_products::{self, WIDEST_WITHOUT};
 use super::neighbours::rows::{self, Block};
