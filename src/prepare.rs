@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::estimate::kept::Neighbours;
 use crate::estimate::{Key, Settings, Variable};
 use crate::kept::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
@@ -19,7 +18,6 @@ pub struct Prepared<'a> {
     run: &'a Run,
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
-    neighbours: Option<&'a Mutex<Neighbours>>,
     budgeted: Option<Budgeted<'a>>,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
@@ -37,7 +35,6 @@ impl<'a> Prepared<'a> {
             run,
             settings,
             pause: &|| (),
-            neighbours: None,
             budgeted: None,
             ids: sample.ids().into(),
             activations: OnceLock::new(),
@@ -51,16 +48,6 @@ impl<'a> Prepared<'a> {
     /// there.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
-    }
-
-    /// With what is kept of the neighbours in the split's samples before this one. Scores are the same without.
-    pub fn with_neighbours(self, neighbours: &'a Mutex<Neighbours>) -> Self {
-        Self { neighbours: Some(neighbours), ..self }
-    }
-
-    /// Held for as long as pairs of activations are estimated.
-    pub fn neighbours(&self) -> Option<MutexGuard<'a, Neighbours>> {
-        self.neighbours.map(|neighbours| neighbours.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Scores over pairs refresh as many as there is CPU time for, and reuse the kept values of the others. Values then

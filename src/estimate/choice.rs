@@ -143,6 +143,35 @@ pub(super) fn most_candidates(rows: usize, k: usize) -> usize {
     2 * ((k * rows) as f64).sqrt() as usize + 32
 }
 
+/// Fewer rows take no more than some milliseconds either way.
+const LEAST_ROWS_OF_TREE: usize = 1024;
+/// With fewer rows for each coordinate, finding the principal axes would take as long as rows of distances.
+const ROWS_PER_COORDINATE: usize = 32;
+/// For each dimension that the rows fill a tree needs this many times as many rows to cost less: Gaussian vectors cost the
+/// same either way at some 700 rows for 2 coordinates, 1,500 for 3, 3,500 for 4, 6,000 for 5 and 13,000 for 6
+/// (`cargo bench --bench vectors`).
+const ROWS_PER_DIMENSION: f64 = 3.0;
+/// Points in a leaf of kiddo's tree.
+const LEAF: usize = 32;
+/// Nor is a tree taken where more than one row in this many is within reach of a row: of crowds and of what the leading
+/// coordinates do not tell apart.
+const MANY: usize = 16;
+
+/// Whether vectors of some width may be searched in a tree: what it costs to find out pays.
+pub(super) fn may_take_tree(rows: usize, width: usize) -> bool {
+    width >= 2 && rows >= LEAST_ROWS_OF_TREE.max(ROWS_PER_COORDINATE * width)
+}
+
+/// Whether a tree is expected to cost less than rows of distances, from the dimension that the rows fill.
+pub(super) fn takes_tree(rows: usize, dimension: f64) -> bool {
+    rows as f64 >= LEAF as f64 * ROWS_PER_DIMENSION.powf(dimension)
+}
+
+/// Whether a tree leaves few enough candidates, of which there are so many for some searches together.
+pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bool {
+    candidates * MANY <= rows * searches
+}
+
 /// Whether an expectation over orders of tied distances is a mean of consecutive ψ: one point is the boundary, anywhere
 /// among the farther ones, or nothing is at the radius in this variable. The numbers are a, b, c and d of
 /// [`Shape`](super::ties::Shape).

@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use crate::estimate::{Kind, Settings};
 use crate::history::History;
-use crate::kept::Budgeted;
+use crate::kept::{Budgeted, Kept};
 use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::schedule::{Budget, Job, Schedule, SplitKey, Ticks};
@@ -19,7 +19,7 @@ use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
 use crate::score::{Influences, Wanted, evaluate};
 
 use super::advice::Advice;
-use super::keeping::{self, Keeping, Keepsake};
+use super::keeping::{self, Keeping};
 use super::live::Event;
 use super::metrics::Metrics;
 use super::runs::{Ready, Running, Runs, Scorer, lock};
@@ -260,8 +260,7 @@ impl Worker {
         let spent = || self.queue.spent();
         let mut prepared = Prepared::new(&ready.sample, &ready.running.run, settings).with_pause(&pause);
         let split = keeping::key(&ready.running.name, &ready.split);
-        let Keepsake { kept, neighbours } = self.keeping.take(&split, ready.step);
-        let (kept, neighbours) = (Mutex::new(kept), Mutex::new(neighbours));
+        let kept = Mutex::new(self.keeping.take(&split, ready.step));
         // A pass, and the last sample of a run, are scored whole, and so is a sample that is still filling: its pairs
         // would be of samples of different sizes. What was kept is let go.
         let budgeted = tick && !ready.provisional;
@@ -269,7 +268,6 @@ impl Worker {
             lock(&kept).begin(ready.sample.rows());
             let (time, allowance) = (ready.time, self.queue.allowance());
             prepared = prepared.with_budget(Budgeted { kept: &kept, time, allowance, spent: &spent });
-            prepared = prepared.with_neighbours(&neighbours);
         }
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -285,10 +283,7 @@ impl Worker {
         let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
         drop(prepared);
         if budgeted {
-            let (kept, neighbours) = (kept.into_inner(), neighbours.into_inner());
-            let kept = kept.unwrap_or_else(PoisonError::into_inner);
-            let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
-            self.keep(split, ready.step, Keepsake { kept, neighbours });
+            self.keep(split, ready.step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         Some(Point {
             run: Arc::clone(&ready.running.name),
@@ -314,11 +309,11 @@ impl Worker {
 }
 
 impl Worker {
-    fn keep(&self, split: SplitKey, step: u64, mut keepsake: Keepsake) {
-        keepsake.kept.end(self.queue.spent());
-        self.metrics.pairs_left.inc_by(keepsake.kept.pairs_left());
+    fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
+        kept.end(self.queue.spent());
+        self.metrics.pairs_left.inc_by(kept.pairs_left());
         let run = Arc::clone(&split.run);
-        self.keeping.put(split, step, keepsake);
+        self.keeping.put(split, step, kept);
         // The run may have gone meanwhile, with what it kept.
         if self.runs.find(&run).is_err() {
             self.keeping.forget_run(&run);

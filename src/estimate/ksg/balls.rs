@@ -1,8 +1,6 @@
-//! Pairs of scalars: the balls that reach the k-th neighbour of every point, found from nothing or from those of the sample
-//! before.
+//! Pairs of scalars: the balls that reach the k-th neighbour of every point.
 
-use crate::estimate::neighbours::carry::{self, Carried, Moves};
-use crate::estimate::neighbours::inside::{Inside, boundary, inside, inside_again};
+use crate::estimate::neighbours::inside::{Inside, boundary, inside};
 use crate::estimate::neighbours::lanes::Real;
 use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::neighbours::search::search;
@@ -84,39 +82,5 @@ impl<'a, T: Real> Balls<'a, T> {
             return [identical(self.x, at), identical(self.y, at_y)];
         }
         [self.in_x.closer(at), self.in_y.closer(at_y)]
-    }
-}
-
-/// One in so many points may be open where balls are kept.
-const MOST_OPEN: usize = 8;
-
-impl<'a> Balls<'a, f32> {
-    /// The same as from nothing, from what was kept of the sample before. Each column comes with how it moved since.
-    pub(super) fn after(
-        before: &carry::Balls,
-        x: (&'a Sorted<f32>, &Moves),
-        y: (&'a Sorted<f32>, &Moves),
-        k: usize,
-    ) -> Self {
-        let plane = Plane::new(x.0, y.0);
-        let Carried { radii, mut radii_y, mut in_x, mut in_y, again } = Carried::new(before, &plane, x, y);
-        let ((x, _), (y, _)) = (x, y);
-        let mut found = Found { radii, at_radius: vec![0; x.rows().len()] };
-        search(&plane, &again, k, &mut found);
-        for &at in &again {
-            radii_y[plane.rank_y()[at as usize] as usize] = found.radii[at as usize];
-        }
-        let mut again_y: Vec<u32> = again.iter().map(|&at| plane.rank_y()[at as usize]).collect();
-        again_y.sort_unstable();
-        inside_again(x.padded(), &found.radii, &again, &mut in_x);
-        inside_again(y.padded(), &radii_y, &again_y, &mut in_y);
-        Self { x, y, k, plane, found, in_x, in_y }
-    }
-
-    /// To be told to [`after`](Self::after); `None` where ties leave so much open that most would be found anew.
-    pub(super) fn kept(&self, open: &[u32]) -> Option<carry::Balls> {
-        let rows = self.x.rows().len();
-        let worthwhile = open.len() * MOST_OPEN <= rows;
-        worthwhile.then(|| carry::Balls::new(&self.found.radii[..rows], &self.in_x, &self.in_y, open))
     }
 }

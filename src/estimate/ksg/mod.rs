@@ -25,7 +25,6 @@ use std::borrow::Cow;
 use super::choice;
 use super::digamma::Digamma;
 use super::levels::Levels;
-use super::neighbours::carry::{self, Moves};
 use super::neighbours::lanes::larger;
 use super::neighbours::rows::{self, Block};
 use super::neighbours::sorted::Sorted;
@@ -92,8 +91,8 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     let terms = match (x, y) {
         (Continuous::Scalar(a), Continuous::Scalar(b)) => match (levels_of_few_cells(a, b), float32(a, b)) {
             (Some([a, b]), _) => cells::tie_aware_terms(a, b, k, &digamma),
-            (_, Some([a, b])) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
-            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma).0,
+            (_, Some([a, b])) => tie_aware_terms(&Balls::new(a, b, k), &digamma),
+            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma),
         },
         _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
             let mut neighbourhood = Neighbourhood::default();
@@ -106,7 +105,7 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
 }
 
 /// The levels of two columns where a table of their cells pays.
-pub(super) fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
+fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
     let levels = [x.levels()?, y.levels()?];
     choice::takes_cells(x.values().len(), levels.map(Levels::count)).then_some(levels)
 }
@@ -114,23 +113,6 @@ pub(super) fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&
 /// Two columns in float32 where both lose nothing by it.
 fn float32<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Sorted<f32>; 2]> {
     choice::takes_float32().then_some([x.compact()?, y.compact()?])
-}
-
-/// [`tie_aware`] of two columns of float32 values, and what is worth keeping for the next sample of them. The result is
-/// the same to the last bit with what was kept of the sample `before` and without.
-pub fn tie_aware_and_balls(
-    [x, y]: [&Sorted<f32>; 2],
-    settings: &Settings,
-    before: Option<(&carry::Balls, [&Moves; 2])>,
-) -> (Estimate, Option<carry::Balls>) {
-    let (n, k) = (x.rows().len(), settings.neighbours);
-    let digamma = ties::digamma(n);
-    let balls = match before {
-        Some((before, [moved_x, moved_y])) => Balls::after(before, (x, moved_x), (y, moved_y), k),
-        None => Balls::new(x, y, k),
-    };
-    let (terms, open) = tie_aware_terms(&balls, &digamma);
-    (Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[]), balls.kept(&open))
 }
 
 /// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is

@@ -16,17 +16,14 @@ use super::rounded::Near;
 /// Open points at a time, so that their neighbourhoods stay in the cache.
 const SOME: usize = 128;
 
-/// The terms by row, and the positions in x's order of the points that ties leave open.
-pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (Vec<f64>, Vec<u32>) {
+/// The terms by row.
+pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> Vec<f64> {
     let (x, y) = (balls.x, balls.y);
     let mut terms = vec![0.0; x.rows().len()];
-    let mut open = Vec::new();
-    if closed_terms((x, &balls.in_x), (y, &balls.in_y), digamma.from(1), &mut terms) {
-        open = balls.open();
+    if !closed_terms((x, &balls.in_x), (y, &balls.in_y), digamma.from(1), &mut terms) {
+        return terms;
     }
-    if open.is_empty() {
-        return (terms, open);
-    }
+    let open = balls.open();
     let transposed = balls.plane.transposed();
     let Duplicates { distinct, index } = Duplicates::of_open(&balls.plane, &open);
     let distinct: Vec<u32> = distinct.into_iter().map(|(first, _)| first).collect();
@@ -50,7 +47,7 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> (
     for (&at, index) in open.iter().zip(index) {
         terms[x.rows()[at as usize] as usize] = of_distinct[index as usize];
     }
-    (terms, open)
+    terms
 }
 
 /// −(ψ(n_x + 1) + ψ(n_y + 1)) of each row, and whether ties leave that open for any. A side is a column and the counts at

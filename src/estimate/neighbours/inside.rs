@@ -56,15 +56,6 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// From numbers of closer values, none of them with ties at its radius. Where they are is known after
-    /// [`inside_again`] only.
-    pub fn of_counts(closer: &[u16]) -> Self {
-        Self {
-            left: vec![0; closer.len()],
-            counts: closer.iter().map(|&closer| Count::new(closer.into(), 0)).collect(),
-        }
-    }
-
     /// Other values closer than the radius.
     #[inline]
     pub fn closer(&self, at: usize) -> usize {
@@ -85,8 +76,6 @@ impl Inside {
 
 /// The first steps, which are then halved down to 1.
 const STRIDE: usize = 8;
-/// The same where values are not next to each other.
-const LONG_STRIDE: usize = 16;
 /// First steps between two checks of whether to go on, and the values from the first of them to the last.
 const STEPS: usize = 4;
 const LOOK: usize = (STEPS - 1) * STRIDE;
@@ -94,11 +83,9 @@ const LOOK: usize = (STEPS - 1) * STRIDE;
 const FAR: usize = 1024;
 /// The same behind a group for which that was not enough: in a crowd it is not enough for any.
 const FAR_IN_A_CROWD: usize = 32;
-/// The same where values are not next to each other.
-const LONG_FAR: usize = 256;
 
 // Lanes to spare begin up to LANES − 1 behind the last value, and read up to a stride from there.
-const _: () = assert!(STRIDE <= LONG_STRIDE && 2 <= LONG_STRIDE && LANES - 1 + LONG_STRIDE < MARGIN);
+const _: () = assert!(2 <= STRIDE && LANES - 1 + STRIDE < MARGIN);
 
 /// Counts for each of the `values`, which ascend, within its radius. `radii` are in the same order. Panics unless they are
 /// longer than the values by [`LANES`].
@@ -108,12 +95,6 @@ pub fn inside<T: Real>(values: &Padded<T>, radii: &[T]) -> Inside {
     let mut inside = Inside { left: vec![0; groups], counts: vec![Count::default(); groups] };
     count(values, radii, &mut inside.left, &mut inside.counts);
     inside
-}
-
-/// The same at some positions, which ascend: `into` has their counts afterwards, and keeps the others. Panics beyond the
-/// last value.
-pub fn inside_again<T: Real>(values: &Padded<T>, radii: &[T], positions: &[u32], into: &mut Inside) {
-    count_again(values, radii, positions, &mut into.left, &mut into.counts);
 }
 
 every_width! {
@@ -129,7 +110,7 @@ fn count<T: Real>(values: &Padded<T>, radii: &[T], left: &mut [u32], counts: &mu
         let centres = Centres::<T> { padded, at, values: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
         let (to_left, to_right) = (centres.strides::<false>(first, &mut far[0]), centres.strides::<true>(first, &mut far[1]));
-        let (to_left, to_right) = centres.reach::<STRIDE>(to_left, to_right);
+        let (to_left, to_right) = centres.reach(to_left, to_right);
         let edges = centres.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
@@ -137,33 +118,6 @@ fn count<T: Real>(values: &Padded<T>, radii: &[T], left: &mut [u32], counts: &mu
         }
         left[group..group + LANES].copy_from_slice(&to_left.closer);
         counts[group..group + LANES].copy_from_slice(&all);
-    }
-}
-}
-
-every_width! {
-fn count_again<T: Real>(values: &Padded<T>, radii: &[T], positions: &[u32], left: &mut [u32], counts: &mut [Count]) {
-    let padded = values.with_margins();
-    for group in positions.chunks(LANES) {
-        let mut centres = Centres::<T> {
-            padded,
-            at: [0; LANES],
-            values: [T::default(); LANES],
-            radii: [T::default(); LANES],
-        };
-        for lane in 0..LANES {
-            // Lanes to spare repeat the last position.
-            let at = group[lane.min(group.len() - 1)];
-            centres.at[lane] = MARGIN as u32 + at;
-            centres.values[lane] = values.values()[at as usize];
-            centres.radii[lane] = radii[at as usize];
-        }
-        let (to_left, to_right) = centres.reach_each();
-        let edges = centres.edges(&to_left, &to_right);
-        for (lane, &at) in group.iter().enumerate() {
-            left[at as usize] = to_left.closer[lane];
-            counts[at as usize] = Count::new(to_left.closer[lane] + to_right.closer[lane], edges[lane]);
-        }
     }
 }
 }
@@ -217,12 +171,12 @@ impl<T: Real> Centres<'_, T> {
     /// The distance of the value `offset` positions to one side.
     ///
     /// # Safety
-    /// `offset` is at most [`LONG_STRIDE`] beyond the closer values of a [`Reach`] on that side.
+    /// `offset` is at most [`STRIDE`] beyond the closer values of a [`Reach`] on that side.
     #[inline(always)]
     unsafe fn beside<const RIGHT: bool>(&self, lane: usize, offset: u32) -> T {
         let at = if RIGHT { self.at[lane] + offset } else { self.at[lane] - offset };
         // SAFETY: `Centres::at` is a value or LANES − 1 behind the last, and the closer ones end at a value, so what is at
-        // most LONG_STRIDE farther is within the MARGIN that `Padded` has at either end.
+        // most STRIDE farther is within the MARGIN that `Padded` has at either end.
         self.distance::<RIGHT>(lane, unsafe { *self.padded.get_unchecked(index(at)) })
     }
 
@@ -274,7 +228,7 @@ impl<T: Real> Centres<'_, T> {
     /// Distances of the values `step` positions beyond those that are known to be closer.
     ///
     /// # Safety
-    /// `step` is at most [`LONG_STRIDE`].
+    /// `step` is at most [`STRIDE`].
     #[inline(always)]
     unsafe fn distances<const RIGHT: bool>(&self, reach: &Reach<T>, step: u32) -> [T; LANES] {
         let mut distances = [T::default(); LANES];
@@ -285,32 +239,13 @@ impl<T: Real> Centres<'_, T> {
         distances
     }
 
-    /// All values to either side of centres anywhere. Every step gathers, so the first are longer and there are more to
-    /// halve.
+    /// All values to either side, from those in whole strides. The two sides alternate, since every step waits for the one
+    /// before.
     #[inline(always)]
-    fn reach_each(&self) -> (Reach<T>, Reach<T>) {
-        let (mut to_left, mut to_right) = (Reach::NONE, Reach::NONE);
-        for _ in 0..LONG_FAR / LONG_STRIDE {
-            let step = LONG_STRIDE as u32;
-            // SAFETY: the step is LONG_STRIDE.
-            let (left, right) =
-                unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
-            to_left.note(left, &self.radii, step);
-            to_right.note(right, &self.radii, step);
-            if !(self.any_within(&left) | self.any_within(&right)) {
-                return self.reach::<LONG_STRIDE>(to_left, to_right);
-            }
-        }
-        self.reach::<STRIDE>(halved::<T, false>(self, to_left), halved::<T, true>(self, to_right))
-    }
-
-    /// All values to either side, from those in whole strides of this length. The two sides alternate, since every step waits
-    /// for the one before.
-    #[inline(always)]
-    fn reach<const STRIDE: usize>(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
+    fn reach(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
         let mut step = STRIDE as u32 / 2;
         while step > 0 {
-            // SAFETY: half of STRIDE, one of the two lengths above, is below LONG_STRIDE.
+            // SAFETY: half a stride and less.
             let (left, right) =
                 unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
             to_left.note(left, &self.radii, step);
@@ -436,13 +371,5 @@ mod tests {
     #[should_panic = "a radius for each value and each lane to spare"]
     fn too_few_radii_panic() {
         inside(Sorted::new(&[1.0, 2.0, 3.0]).padded(), &[1.0; 3]);
-    }
-
-    #[test]
-    #[should_panic = "index out of bounds"]
-    fn positions_beyond_the_column_panic() {
-        let (sorted, radii) = (Sorted::new(&[1.0, 2.0, 3.0]), [1.0; 3 + MARGIN]);
-        let mut counts = inside(sorted.padded(), &radii);
-        inside_again(sorted.padded(), &radii, &[3], &mut counts);
     }
 }

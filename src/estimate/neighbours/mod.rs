@@ -4,7 +4,6 @@
 
 pub mod boundary;
 pub mod by_class;
-pub mod carry;
 pub mod dot_products;
 #[cfg(test)]
 mod exhaustive;
@@ -18,6 +17,7 @@ pub mod rows;
 pub mod search;
 pub mod sorted;
 pub mod strips;
+pub(crate) mod tree;
 pub mod walk;
 
 /// How many other points are about a point, by their distance to it.

@@ -100,17 +100,6 @@ impl<T: Real> Sorted<T> {
         })
     }
 
-    /// The value of a row.
-    pub fn of_row(&self, row: usize) -> T {
-        self.values()[self.ranks[row] as usize]
-    }
-
-    /// Bytes that it takes, at most.
-    pub fn bytes(&self) -> usize {
-        let of_row = 2 * size_of::<u32>() + size_of::<[u32; 2]>() + size_of::<u16>();
-        size_of_val(self.padded.with_margins()) + self.rows.len() * of_row
-    }
-
     /// The position of each row in [`Self::values`].
     pub fn ranks(&self) -> &[u32] {
         &self.ranks

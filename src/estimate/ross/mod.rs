@@ -20,6 +20,9 @@ mod scalars;
 mod terms;
 mod vectors;
 
+#[doc(hidden)]
+pub use vectors::{Search, information_by};
+
 use super::digamma::Digamma;
 use super::neighbours::dot_products::WIDEST_WITHOUT;
 use super::neighbours::sorted::Sorted;
