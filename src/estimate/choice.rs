@@ -27,7 +27,7 @@ pub enum Shortcut {
     Few,
     /// Few nodes for long blocks of terms.
     Long,
-    /// Probabilities of shapes met before.
+    /// Probabilities of shapes met before are remembered.
     Memory,
     /// Discrete variables: a table of few cells is counted cell by cell.
     CellByCell,
