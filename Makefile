@@ -50,7 +50,7 @@ check: .venv/ready ## formatting, lints and types
 	sh tests/page/types.sh
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
-	cargo bench --locked --bench figures --bench ticks --bench shapes --bench ingest --bench memory --bench score
+	cargo bench --locked --bench figures --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score
 	cargo build --release --locked
 	PYTHONPATH=python $(VENV)/python python/benches/log_cost.py
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py

@@ -1,4 +1,4 @@
-//! One screen of what the estimators take on this machine: `cargo bench --bench figures`. Beside other programs:
+//! The cost of the estimators, on one screen: `cargo bench --bench figures`. Compared with other programs:
 //! `make bench-peers`.
 
 #[path = "evaluation/mod.rs"]
@@ -83,7 +83,7 @@ fn seconds(ids: &[&str], run: &Run, sample: &Sample, settings: Settings) -> f64 
     let started = Instant::now();
     let prepared = Prepared::new(sample, run, settings);
     let scores = evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
-    for (score, outcome) in scores.expect("nothing breaks it off") {
+    for (score, outcome) in scores.expect("nothing stops it") {
         assert!(outcome.value().is_some(), "{} is undefined", score.id);
     }
     started.elapsed().as_secs_f64()

@@ -1,17 +1,18 @@
-//! What a rolling split keeps from one evaluation to the next, so that one with little CPU time can refresh some of its
-//! pairs and publish the others with their age.
+//! What a rolling split keeps from one evaluation to the next, so that an evaluation with little CPU time can refresh
+//! some of its pairs and publish the others with their age.
 //!
 //! Scores over pairs come in families, each computed in units: a pair of concepts, or all pairs of one concept where one
-//! neighbour search serves them together. A family keeps for each unit what it came to, its error, and when that was.
+//! neighbour search serves them together. A family keeps the values of each unit, their error, and when it was computed.
+//! Which units are refreshed first: [`refresh`].
 
 use std::sync::Mutex;
 
 use crate::schedule::refresh::{self, Visited};
 
-/// Of one pair, or of one concept. 24 bytes, and the text where there is none.
+/// The value of one pair or concept, or why it has none. 24 bytes, and the text.
 pub type Cell = Result<Numbers, String>;
 
-/// What a value is published by.
+/// What is kept of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numbers {
     /// As published: clipped where the definition clips.
@@ -22,13 +23,13 @@ pub struct Numbers {
     pub draw_variance: f64,
 }
 
-/// One unit as it was computed last. A unit of one pair takes 80 bytes, any other 56 and 24 for each pair.
+/// One unit as last computed. A unit of one pair takes 80 bytes, any other 56 plus 24 for each pair.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub cells: Box<[Cell]>,
     /// Standard error of its mean; infinite as soon as a cell has no value.
     pub error: f64,
-    /// In which evaluation it was computed, and of what time its sample was, in seconds.
+    /// The evaluation that computed it, and the time of its sample in seconds.
     pub evaluation: u64,
     pub time: f64,
 }
@@ -37,14 +38,14 @@ pub struct Unit {
 #[derive(Debug, Default)]
 pub struct Family {
     units: Vec<Option<Unit>>,
-    /// Evaluation in which it was last worked on, and CPU-seconds that this took for each unit.
+    /// The evaluation that last computed any of them, and the CPU-seconds that each took.
     evaluation: u64,
     unit_cost: f64,
-    /// CPU-seconds that it took in that evaluation.
+    /// CPU-seconds that the family took in that evaluation.
     spent: f64,
 }
 
-/// What one rolling split keeps, all of samples of the same number of rows.
+/// What one rolling split keeps, all of it from samples with the same number of rows.
 #[derive(Debug, Default)]
 pub struct Kept {
     pub interconcept: Family,
@@ -62,17 +63,17 @@ pub struct Kept {
 pub struct Budgeted<'a> {
     /// [Begun](Kept::begin) for this evaluation.
     pub kept: &'a Mutex<Kept>,
-    /// Of the sample, in seconds since any beginning.
+    /// Of the sample, in seconds since any origin.
     pub time: f64,
-    /// CPU-seconds that the evaluation is to take.
+    /// CPU-seconds that the evaluation may take.
     pub allowance: f64,
-    /// CPU-seconds that it has taken by now.
+    /// CPU-seconds that it has taken so far.
     pub spent: &'a (dyn Fn() -> f64 + Sync),
 }
 
 impl Kept {
-    /// Begins an evaluation of a sample of so many rows. With another number of rows than before nothing is kept:
-    /// estimates of different N are not comparable.
+    /// Begins an evaluation of a sample of `rows` rows. A different number of rows discards everything: estimates of
+    /// different N are not comparable.
     pub fn begin(&mut self, rows: usize) {
         if rows != self.rows {
             *self = Self { rows, ..Self::default() };
@@ -81,12 +82,12 @@ impl Kept {
         self.pairs_left = 0;
     }
 
-    /// Ends an evaluation that took `spent` CPU-seconds in all.
+    /// Ends an evaluation that took `spent` CPU-seconds.
     pub fn end(&mut self, spent: f64) {
         self.rest = (spent - self.spent_on_families()).max(0.0);
     }
 
-    /// Number of the evaluation under way.
+    /// Number of the current evaluation.
     pub fn evaluation(&self) -> u64 {
         self.evaluation
     }
@@ -100,9 +101,9 @@ impl Kept {
         self.pairs_left += pairs;
     }
 
-    /// CPU-seconds for a family of this cost that is about to be worked on, when the evaluation may take `allowance` and
-    /// has taken `spent`. What the scores without pairs took last time is put by; what is then left is divided among
-    /// this family and those that are to come, by what all their units cost.
+    /// CPU-seconds for the next family, whose units cost `cost`, when the evaluation may take `allowance` and has taken
+    /// `spent`. What the scores without pairs took last time is reserved; the rest is divided among this family and the
+    /// ones that follow in proportion to their cost.
     pub fn part(&self, cost: f64, allowance: f64, spent: f64) -> f64 {
         let on_families = self.spent_on_families();
         let left = (allowance - on_families - self.rest.max(spent - on_families)).max(0.0);
@@ -111,7 +112,7 @@ impl Kept {
         if all > 0.0 { left * (cost / all) } else { left }
     }
 
-    /// Bytes that it takes.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.families().into_iter().map(Family::bytes).sum::<usize>()
     }
@@ -120,7 +121,7 @@ impl Kept {
         [&self.interconcept, &self.against_labels, &self.embeddings]
     }
 
-    /// In the evaluation under way.
+    /// In the current evaluation.
     fn spent_on_families(&self) -> f64 {
         let worked_on = self.families().into_iter().filter(|family| family.evaluation == self.evaluation);
         worked_on.map(|family| family.spent).sum()
@@ -128,8 +129,8 @@ impl Kept {
 }
 
 impl Family {
-    /// Makes room for so many units of so many cells each. What is kept of another shape is of other inputs, and is let
-    /// go.
+    /// Makes room for `units` units of `cells` cells each. What has another shape comes from other inputs and is
+    /// discarded.
     pub fn fit(&mut self, units: usize, cells: usize) {
         let fits = |unit: &Option<Unit>| unit.as_ref().is_none_or(|unit| unit.cells.len() == cells);
         if self.units.len() != units || !self.units.iter().all(fits) {
@@ -137,8 +138,8 @@ impl Family {
         }
     }
 
-    /// The order in which units are to be refreshed in an evaluation, and how many at least: all as long as one was
-    /// never computed.
+    /// The order in which to refresh the units in an evaluation, and how many at least: all of them while one has never
+    /// been computed.
     pub fn order(&self, evaluation: u64) -> (Vec<usize>, usize) {
         let visited =
             |unit: &Option<Unit>| unit.as_ref().map(|unit| Visited { evaluation: unit.evaluation, error: unit.error });
@@ -152,12 +153,12 @@ impl Family {
         self.units[at] = Some(unit);
     }
 
-    /// Those that were computed, in their order.
+    /// Those computed so far, in order.
     pub fn units(&self) -> impl Iterator<Item = &Unit> {
         self.units.iter().flatten()
     }
 
-    /// Notes that `done` units were computed in an evaluation, in `spent` CPU-seconds.
+    /// Records that an evaluation computed `done` units in `spent` CPU-seconds.
     pub fn worked(&mut self, evaluation: u64, done: usize, spent: f64) {
         (self.evaluation, self.spent) = (evaluation, spent);
         if done > 0 {
@@ -165,7 +166,7 @@ impl Family {
         }
     }
 
-    /// CPU-seconds of all its units, as far as is known; never nothing while it has any.
+    /// CPU-seconds of all its units as far as known, above 0 if there are any.
     pub fn cost(&self) -> f64 {
         const LEAST: f64 = 1e-6;
         self.unit_cost.max(LEAST) * self.units.len() as f64

@@ -1,12 +1,11 @@
-//! What the scores of one sample share, built once per sample and only when a score asks.
+//! What the scores of one sample share, built once per sample, on first use.
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::estimate::kept::Neighbours;
 use crate::estimate::{Key, Settings, Variable};
 use crate::kept::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
@@ -19,7 +18,6 @@ pub struct Prepared<'a> {
     run: &'a Run,
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
-    neighbours: Option<&'a Mutex<Neighbours>>,
     budgeted: Option<Budgeted<'a>>,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
@@ -37,7 +35,6 @@ impl<'a> Prepared<'a> {
             run,
             settings,
             pause: &|| (),
-            neighbours: None,
             budgeted: None,
             ids: sample.ids().into(),
             activations: OnceLock::new(),
@@ -47,24 +44,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// `pause` is called between the parts of long scores, by the thread that computes them: work that others wait for
-    /// may go first there.
+    /// `pause` is called between the parts of long scores, by the thread that computes them: more urgent work may run
+    /// there.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
     }
 
-    /// With what is kept of the neighbours in the split's samples before this one. Scores are the same without.
-    pub fn with_neighbours(self, neighbours: &'a Mutex<Neighbours>) -> Self {
-        Self { neighbours: Some(neighbours), ..self }
-    }
-
-    /// Held for as long as pairs of activations are estimated.
-    pub fn neighbours(&self) -> Option<MutexGuard<'a, Neighbours>> {
-        self.neighbours.map(|neighbours| neighbours.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Scores over pairs refresh as many as there is CPU time for, and take the others from what is kept. Their values
-    /// then come with ages.
+    /// Scores over pairs refresh as many as there is CPU time for, and reuse the kept values of the others. Values then
+    /// have ages.
     pub fn with_budget(self, budgeted: Budgeted<'a>) -> Self {
         Self { budgeted: Some(budgeted), ..self }
     }
@@ -74,7 +61,7 @@ impl<'a> Prepared<'a> {
         self.budgeted.as_ref()
     }
 
-    /// To be called every few milliseconds of work.
+    /// Called every few milliseconds of work.
     pub fn pause(&self) {
         (self.pause)();
     }
@@ -217,7 +204,7 @@ impl<'a> Prepared<'a> {
         activations.iter().map(Variable::tie_fraction).sum::<f64>() / activations.len() as f64
     }
 
-    /// Remarks a reader of the values should know.
+    /// Warnings for a reader of the values.
     pub fn warnings(&self) -> Vec<String> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
         let remark = "concept_activations are in half precision: coarse values tie, which lowers the normaliser of \
@@ -225,7 +212,7 @@ impl<'a> Prepared<'a> {
         half.then(|| remark.to_owned()).into_iter().collect()
     }
 
-    /// A value that several scores need: built by the first that asks, under a name of its own.
+    /// A value that several scores need, under a name of its own: built by the first of them.
     pub fn shared<T: Send + Sync + 'static>(&self, name: &'static str, build: impl FnOnce() -> T) -> Arc<T> {
         let slot = {
             // A poisoned lock means another score panicked; the map itself is still whole.
@@ -252,7 +239,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Tells the columns of a sample apart in the seeded noise that orders ties.
+/// Distinguishes the columns of a sample in the seeded noise that orders ties.
 fn key(name: TensorName, column: usize) -> Key {
     Key { tensor: name as u64, coordinate: column as u64 }
 }

@@ -10,7 +10,7 @@ const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 /// ψ(1) … ψ(largest).
 pub struct Digamma(Cow<'static, [f64]>);
 
-/// Entries computed once for all: more than samples usually need.
+/// Entries computed once for all estimates: more than samples usually need.
 const SHARED: usize = 1 << 16;
 static TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| Digamma::table(SHARED));
 

@@ -1,10 +1,8 @@
-//! The distinct values of a column that has few of them.
+//! The distinct values of a column that has few of them: its *levels*.
 
+use super::choice::MOST_LEVELS;
 use super::neighbours::lanes::Real;
 use super::neighbours::sorted::Sorted;
-
-/// Distinct values up to which a column has few.
-const MOST: usize = 1024;
 
 /// The distinct values of a column, ascending, by number.
 #[derive(Clone, Debug)]
@@ -18,12 +16,12 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// `None` where there are many.
+    /// `None` above [`MOST_LEVELS`].
     pub fn new<T: Real>(column: &Sorted<T>) -> Option<Self> {
         let (mut values, mut below) = (vec![f64::NEG_INFINITY], vec![0]);
         let mut start = 0;
-        for equal in column.places().chunk_by(|a, b| a == b) {
-            if values.len() > MOST {
+        for equal in column.values().chunk_by(|a, b| a == b) {
+            if values.len() > MOST_LEVELS {
                 return None;
             }
             values.push(equal[0].widen());

@@ -6,9 +6,9 @@ use std::f64::consts::TAU;
 
 use siphasher::sip::SipHasher13;
 
-use super::variable::Key;
+use super::key::Key;
 
-/// Sets these sequences apart from others that the same seed may give.
+/// Separates these sequences from others of the same seed.
 const STREAM: u64 = 3;
 
 /// One source of noise: a value for every row.
@@ -16,7 +16,7 @@ const STREAM: u64 = 3;
 pub struct Source(u64);
 
 impl Source {
-    /// `side` is 0 or 1, the place of the variable in its pair; `other` the variable it is paired with, where the noise
+    /// `side` is 0 or 1, the position of the variable in its pair; `other` the variable it is paired with, where the noise
     /// is to differ between pairs.
     pub fn new(seed: u64, key: Key, side: usize, repeat: usize, other: Option<Key>) -> Self {
         let other = other.map_or([0; 3], |key| [1, key.tensor, key.coordinate]);

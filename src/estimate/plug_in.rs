@@ -9,7 +9,8 @@
 //! Where it fails: H is too small by about (classes − 1)/2N, and I too large by about (classes of x − 1)(classes of y −
 //! 1)/2N, so independent variables show a positive I. With nearly as many classes as rows neither means anything.
 
-use super::Estimate;
+use super::choice::{self, Counting};
+use super::value::Estimate;
 use super::variable::Discrete;
 use super::width::every_width;
 
@@ -21,15 +22,14 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
         (f64::from(together) * n as f64 / alone).ln()
     };
     let mut terms = vec![0.0; n];
-    // A table where it is small, as it nearly always is; otherwise the occupied cells alone.
     let table = x.sizes().len() * width;
-    if table <= n {
+    let counting = choice::counting(table, n);
+    if counting != Counting::Occupied {
         let mut cells = vec![0; n];
         join(x.classes(), y.classes(), width as u32, &mut cells);
-        let together = if table <= FEW {
-            (0..table as u32).map(|cell| count(&cells, cell)).collect()
-        } else {
-            histogram(&cells, table)
+        let together = match counting {
+            Counting::CellByCell => (0..table as u32).map(|cell| count(&cells, cell)).collect(),
+            _ => histogram(&cells, table),
         };
         let of_cells: Vec<f64> = together.into_iter().enumerate().map(|(cell, rows)| information(cell, rows)).collect();
         terms.iter_mut().zip(cells).for_each(|(term, cell)| *term = of_cells[cell as usize]);
@@ -45,9 +45,6 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     }
     Estimate::from_terms(0.0, terms, &[])
 }
-
-/// Up to so many cells are counted in one pass each, which becomes vectors.
-const FEW: usize = 8;
 
 every_width! {
 /// The cell of each row.
@@ -65,7 +62,7 @@ fn count(cells: &[u32], of: u32) -> u32 {
 
 /// Rows in each of the cells.
 fn histogram(cells: &[u32], table: usize) -> Vec<u32> {
-    // Rows in turn have counters of their own: to add to the one that was just written is to wait for it.
+    // Four counters a cell, in turn: adding to the one that was just written waits for it.
     let mut together = vec![[0_u32; 4]; table];
     cells.iter().enumerate().for_each(|(row, &cell)| together[cell as usize][row % 4] += 1);
     together.iter().map(|counts| counts.iter().sum()).collect()

@@ -1,8 +1,8 @@
 //! A sum that does not depend on the order of its terms.
 //!
 //! Terms are added in fixed point with 2⁻⁴⁴ as the unit. Integer addition is associative, so any order of rows, and any
-//! split of them over threads, gives the same bits. A term is rounded by at most 2⁻⁴⁵, far below what an estimator can
-//! tell.
+//! split of them over threads, gives the same bits. A term is rounded by at most 2⁻⁴⁵, far below the error of any
+//! estimator.
 
 use super::width::every_width;
 
@@ -18,7 +18,7 @@ const UNIT: f64 = (1_u64 << 44) as f64;
 const ROUNDER: f64 = 384.0;
 /// The size up to which that works.
 const SMALL: f64 = 128.0;
-/// So many small terms cannot overflow 64 bits.
+/// The sum of as many small terms fits 64 bits.
 const CHUNK: usize = 1024;
 
 fn of_chunk(terms: &[f64]) -> i128 {

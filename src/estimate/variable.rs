@@ -1,23 +1,15 @@
-//! The columns that estimators work on. A variable is built once for a sample and keeps what several estimates share:
-//! class counts, sorted order, tie facts.
+//! The columns that estimators work on. A variable is built once for a sample and holds what several estimates share:
+//! class counts, sorted order, ties.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use super::Undefined;
+use super::key::Key;
 use super::levels::Levels;
 use super::neighbours::rows::Block;
 use super::neighbours::sorted::Sorted;
 use super::noise::Source;
-
-/// What a continuous column is, so that its noise differs from every other column's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Any number that names the tensor.
-    pub tensor: u64,
-    /// The column's first coordinate in the tensor; a vector of width w uses w numbers from there on.
-    pub coordinate: u64,
-}
+use super::undefined::Undefined;
 
 /// A column of a sample, as the estimators see it.
 #[derive(Clone, Debug)]
@@ -92,7 +84,7 @@ impl Discrete {
         let classes = codes
             .iter()
             .map(|code| {
-                // Every code is among the distinct ones, so the point where smaller ones end is its own.
+                // Every code is among the distinct ones, so its own is where the smaller ones end.
                 let class = distinct.partition_point(|other| other < code);
                 sizes[class] += 1;
                 class as u32
@@ -237,12 +229,12 @@ impl Scalar {
     /// Rows whose value equals that of another row.
     pub fn tied(&self) -> usize {
         *self.tied.get_or_init(|| match self.compact() {
-            Some(sorted) => count_tied(sorted.places(), |a, b| a == b),
-            None => count_tied(self.sorted().places(), |a, b| a == b),
+            Some(sorted) => count_tied(sorted.values(), |a, b| a == b),
+            None => count_tied(self.sorted().values(), |a, b| a == b),
         })
     }
 
-    /// The column in float32, where it came so or loses nothing by it.
+    /// The column in float32, where it loses nothing by it.
     pub fn compact(&self) -> Option<&Sorted<f32>> {
         let narrow = || {
             let values: Vec<f32> = self.values.iter().map(|&value| value as f32).collect();
@@ -264,7 +256,7 @@ impl Scalar {
     /// The column with the published estimator's noise: Gaussian, of scale 10⁻¹⁰·|mean|.
     pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Vec<f64> {
         let source = Source::new(seed, self.key, side, repeat, other);
-        add_noise(&self.values, &self.ids, NOISE * mean(self.sorted().places()).abs(), source)
+        add_noise(&self.values, &self.ids, NOISE * mean(self.sorted().values()).abs(), source)
     }
 }
 
@@ -322,7 +314,7 @@ impl Vector {
     pub fn with_noise(&self, seed: u64, side: usize, repeat: usize, other: Option<Key>) -> Block {
         let coordinates = || (0..self.block.width()).map(|at| self.block.coordinate(at));
         let scale = NOISE
-            * (coordinates().map(|values| mean(Sorted::new(values).places())).sum::<f64>() / self.block.width() as f64)
+            * (coordinates().map(|values| mean(Sorted::new(values).values())).sum::<f64>() / self.block.width() as f64)
                 .abs();
         let columns = coordinates().enumerate().flat_map(|(at, values)| {
             let source = Source::new(seed, self.coordinate_key(at), side, repeat, other);

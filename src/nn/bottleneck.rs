@@ -57,7 +57,7 @@ pub struct Losses {
     pub concept: f32,
 }
 
-/// What a model makes of some rows.
+/// A model's outputs for some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
     /// [n, k], as the head receives them: probabilities (`Soft`) or logits (`Logit`).
@@ -72,7 +72,7 @@ impl Bottleneck {
     /// An untrained model. `lambda` is the λ of the loss BCE(y) + λ · mean BCE(c). Panics when it is negative or not
     /// finite.
     pub fn new(kind: BottleneckKind, lambda: f32, seed: u64) -> Self {
-        assert!(lambda.is_finite() && lambda >= 0.0, "lambda: {lambda} came, expected a finite weight of at least 0");
+        assert!(lambda.is_finite() && lambda >= 0.0, "lambda: got {lambda}, expected a finite weight of at least 0");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let hidden = (64, Activation::LeakyRelu);
         let encoder = Mlp::new(INPUTS, &[hidden, hidden, (CONCEPTS, Activation::Identity)], &mut rng);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn without_concept_weight_the_concepts_do_not_move_the_model() {
+    fn without_concept_weight_the_concepts_do_not_affect_the_model() {
         let rows = toy(600, 3);
         let flipped = Rows::new(rows.inputs().to_owned(), 1.0 - &rows.concepts(), rows.tasks().to_owned());
         let trained = |lambda: f32, data: &Rows| {
@@ -309,11 +309,11 @@ mod tests {
         let (training, rows) = (toy(300, 10), toy(40, 11));
         for kind in KINDS {
             let mut model = Bottleneck::new(kind, 1.0, 12);
-            // Weights that tell the concepts apart, so that a swapped or misplaced value changes a prediction.
+            // Weights that differ between the concepts, so that a swapped or misplaced value changes a prediction.
             let head = model.head.parameters_mut().next().unwrap();
             head.weights = array![[4.0], [-2.0], [1.0]];
             let logits = model.evaluate(&training).concept_logits;
-            let level = |i: usize, present: bool| match kind {
+            let given = |i: usize, present: bool| match kind {
                 BottleneckKind::Soft => f32::from(u8::from(present)),
                 // Of 300 values, the 5th percentile lies 0.95 of the way from the 15th to the 16th.
                 BottleneckKind::Logit => {
@@ -325,7 +325,7 @@ mod tests {
             };
             // The bias puts the threshold where rows with c = (1, 1, 0) and (1, 1, 1) differ.
             let head = model.head.parameters_mut().next().unwrap();
-            let score = |c: [bool; 3]| 4.0 * level(0, c[0]) - 2.0 * level(1, c[1]) + level(2, c[2]);
+            let score = |c: [bool; 3]| 4.0 * given(0, c[0]) - 2.0 * given(1, c[1]) + given(2, c[2]);
             head.bias[0] = -(score([true, true, false]) + score([true, true, true])) / 2.0;
             let bias = head.bias[0];
             let expected: Vec<i32> = (rows.concepts().rows().into_iter())

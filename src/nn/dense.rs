@@ -7,8 +7,8 @@ use rand::{Rng, RngExt};
 /// Slope of leaky ReLU below 0, PyTorch's default.
 const LEAK: f32 = 0.01;
 
-/// An elementwise function behind a dense layer. Each one's derivative can be had from its output alone, so a forward
-/// pass keeps outputs only.
+/// An elementwise function after a dense layer. Its derivative follows from its output alone, so a forward pass stores
+/// outputs only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     Identity,
@@ -30,8 +30,8 @@ impl Activation {
         }
     }
 
-    /// Turns the gradient of a loss by this function's outputs into the gradient by its inputs. At the kink of the
-    /// ReLUs the slope is the one below 0, as in PyTorch.
+    /// Replaces the gradient of a loss with respect to this function's outputs by that with respect to its inputs. At the
+    /// kink of the ReLUs the slope is the one below 0, as in PyTorch.
     pub fn backward(self, outputs: &Array2<f32>, gradient: &mut Array2<f32>) {
         let slopes = Zip::from(gradient).and(outputs);
         match self {
@@ -69,7 +69,7 @@ impl Parameters {
     }
 }
 
-/// outputs = activation(inputs · weights + bias), one row a sample.
+/// outputs = activation(inputs · weights + bias), one row for each sample.
 #[derive(Clone, Debug)]
 pub struct Dense {
     pub parameters: Parameters,
@@ -77,7 +77,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// Weights and biases uniform in ±1/√inputs, which is what PyTorch's `nn.Linear` starts from.
+    /// Weights and biases uniform in ±1/√inputs, as PyTorch's `nn.Linear` does.
     pub fn new(inputs: usize, outputs: usize, activation: Activation, rng: &mut impl Rng) -> Self {
         assert!(inputs > 0 && outputs > 0, "a layer of {inputs} inputs and {outputs} outputs maps nothing");
         let bound = 1.0 / (inputs as f32).sqrt();
@@ -95,7 +95,7 @@ impl Dense {
         outputs
     }
 
-    /// The gradient of a loss by this layer's parameters and by its inputs [n, inputs], from the gradient by its
+    /// The gradient of a loss with respect to this layer's parameters and inputs [n, inputs], from that with respect to its
     /// outputs [n, outputs]. `inputs` and `outputs` are those of the forward pass.
     pub fn backward(
         &self,

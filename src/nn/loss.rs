@@ -4,8 +4,8 @@ use ndarray::{Array2, ArrayView2, Zip};
 
 use super::dense::sigmoid;
 
-/// Mean binary cross-entropy over all elements, in nats, and its gradient by the logits. `logits` and `targets`
-/// (in [0, 1]) are [n, m]. Computed as max(z, 0) − z·t + ln(1 + exp(−|z|)), which is finite for every finite logit.
+/// Mean binary cross-entropy over all elements, in nats, and its gradient with respect to the logits. `logits` and
+/// `targets` (in [0, 1]) are [n, m]. Computed as max(z, 0) − z·t + ln(1 + exp(−|z|)), which is finite for every finite logit.
 pub fn binary_cross_entropy(logits: ArrayView2<f32>, targets: ArrayView2<f32>) -> (f32, Array2<f32>) {
     let elements = logits.len() as f32;
     let mut sum = 0.0_f64;
@@ -17,7 +17,7 @@ pub fn binary_cross_entropy(logits: ArrayView2<f32>, targets: ArrayView2<f32>) -
     ((sum / f64::from(elements)) as f32, gradient)
 }
 
-/// Mean cross-entropy of the softmax over classes, in nats, and its gradient by the logits. `logits` is [n, l];
+/// Mean cross-entropy of the softmax over classes, in nats, and its gradient with respect to the logits. `logits` is [n, l];
 /// `classes` holds n class numbers below l, and a larger one panics.
 pub fn softmax_cross_entropy(logits: ArrayView2<f32>, classes: &[usize]) -> (f32, Array2<f32>) {
     assert_eq!(logits.nrows(), classes.len(), "a class number for each row of logits");
@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    /// Central differences of `loss` by each logit.
+    /// Central differences of `loss` in each logit.
     fn differences(logits: &Array2<f32>, loss: impl Fn(ArrayView2<f32>) -> f32) -> Array2<f32> {
         const STEP: f32 = 1e-2;
         Array2::from_shape_fn(logits.raw_dim(), |at| {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_cross_entropy_of_huge_logits_is_their_size_where_they_are_wrong() {
+    fn binary_cross_entropy_of_huge_wrong_logits_is_their_size() {
         let logits = array![[1e4, -1e4, 1e4, -1e4]];
         let (loss, gradient) = binary_cross_entropy(logits.view(), array![[1.0, 0.0, 0.0, 1.0]].view());
         assert_eq!(loss, 5e3);

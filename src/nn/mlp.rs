@@ -1,4 +1,4 @@
-//! Multilayer perceptrons: dense layers one behind the other.
+//! Multilayer perceptrons: dense layers in sequence.
 
 use ndarray::{Array2, ArrayView2};
 use rand::Rng;
@@ -18,7 +18,7 @@ pub struct Trace(Vec<Array2<f32>>);
 impl Trace {
     /// Outputs of the last layer, [n, outputs].
     pub fn outputs(&self) -> &Array2<f32> {
-        self.0.last().expect("`Mlp::new` demands at least one layer")
+        self.0.last().expect("`Mlp::new` requires at least one layer")
     }
 }
 
@@ -46,11 +46,11 @@ impl Mlp {
 
     /// Outputs of the last layer, [n, inputs] to [n, outputs].
     pub fn outputs(&self, inputs: ArrayView2<f32>) -> Array2<f32> {
-        let (first, rest) = self.layers.split_first().expect("`new` demands at least one layer");
+        let (first, rest) = self.layers.split_first().expect("`new` requires at least one layer");
         rest.iter().fold(first.forward(inputs), |values, layer| layer.forward(values.view()))
     }
 
-    /// The same as [`Self::outputs`], keeping what [`Self::backward`] needs.
+    /// The same as [`Self::outputs`], with what [`Self::backward`] needs.
     pub fn forward(&self, inputs: ArrayView2<f32>) -> Trace {
         let mut outputs: Vec<Array2<f32>> = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
@@ -60,8 +60,8 @@ impl Mlp {
         Trace(outputs)
     }
 
-    /// The gradient of a loss by the parameters of each layer, and by `inputs`, [n, inputs]; from its gradient by the
-    /// outputs, [n, outputs]. `trace` is the forward pass of the same `inputs` with the same parameters.
+    /// The gradient of a loss with respect to the parameters of each layer and to `inputs`, [n, inputs], from its gradient
+    /// with respect to the outputs, [n, outputs]. `trace` is the forward pass of the same `inputs` with the same parameters.
     pub fn backward(
         &self,
         inputs: ArrayView2<f32>,

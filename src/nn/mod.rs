@@ -1,8 +1,8 @@
-//! The project's own small multilayer perceptron: trained alone ([`trainer`]) or, for one input and one output, by the
-//! ten thousand ([`scalar`]); and the concept bottleneck models and the toy task that the demonstration trains.
+//! Small multilayer perceptrons: trained one at a time ([`trainer`]) or, with one input and one output, by the ten thousand
+//! ([`scalar`]); and the concept bottleneck models and the toy task that the demonstration trains.
 //!
 //! Single precision on ndarray's matrix products, seeded by ChaCha: the same seed gives the same bits on any number of
-//! threads, since nothing here is parallel. Whoever trains many networks runs them side by side.
+//! threads, since nothing here is parallel. Callers that train many networks run them in parallel.
 
 pub mod dense;
 pub mod loss;

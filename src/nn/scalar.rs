@@ -1,9 +1,9 @@
 //! Classifiers of two classes from one number: 1-32-1 ReLU networks, trained by the ten thousand.
 //!
-//! All networks that read the same column share its batches ([`Batches`]), drawn and put in order once. One network's
-//! 97 parameters, its moments and a batch of inputs stay in the first-level cache from the first step to the last. The
-//! loops over rows run in blocks of [`LANES`], which compilers turn into vector instructions of any width; sums are in a
-//! fixed order, so a result depends on the seed alone.
+//! All networks that read the same column share its batches ([`Batches`]), drawn once. One network's 97 parameters, its
+//! moments and a batch of inputs stay in the first-level cache from the first step to the last. Loops over rows run in
+//! blocks of [`LANES`], which compilers turn into vector instructions of any width; sums are in a fixed order, so a result
+//! depends on the seed alone.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
@@ -24,11 +24,11 @@ pub struct Recipe {
     pub learning_rate: f32,
 }
 
-/// One column's training values, in the order in which every epoch goes through them.
+/// One column's training values, in the order of every epoch.
 pub struct Batches {
     recipe: Recipe,
     rows: usize,
-    /// Row numbers, epoch behind epoch.
+    /// Row numbers, one epoch after the other.
     order: Vec<u32>,
     /// The column in that order.
     values: Vec<f32>,
@@ -36,7 +36,7 @@ pub struct Batches {
 }
 
 /// A column of few distinct values, such as a true concept: a step then needs the number of rows at each of them and the
-/// sum of their labels, and no work for each row and unit.
+/// sum of their labels, not a pass over every row and unit.
 struct Levels {
     values: Vec<f32>,
     /// The level of each row, in the batches' order.
@@ -97,7 +97,7 @@ const PARAMETERS: usize = 3 * HIDDEN + 1;
 const SHIFT: usize = 3 * HIDDEN;
 
 impl Classifier {
-    /// Weights uniform in ±√(6 / (inputs + outputs)) and no biases (Glorot & Bengio 2010), Keras' way to start.
+    /// Weights uniform in ±√(6 / (inputs + outputs)) and no biases (Glorot & Bengio 2010), as Keras does by default.
     pub fn new(rng: &mut impl Rng) -> Self {
         let bound = (6.0 / (1 + HIDDEN) as f32).sqrt();
         let mut parameters = [0.0; PARAMETERS];
@@ -113,7 +113,7 @@ impl Classifier {
     pub fn fit(&mut self, batches: &Batches, labels: &[f32]) {
         assert_eq!(labels.len(), batches.rows, "a label for each row");
         let mut moments = [[0.0; PARAMETERS]; 2];
-        let mut padded = Padded::default();
+        let mut padded = PaddedBatch::default();
         let mut done = 0;
         for (step, (order, values)) in batches.steps().enumerate() {
             let labels = order.iter().map(|&row| labels[row as usize]);
@@ -140,13 +140,13 @@ impl Classifier {
 
     /// The logit of each value.
     pub fn logits(&self, values: &[f32]) -> Vec<f32> {
-        let mut padded = Padded::default();
+        let mut padded = PaddedBatch::default();
         padded.fill(values, std::iter::empty());
         self.forward(&mut padded);
         padded.outputs[..values.len()].to_vec()
     }
 
-    fn forward(&self, rows: &mut Padded) {
+    fn forward(&self, rows: &mut PaddedBatch) {
         let (weights, rest) = self.parameters.split_at(HIDDEN);
         let (biases, out) = rest.split_at(HIDDEN);
         let (inputs, outputs) = (rows.inputs.as_chunks::<LANES>().0, rows.outputs.as_chunks_mut::<LANES>().0);
@@ -164,7 +164,7 @@ impl Classifier {
     }
 
     /// The gradient of the mean binary cross-entropy over the rows.
-    fn gradient(&self, rows: &mut Padded) -> [f32; PARAMETERS] {
+    fn gradient(&self, rows: &mut PaddedBatch) -> [f32; PARAMETERS] {
         self.forward(rows);
         rows.errors();
         let mut gradient = [0.0; PARAMETERS];
@@ -193,7 +193,7 @@ impl Classifier {
 
 /// A batch, filled up to whole blocks with inputs that no row has.
 #[derive(Default)]
-struct Padded {
+struct PaddedBatch {
     rows: usize,
     inputs: Vec<f32>,
     /// Rows that have the input.
@@ -206,7 +206,7 @@ struct Padded {
     moments: Vec<f32>,
 }
 
-impl Padded {
+impl PaddedBatch {
     fn fill(&mut self, values: &[f32], labels: impl Iterator<Item = f32>) {
         self.start(values, values.len());
         self.counts[..values.len()].fill(1.0);
@@ -250,7 +250,7 @@ fn sigmoid(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    // Beyond these ends the result is 0 or 1 to the last bit that counts.
+    // Beyond these ends the result is 0 or 1 to within the error above.
     let y = if x > 80.0 {
         -80.0
     } else if x < -80.0 {
@@ -282,13 +282,13 @@ mod tests {
     fn rows(n: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
         let mut rng = random(seed);
         let values: Vec<f32> = (0..n).map(|_| rng.random_range(-1.5..1.5)).collect();
-        // Present in the middle: no single threshold tells it.
+        // Present in the middle: no single threshold separates it.
         let labels = values.iter().map(|x| f32::from(u8::from(x.abs() < 0.6))).collect();
         (values, labels)
     }
 
     #[test]
-    fn the_sigmoid_is_that_of_the_mathematics() {
+    fn the_sigmoid_is_the_mathematical_one() {
         for step in -4000..=4000 {
             let x = step as f32 / 37.0;
             let exact = 1.0 / (1.0 + (-f64::from(x)).exp());
@@ -311,7 +311,7 @@ mod tests {
             };
             logits.iter().zip(&labels).map(row).sum::<f64>() / values.len() as f64
         };
-        let mut padded = Padded::default();
+        let mut padded = PaddedBatch::default();
         padded.fill(&values, labels.iter().copied());
         let gradient = network.gradient(&mut padded);
         for (at, analytic) in gradient.into_iter().enumerate() {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_go_through_every_row_once_an_epoch() {
+    fn batches_visit_every_row_once_an_epoch() {
         let recipe = Recipe { epochs: 3, batch: 4, learning_rate: 1e-3 };
         let values: Vec<f32> = (0..10).map(|x| x as f32).collect();
         let batches = Batches::new(&values, recipe, &mut random(6));

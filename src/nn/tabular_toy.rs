@@ -42,7 +42,7 @@ impl TabularToy {
         if delta > -0.5 && delta < 1.0 {
             return Ok(Self { delta });
         }
-        Err(Fault::new("delta", format!("{delta} came, expected a correlation above -0.5 and below 1")))
+        Err(Fault::new("delta", format!("got {delta}, expected a correlation above -0.5 and below 1")))
     }
 
     /// 10,000 rows in parts of [`SIZES`].

@@ -8,7 +8,7 @@ use super::adam::Adam;
 use super::loss::{binary_cross_entropy, softmax_cross_entropy};
 use super::mlp::Mlp;
 
-/// What each row's outputs should be.
+/// The targets of each row.
 pub enum Targets {
     /// [n, m], 0 or 1: m classifiers of two classes each, by binary cross-entropy summed over m.
     Flags(Array2<f32>),
@@ -35,7 +35,7 @@ pub struct Stop {
     pub patience: usize,
 }
 
-/// Weights uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010) and no biases, Keras' way to start.
+/// Weights uniform in ±√(6 / (inputs + outputs)) (Glorot & Bengio 2010) and no biases, as Keras does by default.
 pub fn start_as_keras(network: &mut Mlp, rng: &mut impl Rng) {
     for layer in network.parameters_mut() {
         let (inputs, outputs) = layer.weights.dim();
@@ -45,8 +45,8 @@ pub fn start_as_keras(network: &mut Mlp, rng: &mut impl Rng) {
     }
 }
 
-/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the very numbers from which scikit-learn's MLPClassifier
-/// starts for `random_state`.
+/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the numbers from which scikit-learn's MLPClassifier starts
+/// for `random_state`.
 pub fn start_as_scikit_learn(network: &mut Mlp, random_state: u32) {
     let mut twister = rand_mt::Mt::new(random_state);
     // As numpy makes a double in [0, 1) of two words.
@@ -63,7 +63,7 @@ pub fn start_as_scikit_learn(network: &mut Mlp, random_state: u32) {
     }
 }
 
-/// Trains `network` on `inputs` [n, d]; the epochs it took. Panics when there are no rows.
+/// Trains `network` on `inputs` [n, d]; returns the number of epochs. Panics when there are no rows.
 pub fn fit(
     network: &mut Mlp,
     inputs: ArrayView2<f32>,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn weight_decay_draws_weights_to_0_and_leaves_biases() {
+    fn weight_decay_pulls_weights_to_0_and_leaves_biases() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let (inputs, classes) = exclusive_or(&mut rng);
         let size = |weight_decay: f32, rng: &mut ChaCha8Rng| {

@@ -108,6 +108,7 @@ impl Members {
         crew.clients += 1;
         if over {
             crew.finished.clear();
+            crew.continues = false;
         }
         self.clients.insert(client, Client { attempt, world_size, sent: false });
         self.forget_oldest();

@@ -1,4 +1,4 @@
-//! The CPU account: scoring runs beside training and may take a share of CPU time, not more.
+//! The CPU account: scoring runs beside training and may take a share of CPU time.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::fault::Fault;
 pub struct Budget {
     /// CPU-seconds per second, above 0; above 1 where several threads may score.
     pub cpu_share: f64,
-    /// What is left of it while other work keeps every core busy, above 0; no more than `cpu_share` in any case.
+    /// The share while other work keeps every core busy, above 0; never more than `cpu_share`.
     pub busy_cpu_share: f64,
-    /// In quiet times the share of at most so long is saved up, so that short jobs after them run at once.
+    /// Quiet times save up the share of at most this long, so that short jobs after them run at once.
     pub burst: Duration,
 }
 
@@ -27,8 +27,8 @@ impl Default for Budget {
 const SLOW_PART: f64 = 0.2;
 
 impl Budget {
-    /// What fast scores and slow scores may take, each by a schedule of its own: together no more than the whole. A
-    /// slow score is paid for out of its part alone, so that no fast one waits for it.
+    /// The budgets of fast and of slow scores, each with a schedule of its own, which add up to this one. A slow score is
+    /// paid for from its own part, so that no fast one waits for it.
     pub fn parts(self) -> [Budget; 2] {
         [1.0 - SLOW_PART, SLOW_PART].map(|part| self.part(part))
     }
@@ -52,18 +52,18 @@ impl Budget {
         share * self.burst.as_secs_f64()
     }
 
-    /// The share when so many cores are idle.
+    /// The share when `cores` are idle.
     fn with_spare(&self, cores: f64) -> f64 {
         cores.max(self.busy_cpu_share).min(self.cpu_share)
     }
 }
 
-/// Refills at the share, up to the burst; a job may overdraw it, and the next one starts when that is paid back.
-/// Over any stretch of time T jobs so take at most share · (T + burst) + the CPU time of one job.
+/// Refills at the share, up to the burst. A job may overdraw it; the next one starts when that is paid back. Over any
+/// time T, jobs take at most share · (T + burst) + the CPU time of one job.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,
-    /// Idle cores, infinite until something else is known.
+    /// Idle cores; infinite until they are known.
     spare: f64,
     /// CPU-seconds; below 0 while a debt is being paid.
     balance: f64,
@@ -75,7 +75,7 @@ impl Account {
         Self { budget, spare: f64::INFINITY, balance: budget.saved_up(budget.cpu_share), at: now }
     }
 
-    /// From when on a job may start.
+    /// When the next job may start.
     pub fn free_at(&self) -> Duration {
         if self.balance >= 0.0 {
             return self.at;
@@ -84,13 +84,13 @@ impl Account {
         self.at.saturating_add(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
-    /// From `now` on so many cores are free.
+    /// `cores` are idle from `now` on.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.charge(Duration::ZERO, now);
         self.spare = cores;
     }
 
-    /// The share in force.
+    /// The current share.
     pub fn share(&self) -> f64 {
         self.budget.with_spare(self.spare)
     }
@@ -99,7 +99,7 @@ impl Account {
         self.spare.max(self.budget.busy_cpu_share)
     }
 
-    /// Takes the CPU time of a job that ended `now`.
+    /// Takes CPU time that a job used by `now`.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         let share = self.share();

@@ -1,19 +1,16 @@
-//! What to score next: pure planning, told the time and asked for the next job.
+//! What to score next: pure planning. The caller gives the time and gets the next job.
 //!
-//! - A closed pass waits in the slot of its (run, split). A later one takes its place if it has not started, so work
-//!   never queues up behind a slow scorer; the replaced are counted.
-//! - A rolling split is due every `interval` if at least a fraction of its rows changed; ticks missed are counted, not
-//!   made up for. Nothing changed: nothing due.
-//! - One job is in flight at a time, and none starts before the CPU time of those before it is paid for out of the
-//!   share: see [`Budget`]. The share shrinks while other work keeps every core busy.
-//! - Scores are fast or slow, and each kind has a plan of its own with a part of the share ([`Budget::parts`]). The slow
-//!   ones of a sample wait for its fast ones, and then in slots of the same kind: the longer they take, the fewer
-//!   samples get them, and no fast score waits.
-//! - A tick is to take no more CPU time than the share gives in an interval ([`Schedule::allowance`]). Where that is too
-//!   little for every pair of concepts, [`refresh`] says which go first.
-//! - Of several runs the one that waits longest goes first, where a run's wait starts anew with each of its jobs: a
-//!   run of many splits cannot crowd out the others, and each run is served after at most one job of every other run
-//!   that is waiting.
+//! - A closed pass waits in the slot of its (run, split). A later one replaces it before it starts, so work never queues
+//!   behind a slow scorer; replaced passes are counted.
+//! - A rolling split is due every `interval` if enough of its rows changed. Missed ticks are counted and not made up for.
+//! - One job is in flight at a time, and none starts before the share has paid for the CPU time of those before it
+//!   ([`Budget`]). The share shrinks while other work keeps every core busy.
+//! - Fast and slow scores have a plan and a part of the share each ([`Budget::parts`]), so no fast score waits for a slow
+//!   one.
+//! - A tick may take the CPU time that the share gives in an interval ([`Schedule::allowance`]). If that is too little
+//!   for every pair of concepts, [`refresh`] orders them.
+//! - The run that has waited longest goes first, and its wait restarts with each of its jobs: a run with many splits
+//!   waits for at most one job of every other waiting run.
 
 mod account;
 pub mod refresh;
@@ -32,9 +29,9 @@ use account::Account;
 /// When rolling splits are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ticks {
-    /// From the start of one job of a split to the next at the earliest.
+    /// The least time from the start of one job of a split to the next.
     pub interval: Duration,
-    /// Share of the rows held that must have changed, in [0, 1]; at least one row in any case.
+    /// Share of the rows held that must have changed, in [0, 1]; at least one row must.
     pub least_changed: f64,
 }
 
@@ -44,7 +41,7 @@ impl Default for Ticks {
     }
 }
 
-/// What to do. `P` is what the caller gives for a closed pass.
+/// What to do. `P` is the caller's closed pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job<P> {
     /// Score this pass.
@@ -61,11 +58,11 @@ impl<P> Job<P> {
     }
 }
 
-/// Work that newer work took the place of before it started.
+/// Work that newer work replaced before it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
     pub passes: u64,
-    /// Intervals that went by while a rolling split was due.
+    /// Intervals that passed while a rolling split was due.
     pub ticks: u64,
 }
 
@@ -92,7 +89,7 @@ struct InFlight {
 #[derive(Clone, Debug)]
 struct WaitingPass<P> {
     pass: P,
-    /// When the slot was last empty: a replacement does not go to the back of the queue.
+    /// When the slot was last empty: a replacement keeps its place in the queue.
     since: Duration,
 }
 
@@ -100,7 +97,7 @@ struct WaitingPass<P> {
 struct Rolling {
     /// One interval after the last job, or after the split was first heard of.
     next_tick: Duration,
-    /// Since when enough rows have changed; `None` while too few have.
+    /// When enough rows had changed; `None` while too few have.
     enough_since: Option<Duration>,
 }
 
@@ -127,7 +124,7 @@ impl<P> Schedule<P> {
         }
     }
 
-    /// A pass closed. Returns the pass whose place it takes, which is counted.
+    /// A pass closed. Returns the pass it replaces, which is counted.
     pub fn pass_closed(&mut self, key: SplitKey, pass: P, now: Duration) -> Option<P> {
         let since = self.passes.get(&key).map_or(now, |waiting| waiting.since);
         let before = self.passes.insert(key, WaitingPass { pass, since })?;
@@ -169,14 +166,14 @@ impl<P> Schedule<P> {
         Some(Job::Tick(key))
     }
 
-    /// The job in flight ended, well or not, and took `cpu` of CPU time, all threads together, that is not
-    /// [charged](Self::charge) yet.
+    /// The job in flight ended, whatever its outcome, and took `cpu` of CPU time, all threads together, beyond what was
+    /// [charged](Self::charge).
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
         self.in_flight = None;
         self.account.charge(cpu, now);
     }
 
-    /// The job in flight took `cpu` of CPU time by `now`, which [`finished`](Self::finished) is not told again.
+    /// The job in flight took `cpu` of CPU time by `now`; [`finished`](Self::finished) does not count it again.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.charged += cpu;
@@ -184,13 +181,13 @@ impl<P> Schedule<P> {
         self.account.charge(cpu, now);
     }
 
-    /// CPU time that was charged to the job in flight; zero without one.
+    /// CPU time charged to the job in flight; zero without one.
     pub fn spent(&self) -> Duration {
         self.in_flight.map_or(Duration::ZERO, |in_flight| in_flight.charged)
     }
 
-    /// CPU-seconds that a tick which starts `now` is to take: what the share in force gives in an interval, shared by the
-    /// rolling splits that ticks come for. Without an interval there is none to keep to: infinite.
+    /// CPU-seconds that a tick starting `now` may take: what the current share gives in an interval, divided by the
+    /// rolling splits that tick. Infinite without an interval.
     pub fn allowance(&self, now: Duration) -> f64 {
         let interval = self.ticks.interval;
         if interval.is_zero() {
@@ -203,8 +200,8 @@ impl<P> Schedule<P> {
         self.account.share() * interval.as_secs_f64() / splits as f64
     }
 
-    /// Cores that the job in flight may use on average: what is idle, or the share that is left when nothing is. It may
-    /// take more than its share of a quiet machine, which is paid for before the next job.
+    /// Cores that the job in flight may use on average: the idle ones, or the busy share when there are none. On a quiet
+    /// machine that may exceed its share, which the time before the next job pays for.
     pub fn pace(&self) -> f64 {
         self.account.pace()
     }
@@ -218,17 +215,17 @@ impl<P> Schedule<P> {
         Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
     }
 
-    /// So many cores are idle from `now` on: scoring takes what nobody else wants.
+    /// `cores` are idle from `now` on: scoring takes what nobody else uses.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.account.spare(cores, now);
     }
 
-    /// For how long the pass of a split that waits will not start, as far as is known; zero where none waits.
+    /// For how long the waiting pass of a split will not start, as far as known; zero if none waits.
     pub fn wait(&self, key: &SplitKey, now: Duration) -> Duration {
         if !self.passes.contains_key(key) {
             return Duration::ZERO;
         }
-        // Nothing is known of the job in flight but that it may well go on for as long as it has taken.
+        // The job in flight is expected to take as long again as it has taken.
         let in_flight = self.in_flight.map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
         self.account.free_at().saturating_sub(now).max(in_flight)
     }
@@ -257,7 +254,7 @@ impl<P> Schedule<P> {
         removed.into_values().map(|waiting| waiting.pass).collect()
     }
 
-    /// Every split that has work, and since or from when on it is due.
+    /// Every split with work, and when it was or will be due.
     fn due_times(&self) -> impl Iterator<Item = (&SplitKey, Duration)> {
         let passes = self.passes.iter().map(|(key, waiting)| (key, waiting.since));
         passes.chain(self.rolling.iter().filter_map(|(key, rolling)| Some((key, rolling.due()?))))

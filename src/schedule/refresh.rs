@@ -1,46 +1,46 @@
-//! Which parts of an evaluation to compute anew when there is no time for all of them.
+//! Which parts of an evaluation to recompute when there is no time for all of them.
 //!
 //! A unit is what is computed at once: a pair of concepts, or all pairs of one. Units are taken alternately from two
-//! orders: the stalest, and of the rest the most uncertain. The first bounds every age, the second spends the other half
-//! where the value is known least.
+//! orders: the stalest, and the most uncertain of the rest. The first bounds every age; the second spends the other half
+//! where the value is least certain.
 //!
-//! **Bound.** Let each tick do at least L of P units. ⌈L/2⌉ of them are the stalest there are, and a unit that was done
-//! lines up behind all that were not. So a unit with P − 1 ahead of it has at most P − 1 − t·⌈L/2⌉ after t ticks, and is
-//! done in tick ⌈P / ⌈L/2⌉⌉ at the latest, whatever the errors are and however many more than L a tick does.
+//! **Bound.** Let each tick do at least L of P units. ⌈L/2⌉ of them are the stalest, and a unit that is done queues behind
+//! all others. So a unit with P − 1 ahead of it has at most P − 1 − t·⌈L/2⌉ ahead after t ticks and is done by tick
+//! ⌈P / ⌈L/2⌉⌉, whatever the errors are and however many more than L a tick does.
 
 /// When a unit was computed last, and how well it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Visited {
     /// Number of the evaluation; evaluations count up by 1.
     pub evaluation: u64,
-    /// Standard error of its value then; infinite where it had none.
+    /// Standard error of that value; infinite without one.
     pub error: f64,
 }
 
-/// A tick refreshes at least one unit in so many, however little time there is.
+/// A tick refreshes at least one unit in this many, however little time there is.
 const LEAST_SHARE: usize = 16;
 
-/// Units that a tick refreshes in any case.
+/// Units that a tick always refreshes.
 pub fn least(units: usize) -> usize {
     units.div_ceil(LEAST_SHARE)
 }
 
-/// Within so many ticks every one of `units` is visited, when each does at least `least` (not 0) of them: with
-/// [`least`] of the units, 32 at most.
+/// Every one of `units` is visited within this many ticks if each does at least `least` (not 0) of them: 32 at most with
+/// [`least`] of the units.
 pub fn most_ticks(units: usize, least: usize) -> usize {
     units.div_ceil(least.div_ceil(2))
 }
 
-/// The order in which units are to be refreshed in evaluation `now`: the stalest, the most uncertain of the rest, the
-/// stalest of the rest, and so on. Equals are taken from all over the list: while a model changes fast, a part of every
-/// concept's pairs is then new, and not all pairs of the first concepts.
+/// The order in which to refresh units in evaluation `now`: the stalest, the most uncertain of the rest, the stalest of
+/// the rest, and so on. Equals are taken from all over the list, so that a part of every concept's pairs is new while a
+/// model changes fast, and not all pairs of the first concepts.
 ///
-/// A value moves while the model trains, by about its error from one tick to the next as far as is known: its variance
-/// is taken as error² · (1 + age).
+/// The model trains on, and a value is assumed to move by about its error from tick to tick: its variance is taken as
+/// error² · (1 + age).
 pub fn order(units: &[Visited], now: u64) -> Vec<usize> {
     let variance = |unit: &Visited| {
         let age = now.saturating_sub(unit.evaluation) as f64;
-        // A number that is none says nothing about the value, as if it had none.
+        // NaN says nothing about the value, as if it had none.
         let variance = unit.error * unit.error * (1.0 + age);
         if variance.is_nan() { f64::INFINITY } else { variance }
     };
@@ -64,8 +64,8 @@ pub fn order(units: &[Visited], now: u64) -> Vec<usize> {
     order
 }
 
-/// Numbers below `count`, each once, such that the first of them come from all over: by the fraction of their product
-/// with the golden section. The first 1/16 are 13, 21 or 34 apart.
+/// The numbers below `count`, ordered by the fractional part of their product with the golden ratio, so that the first
+/// ones are spread evenly: the first 1/16 are 13, 21 or 34 apart.
 fn spread(count: usize) -> Vec<usize> {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut numbers: Vec<usize> = (0..count).collect();

@@ -88,12 +88,6 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let (activations, labels, _) = inputs(p)?;
         let learnt_entropies: Vec<_> = activations.par_iter().map(|x| normaliser(x, p)).collect();
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
-        let mut kept = p.neighbours();
-        let update = kept.as_mut().map(|kept| kept.turn_to(p.ids(), activations, *p.settings()));
-        let between = |i: usize, j: usize| match &update {
-            Some(update) => update.mutual_information(i, j),
-            None => mutual_information(&activations[i], &activations[j], p.settings()),
-        };
         let pairs: Vec<(usize, usize)> =
             (0..p.concepts()).flat_map(|i| (i + 1..p.concepts()).map(move |j| (i, j))).collect();
         let term = |(i, j): (usize, usize)| -> Result<Term, String> {
@@ -107,7 +101,7 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
             );
             let true_normaliser =
                 Normaliser::geometric(&entropy(&true_entropies, "labels", i)?, &entropy(&true_entropies, "labels", j)?);
-            let learnt = between(i, j);
+            let learnt = mutual_information(&activations[i], &activations[j], p.settings());
             let truth = mutual_information(&labels[i], &labels[j], p.settings());
             let (learnt, truth) = (learnt.map_err(|e| e.to_string())?, truth.map_err(|e| e.to_string())?);
             Ok(Term::leakage((learnt, &learnt_normaliser), (&truth, &true_normaliser)))

@@ -1,4 +1,4 @@
-//! Scores over pairs of concepts: k × k matrices, their mean per concept and in all, and its error.
+//! Scores over pairs of concepts: k × k matrices, their means per concept and overall, and the error of the mean.
 
 use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
@@ -13,9 +13,9 @@ pub struct Pairs {
     pub excess: Matrix,
     /// Of the mean over the pairs of this sample, before clipping.
     sum: Sum,
-    /// The first thing that has no value, and why.
+    /// Why the first pair without a value has none.
     undefined: Option<String>,
-    /// k × k seconds since each pair was computed; `None` where all are of this sample.
+    /// k × k seconds since each pair was computed; `None` if all are of this sample.
     ages: Option<Vec<Vec<f64>>>,
 }
 
@@ -23,14 +23,14 @@ pub type Matrix = Vec<Vec<Option<f64>>>;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Symmetry {
-    /// There are the pairs i < j; the others mirror them.
+    /// Only the pairs i < j are computed; the others mirror them.
     Symmetric,
-    /// There are all pairs i ≠ j.
+    /// All pairs i ≠ j are computed.
     Ordered,
 }
 
 impl Pairs {
-    /// `pairs` names the pairs of a unit, in the order of its cells; further cells of the unit are of something else.
+    /// `pairs` gives the pairs of a unit in the order of its cells; further cells of a unit belong to other scores.
     /// `sum` is that of the units of this sample.
     pub fn assemble<I: Iterator<Item = (usize, usize)>>(
         p: &Prepared,
@@ -50,10 +50,10 @@ impl Pairs {
         let (mut undefined, mut fresh, mut draw_variance) = (None, 0, 0.0);
         for (unit, cells) in units.cells.iter().enumerate() {
             for ((i, j), cell) in pairs(unit).zip(cells) {
-                let places = if symmetry == Symmetry::Symmetric { vec![(i, j), (j, i)] } else { vec![(i, j)] };
+                let cells_of_pair = if symmetry == Symmetry::Symmetric { vec![(i, j), (j, i)] } else { vec![(i, j)] };
                 match cell {
                     Ok(Numbers { value, excess: unclipped, draw_variance: of_pair }) => {
-                        for (i, j) in &places {
+                        for (i, j) in &cells_of_pair {
                             clipped[*i][*j] = Some(*value);
                             excess[*i][*j] = Some(*unclipped);
                         }
@@ -64,7 +64,7 @@ impl Pairs {
                     Err(why) => undefined = undefined.or_else(|| Some(why.clone())),
                 }
                 if let (Some(ages), Some(of_units)) = (&mut ages, &units.ages) {
-                    places.iter().for_each(|(i, j)| ages[*i][*j] = of_units[unit]);
+                    cells_of_pair.iter().for_each(|(i, j)| ages[*i][*j] = of_units[unit]);
                 }
                 fresh += usize::from(units.fresh[unit]);
             }
@@ -74,23 +74,23 @@ impl Pairs {
 }
 
 impl Pairs {
-    /// The rows' influence on the mean excess; `None` as soon as one pair is undefined or of an earlier sample.
+    /// The rows' influence on the mean excess; `None` if any pair is undefined or of an earlier sample.
     pub fn influence(&self) -> Option<&Sum> {
         (self.undefined.is_none() && self.ages.is_none()).then_some(&self.sum)
     }
 }
 
-/// The pairs (i, j) of the concept i, in ascending j.
+/// The pairs (i, j) of concept i, in ascending j.
 pub fn with_others(i: usize, k: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..k).filter(move |j| *j != i).map(move |j| (i, j))
 }
 
-/// Error of the mean of a unit's cells, of which `sum` holds the terms; infinite as soon as one has no value.
+/// Error of the mean of a unit's cells, whose terms are in `sum`; infinite if any has no value.
 pub fn error_of_unit(sum: &Sum, cells: &[Cell]) -> f64 {
     if cells.iter().all(Result::is_ok) { sum.standard_error() / cells.len().max(1) as f64 } else { f64::INFINITY }
 }
 
-/// The score whose matrix `matrix` picks; undefined as soon as one pair is, with the pairs that have a value.
+/// The score of the matrix that `matrix` picks; undefined if any pair is, with the pairs that have a value.
 pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pairs) -> &Matrix) -> Outcome {
     let pairs = match pairs {
         Ok(pairs) => pairs,

@@ -46,6 +46,8 @@ struct Curve {
     settled: Option<Step>,
     /// The newest sample is still filling.
     filling: bool,
+    /// The run has finished since; what comes next begins again, whoever sends it.
+    over: bool,
 }
 
 /// An attempt that begins in a split.
@@ -71,13 +73,13 @@ impl Board {
         let mut runs = lock(&self.runs);
         let run = runs.entry(Arc::clone(&key.run)).or_default();
         (run.concepts, run.finished) = (concepts, None);
-        if let Some(curve) = run.splits.get_mut(&key.split).filter(|curve| curve.attempt == attempt) {
+        if let Some(curve) = run.splits.get_mut(&key.split).filter(|curve| curve.attempt == attempt && !curve.over) {
             curve.first_step = first_step;
             return;
         }
         let since = if continues { f64::NEG_INFINITY } else { unix_time() };
         let (newest, slow, settled) = Default::default();
-        let curve = Curve { attempt, since, first_step, rolling, newest, slow, settled, filling: false };
+        let curve = Curve { attempt, since, first_step, rolling, newest, slow, settled, filling: false, over: false };
         run.splits.insert(Arc::clone(&key.split), curve);
     }
 
@@ -107,7 +109,8 @@ impl Board {
     fn curve(&self, evaluation: &Evaluation, change: impl FnOnce(&mut Curve)) {
         let mut runs = lock(&self.runs);
         let curve = runs.get_mut(&evaluation.key.run).and_then(|run| run.splits.get_mut(&evaluation.key.split));
-        if let Some(curve) = curve.filter(|curve| curve.attempt == evaluation.attempt) {
+        let own = |curve: &&mut Curve| curve.attempt == evaluation.attempt && evaluation.time >= curve.since;
+        if let Some(curve) = curve.filter(own) {
             change(curve);
         }
     }
@@ -148,6 +151,7 @@ impl Board {
     pub fn finish(&self, run: &str) {
         if let Some(run) = lock(&self.runs).get_mut(run) {
             run.finished = Some(Instant::now());
+            run.splits.values_mut().for_each(|curve| curve.over = true);
         }
     }
 

@@ -38,7 +38,7 @@ fn bivariate_gaussian() {
 
 #[test]
 fn gaussian_vectors() {
-    // Three independent pairs of coordinates: their informations add up.
+    // Three independent pairs of coordinates: their mutual information adds up.
     let rows = 2000;
     let (mut x, mut y) = (vec![0.0; 3 * rows], vec![0.0; 3 * rows]);
     let mut truth = 0.0;
@@ -73,7 +73,7 @@ fn gaussian_classes() {
         let truth = truth(shift, classes);
         let (x, labels) = shifted(shift, classes, rows, 5);
         let labels = Variable::discrete(&labels);
-        // Independent coordinates that carry nothing leave a vector's information where it was.
+        // Coordinates that carry no information do not change that of a vector.
         let pairs: Vec<f64> =
             x.iter().zip(gaussians(rows, &mut random(6))).flat_map(|(&x, noise)| [x, 0.1 * noise]).collect();
         for (shape, x) in [("scalar", scalar(&x, X)), ("vector", vector(&pairs, 2, X))] {
@@ -132,7 +132,7 @@ fn discrete_tables() {
             assert!((estimate(&x, &y, &settings).value - truth).abs() < 1e-14, "{cells:?}");
         }
     }
-    // Many classes on both sides take another way through the counts.
+    // Many classes on both sides are counted another way.
     let codes: Vec<i32> = (0..900).collect();
     let many = (Variable::discrete(&codes), Variable::discrete(&codes.iter().map(|c| c / 2).collect::<Vec<_>>()));
     assert!((estimate(&many.0, &many.1, &tie_aware(3)).value - 450_f64.ln()).abs() < 1e-12);
@@ -156,7 +156,7 @@ fn self_information_is_the_entropy_or_a_function_of_rows_and_neighbours() {
             let noisy = self_information(&variable, &published(neighbours)).unwrap();
             assert!((noisy.value - expected).abs() < 1e-3 * expected, "{} {expected}", noisy.value);
         }
-        // A copy is not known to be one, and comes to the same.
+        // A copy is not recognised as one, and gives the same.
         let copy = estimate(&scalar(&x, X), &scalar(&x, Y), &tie_aware(neighbours));
         assert!((copy.value - expected).abs() < 1e-12, "{} {expected}", copy.value);
     }

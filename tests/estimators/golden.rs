@@ -1,4 +1,4 @@
-//! Against scikit-learn 1.9; `tests/golden/make.py` writes the file and says how.
+//! Against scikit-learn 1.9: `tests/golden/make.py` writes the file.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What must change nothing, to the last bit.
+//! What must not change an estimate, to the last bit.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn the_seed_where_noise_is_added_and_only_there() {
         }
         let with = |seed| estimate(&x, &y, &Settings { seed, ..published(3) }).repeats;
         assert_eq!(with(1), with(1), "{name}");
-        // Noise tells itself apart where it has something to decide.
+        // Noise differs where it has something to decide.
         assert!(x.tie_fraction() == 0.0 || with(1) != with(2), "{name}");
     }
 }

@@ -1,12 +1,5 @@
-//! Against brute force over all pairs of rows, written from the formulas, and against kiddo's neighbours.
+//! Against brute force over all pairs of rows, written from the formulas.
 
-use std::num::NonZero;
-
-use conceptwatch::estimate::neighbours::plane::Plane;
-use conceptwatch::estimate::neighbours::rows::{Block, Nearest};
-use conceptwatch::estimate::neighbours::sorted::Sorted;
-use conceptwatch::estimate::neighbours::walk::Found;
-use kiddo::{Chebyshev, ImmutableKdTree, SquaredEuclidean};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,17 +9,17 @@ pub fn psi(n: usize) -> f64 {
     (1..n).map(|m| 1.0 / m as f64).sum::<f64>() - 0.577_215_664_901_532_9
 }
 
-/// How r_i's border enters the estimate.
+/// How the points at r_i enter the estimate.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Border {
+pub enum Boundary {
     /// Equal distances in random order, in expectation.
     Random,
-    /// Counted strictly; for a radius of 0, all identical points.
+    /// Counted strictly; for a radius of 0, all duplicates.
     Strict,
 }
 
 /// Ross's estimator from a matrix of distances.
-pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, border: Border) -> f64 {
+pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, boundary: Boundary) -> f64 {
     let n = labels.len();
     let size = |label: i32| labels.iter().filter(|&&other| other == label).count();
     let kept: Vec<usize> = (0..n).filter(|&row| size(labels[row]) > 1).collect();
@@ -38,32 +31,32 @@ pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, border: Border) ->
         near.sort_by(f64::total_cmp);
         let r = near[k - 1];
         let closer = others().filter(|&other| distances[row][other] < r).count();
-        let level = others().filter(|&other| distances[row][other] == r).count();
-        let same = own().filter(|&other| distances[row][other] == r).count();
+        let at_radius = others().filter(|&other| distances[row][other] == r).count();
+        let own_at_radius = own().filter(|&other| distances[row][other] == r).count();
         let missing = k - near.iter().filter(|&&d| d < r).count();
-        let inside = match border {
-            Border::Strict if r == 0.0 => psi(level + 1),
-            Border::Strict => psi(closer + 1),
-            Border::Random => expectation_by_drawing(closer, level, same, missing),
+        let inside = match boundary {
+            Boundary::Strict if r == 0.0 => psi(at_radius + 1),
+            Boundary::Strict => psi(closer + 1),
+            Boundary::Random => expectation_by_drawing(closer, at_radius, own_at_radius, missing),
         };
         psi(k) - psi(size(labels[row])) - inside
     };
     psi(kept.len()) + kept.iter().map(term).sum::<f64>() / kept.len() as f64
 }
 
-/// Draws the `level` points one by one without replacement, following the probability of every number of own ones so
-/// far, up to the draw that brings own number `missing`.
-fn expectation_by_drawing(closer: usize, level: usize, same: usize, missing: usize) -> f64 {
-    let mut chance = vec![0.0; missing];
-    chance[0] = 1.0;
+/// Draws the points at the radius one by one without replacement, following the probability of every number of own ones so
+/// far, up to the draw of own number `missing`.
+fn expectation_by_drawing(closer: usize, at_radius: usize, of_class: usize, missing: usize) -> f64 {
+    let mut probability = vec![0.0; missing];
+    probability[0] = 1.0;
     let mut expectation = 0.0;
-    for drawn in 0..level {
-        let left = (level - drawn) as f64;
-        expectation += chance[missing - 1] * (same + 1 - missing) as f64 / left * psi(closer + drawn + 1);
+    for drawn in 0..at_radius {
+        let left = (at_radius - drawn) as f64;
+        expectation += probability[missing - 1] * (of_class + 1 - missing) as f64 / left * psi(closer + drawn + 1);
         for own in (0..missing).rev() {
-            let another = (same - own) as f64 / left;
-            let from_below = if own > 0 { chance[own - 1] * (same + 1 - own) as f64 / left } else { 0.0 };
-            chance[own] = chance[own] * (1.0 - another) + from_below;
+            let another = (of_class - own) as f64 / left;
+            let from_below = if own > 0 { probability[own - 1] * (of_class + 1 - own) as f64 / left } else { 0.0 };
+            probability[own] = probability[own] * (1.0 - another) + from_below;
         }
     }
     expectation
@@ -78,27 +71,27 @@ fn ksg_term(dx: &[f64], dy: &[f64], row: usize, k: usize) -> f64 {
     let missing = k - joint.iter().filter(|&&d| d < r).count();
     let side = |here: &[f64], there: &[f64]| {
         let closer = others().filter(|&other| here[other] < r).count();
-        let level = |holds: &dyn Fn(f64) -> bool| others().filter(|&o| here[o] == r && holds(there[o])).count();
+        let at_radius = |holds: &dyn Fn(f64) -> bool| others().filter(|&o| here[o] == r && holds(there[o])).count();
         let only_there = others().filter(|&other| here[other] < r && there[other] == r).count();
         expectation_by_integration(
             closer,
             missing,
-            [level(&|d| d < r), only_there, level(&|d| d == r), level(&|d| d > r)],
+            [at_radius(&|d| d < r), only_there, at_radius(&|d| d == r), at_radius(&|d| d > r)],
         )
     };
     side(dx, dy) + side(dy, dx)
 }
 
-/// Every distance at r is a uniform number; the border's is t. Follows how many points are complete before t, and how
+/// Every distance at r is a uniform number; the boundary's is t. Follows how many points are complete before t, and how
 /// many of their x are, point by point, and integrates over t, which is exact for polynomials.
 fn expectation_by_integration(closer: usize, missing: usize, [a, b, c, d]: [usize; 4]) -> f64 {
     let (mut total, mut expectation) = (0.0, 0.0);
     for (t, weight) in gauss_legendre((a + b + 2 * c + d) / 2 + 2) {
-        // The border is one of a, of b, or of c with the later of its two distances in y or in x.
-        let borders = [(a, [1, 0, 0], 1.0, 0), (b, [0, 1, 0], 1.0, 0), (c, [0, 0, 1], t, 1), (c, [0, 0, 1], t, 0)];
-        for (count, taken, density, counted) in borders.into_iter().filter(|border| border.0 > 0) {
-            let mut chance = vec![vec![0.0; a + c + d + 1]; missing];
-            chance[0][0] = 1.0;
+        // The boundary is one of a, of b, or of c with the later of its two distances in y or in x.
+        let boundaries = [(a, [1, 0, 0], 1.0, 0), (b, [0, 1, 0], 1.0, 0), (c, [0, 0, 1], t, 1), (c, [0, 0, 1], t, 0)];
+        for (count, taken, density, counted) in boundaries.into_iter().filter(|boundary| boundary.0 > 0) {
+            let mut probability = vec![vec![0.0; a + c + d + 1]; missing];
+            probability[0][0] = 1.0;
             let kinds = [
                 (a - taken[0], vec![(1, 1, t), (0, 0, 1.0 - t)]),
                 (b - taken[1], vec![(1, 0, t), (0, 0, 1.0 - t)]),
@@ -108,20 +101,20 @@ fn expectation_by_integration(closer: usize, missing: usize, [a, b, c, d]: [usiz
             for (points, ways) in kinds {
                 for _ in 0..points {
                     let mut next = vec![vec![0.0; a + c + d + 1]; missing];
-                    for (complete, row) in chance.iter().enumerate() {
-                        for (near, &chance) in row.iter().enumerate().filter(|cell| *cell.1 > 0.0) {
+                    for (complete, row) in probability.iter().enumerate() {
+                        for (near, &probability) in row.iter().enumerate().filter(|cell| *cell.1 > 0.0) {
                             for &(one, in_x, p) in &ways {
                                 if complete + one < missing && near + in_x < row.len() {
-                                    next[complete + one][near + in_x] += chance * p;
+                                    next[complete + one][near + in_x] += probability * p;
                                 }
                             }
                         }
                     }
-                    chance = next;
+                    probability = next;
                 }
             }
-            for (near, &chance) in chance[missing - 1].iter().enumerate() {
-                let mass = weight * count as f64 * density * chance;
+            for (near, &probability) in probability[missing - 1].iter().enumerate() {
+                let mass = weight * count as f64 * density * probability;
                 total += mass;
                 expectation += mass * psi(closer + near + counted + 1);
             }
@@ -275,7 +268,7 @@ proptest! {
         let x: Vec<f64> = rows.iter().map(|row| row.0).collect();
         let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
         if let Ok(estimate) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
-            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            let expected = ross(&scalar_distances(&x), &labels, k, Boundary::Random);
             prop_assert!((estimate.value - expected).abs() < 1e-11, "{} {}", estimate.value, expected);
         }
     }
@@ -287,7 +280,7 @@ proptest! {
         let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
         if let Ok(estimate) = mutual_information(&vector(&x, width, X), &Variable::discrete(&labels), &tie_aware(k)) {
             let columns: Vec<Vec<f64>> = (0..width).map(|at| x.iter().skip(at).step_by(width).copied().collect()).collect();
-            let expected = ross(&matrix(&columns, |sum, along| sum + along * along), &labels, k, Border::Random);
+            let expected = ross(&matrix(&columns, |sum, along| sum + along * along), &labels, k, Boundary::Random);
             prop_assert!((estimate.value - expected).abs() < 1e-11, "{} {}", estimate.value, expected);
         }
     }
@@ -335,7 +328,7 @@ proptest! {
         let labels: Vec<i32> = rows.iter().map(|row| row.2).collect();
         prop_assume!(varies(&x) && varies(&y));
         if let Ok(got) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
-            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            let expected = ross(&scalar_distances(&x), &labels, k, Boundary::Random);
             prop_assert!((got.value - expected).abs() < 1e-11, "{} {}", got.value, expected);
         }
         let (x, y) = (scalar(&x, X), scalar(&y, Y));
@@ -348,7 +341,7 @@ proptest! {
         let x: Vec<f64> = rows.iter().map(|&(z, _)| steep_sigmoid(z)).collect();
         let labels: Vec<i32> = rows.iter().map(|row| row.1).collect();
         if let Ok(got) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &tie_aware(k)) {
-            let expected = ross(&scalar_distances(&x), &labels, k, Border::Random);
+            let expected = ross(&scalar_distances(&x), &labels, k, Boundary::Random);
             prop_assert!((got.value - expected).abs() < 1e-11, "{} {}", got.value, expected);
         }
     }
@@ -365,65 +358,14 @@ proptest! {
 
     #[test]
     fn published_without_a_mean_adds_no_noise((rows, k) in sample()) {
-        // Mirrored values have mean 0, so the noise has scale 0 and the borders are counted strictly.
+        // Mirrored values have mean 0, so the noise has scale 0 and the boundaries are counted strictly.
         let x: Vec<f64> = rows.iter().map(|row| row.0.clamp(-8.0, 8.0)).flat_map(|v| [v, -v]).collect();
         let labels: Vec<i32> = rows.iter().flat_map(|row| [row.2, row.2 % 2]).collect();
         let mean = { let mut sorted = x.clone(); sorted.sort_by(f64::total_cmp); sorted.iter().map(|v| v + 0.0).sum::<f64>() };
         prop_assume!(mean == 0.0);
         if let Ok(estimate) = mutual_information(&scalar(&x, X), &Variable::discrete(&labels), &published(k)) {
-            let expected = ross(&scalar_distances(&x), &labels, k, Border::Strict);
+            let expected = ross(&scalar_distances(&x), &labels, k, Boundary::Strict);
             prop_assert!((estimate.unclipped - expected).abs() < 1e-11, "{} {}", estimate.unclipped, expected);
-        }
-    }
-}
-
-fn kiddo_finds_the_same_radii<const K: usize>() {
-    let rows = 400;
-    let mut points: Vec<[f64; K]> =
-        gaussians(rows * K, &mut random(K as u64)).chunks(K).map(|p| p.try_into().unwrap()).collect();
-    // A crowd at one place, as a saturated layer gives, and a few near it.
-    (0..60).for_each(|row| points[row] = [1.0; K]);
-    (60..80).for_each(|row| points[row][0] = 1.0);
-    let tree: ImmutableKdTree<f64, K> = ImmutableKdTree::new_from_slice(&points).unwrap();
-    let block = Block::new((0..K).flat_map(|at| points.iter().map(move |p| p[at])).collect(), rows);
-    let (mut together, mut nearest) = (Default::default(), Nearest::default());
-    for (row, point) in points.iter().enumerate() {
-        block.squared_euclidean(row, &mut together);
-        let distances = &mut together[0];
-        distances[row] = f64::INFINITY;
-        nearest.fill(distances, 71);
-        // The point finds itself first.
-        let found = tree.query(point).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(71).unwrap()).execute();
-        for (k, neighbour) in found.iter().skip(1).take(nearest.pairs.len()).enumerate() {
-            let (distance, _) = nearest.pairs[k];
-            assert!((neighbour.distance - distance).abs() <= 1e-14 * distance, "row {row}, neighbour {k}");
-        }
-    }
-}
-
-#[test]
-fn kiddo_finds_the_same_radii_of_vectors() {
-    kiddo_finds_the_same_radii::<2>();
-    kiddo_finds_the_same_radii::<3>();
-    kiddo_finds_the_same_radii::<8>();
-}
-
-#[test]
-fn kiddo_finds_the_same_joint_radii() {
-    let (x, y) = correlated(0.7, 600, 77);
-    // Few distinct x, so that walking along x alone would not do.
-    let x: Vec<f64> = x.iter().map(|v| (v * 2.0).round() / 2.0).collect();
-    let points: Vec<[f64; 2]> = x.iter().zip(&y).map(|(&x, &y)| [x, y]).collect();
-    let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).unwrap();
-    let (by_x, by_y) = (Sorted::new(&x), Sorted::new(&y));
-    let plane = Plane::new(&by_x, &by_y);
-    let positions: Vec<u32> = (0..600).collect();
-    for k in [1, 3, 10] {
-        let mut found = Found::new(600);
-        plane.search(&positions, k, &mut found);
-        for (&row, radius) in by_x.rows().iter().zip(found.radii) {
-            let found = tree.query(&points[row as usize]).nearest_n::<Chebyshev<f64>>(NonZero::new(k + 1).unwrap());
-            assert_eq!(radius, found.execute()[k].distance);
         }
     }
 }

@@ -4,7 +4,7 @@ use conceptwatch::estimate::self_information;
 use half::{bf16, f16};
 use rand::RngExt;
 
-use super::oracle::{Border, ross, scalar_distances};
+use super::oracle::{Boundary, ross, scalar_distances};
 use super::*;
 
 /// A sigmoid of `steepness` times the value, in float32 as a layer computes it.
@@ -51,15 +51,15 @@ fn ross_is_the_mean_over_random_orders_of_equal_values() {
             (0..100).map(|seed| estimate(&scalar(&jittered(&x, seed), X), &classes, &tie_aware(3)).value).collect();
         let (mean, error) = (mean(&jitters), error_of_mean(&jitters));
         // Jitter also couples the two sides of a ball, which a random order of distances does not.
-        assert!((exact.value - mean).abs() < 4.0 * error + 0.002, "{name}: {} against {mean} ± {error}", exact.value);
+        assert!((exact.value - mean).abs() < 4.0 * error + 0.002, "{name}: {}, mean {mean} ± {error}", exact.value);
         assert_eq!(exact.draw_variance, 0.0);
     }
 }
 
 #[test]
-fn ties_on_the_border_do_not_bias_ross() {
-    // What precision takes from the values is little, so half precision must not move the estimate. Counting borders
-    // strictly, as if a tie never stood on them, moves it far.
+fn ties_on_the_boundary_do_not_bias_ross() {
+    // Half precision loses little of the values, so it must not move the estimate. Counting boundaries
+    // strictly, as if no tie were on them, moves it far.
     let (x, labels) = shifted(0.8, 2, 2000, 4);
     let classes = Variable::discrete(&labels);
     let columns = quantised(&x);
@@ -68,15 +68,16 @@ fn ties_on_the_border_do_not_bias_ross() {
         let value = estimate(&scalar(x, X), &classes, &tie_aware(3)).value;
         assert!((value - full).abs() < 0.015, "{name}: {value}, in float32 {full}");
     }
-    // In bfloat16 most balls shrink to a point, where nothing is on their border.
+    // In bfloat16 most balls shrink to a point, where nothing is on their boundary.
     let (x, labels) = (&columns[1].1[..600], &labels[..600]);
-    let [strict, random] = [Border::Strict, Border::Random].map(|border| ross(&scalar_distances(x), labels, 3, border));
+    let [strict, random] =
+        [Boundary::Strict, Boundary::Random].map(|boundary| ross(&scalar_distances(x), labels, 3, boundary));
     assert!(strict - random > 0.05, "strict {strict}, random {random}");
 }
 
 #[test]
 fn ross_on_two_values_is_nearly_the_plug_in() {
-    // With every distance tied, only the classes of the two values are left to see.
+    // With every distance tied, only the classes of the two values matter.
     let (x, labels) = shifted(1.5, 2, 2000, 5);
     let (_, x) = quantised(&x.iter().map(|v| v - 0.75).collect::<Vec<_>>()).pop().unwrap();
     let codes: Vec<i32> = x.iter().map(|&v| v as i32).collect();
@@ -98,7 +99,7 @@ fn ksg_is_the_mean_over_random_orders_of_equal_values() {
         let (mean, error) = (mean(&jitters), error_of_mean(&jitters));
         // Jitter in proportion to gaps that differ lets one coordinate's order decide over the other's, and the two
         // sides of a ball share the jitter of its centre; a random order of distances knows neither.
-        assert!((exact.value - mean).abs() < 4.0 * error + 0.004, "{name}: {} against {mean} ± {error}", exact.value);
+        assert!((exact.value - mean).abs() < 4.0 * error + 0.004, "{name}: {}, mean {mean} ± {error}", exact.value);
         assert_eq!(exact.draw_variance, 0.0);
     }
 }
@@ -130,7 +131,7 @@ fn both_estimators_agree_on_columns_with_few_ties() {
 }
 
 #[test]
-fn float64_ties_with_no_room_between_values_are_ordered_as_well() {
+fn float64_ties_without_room_between_values_are_ordered_as_well() {
     // Sigmoids in float64 saturate to 1 and to the value just below it: nothing lies between for a jitter to use.
     let top = 1.0_f64.next_down();
     let (x, y) = correlated(0.0, 400, 13);

@@ -1,4 +1,4 @@
-//! Where there is no estimate, the reason is said; no input makes one panic or give NaN.
+//! Where there is no estimate there is a reason; no input causes a panic or NaN.
 
 use conceptwatch::estimate::{Undefined, self_information};
 

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conceptwatch::estimate::kept::Neighbours;
 use conceptwatch::kept::{Budgeted, Kept};
 use conceptwatch::point::ScoreValue;
 use conceptwatch::prepare::Prepared;
@@ -27,7 +26,6 @@ type Scores = BTreeMap<String, Outcome>;
 /// A split: each tick is ten seconds after the one before.
 struct Ticking {
     kept: Mutex<Kept>,
-    neighbours: Mutex<Neighbours>,
     tick: u64,
     settings: Settings,
 }
@@ -44,7 +42,7 @@ struct Tick {
 
 impl Ticking {
     fn new(settings: Settings) -> Self {
-        Self { kept: Mutex::default(), neighbours: Mutex::new(Neighbours::new(1 << 20)), tick: 0, settings }
+        Self { kept: Mutex::default(), tick: 0, settings }
     }
 
     /// Evaluates a sample; the CPU time is counted in calls of `pause`.
@@ -60,7 +58,6 @@ impl Ticking {
         let time = 10.0 * self.tick as f64;
         let budgeted = Budgeted { kept: &self.kept, time, allowance, spent: &spent };
         let prepared = Prepared::new(&sample, &run, self.settings).with_pause(&pause).with_budget(budgeted);
-        let prepared = prepared.with_neighbours(&self.neighbours);
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| ControlFlow::Continue(()));
         let scores = scores.unwrap().into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect();
         let influences = Influences::of(&prepared, sample.ids());
@@ -105,23 +102,6 @@ fn same_values(a: &Scores, b: &Scores) {
         };
         assert_eq!(bits(&a[id]), bits(expected), "{id}");
     }
-}
-
-#[test]
-fn where_few_rows_move_every_bit_is_that_of_an_evaluation_that_keeps_nothing() {
-    let rows = 150;
-    let as_float32 =
-        |columns: Columns| columns.changed(TensorName::ConceptActivations, |_, _, value| f64::from(value as f32));
-    let mut columns = as_float32(model(rows, K, 0.6, 1));
-    let mut ticking = Ticking::new(TIE_AWARE);
-    let mut with_neighbours = 0;
-    for seed in 0..8 {
-        let scores = ticking.tick(&columns, f64::INFINITY).scores;
-        same_values(&scores, &ticking.fresh(&columns));
-        with_neighbours += usize::from(ticking.neighbours.lock().unwrap().bytes() > 8 * rows * PAIRS);
-        columns = as_float32(moved(&columns, seed, |row| row % 50 == seed as usize));
-    }
-    assert_eq!(with_neighbours, 7, "all but the first know what moved");
 }
 
 #[test]

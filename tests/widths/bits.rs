@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use conceptwatch::estimate::kept::Neighbours;
 use conceptwatch::estimate::{
     Estimate, Key, Kind, Settings, Variable, mutual_information, mutual_information_with_each,
 };
@@ -25,7 +24,6 @@ const KINDS: [(&str, Make); 8] = [
 
 fn main() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    updates(&mut random);
     many_rows(&mut random);
     for rows in [5, 17, 64, 333, 900] {
         let ids: Arc<[u64]> = (0..rows as u64).collect();
@@ -89,32 +87,6 @@ fn many_rows(random: &mut ChaCha8Rng) {
             let settings = Settings { neighbours, ..Settings::default() };
             let name = format!("k {neighbours} N {rows} {} and {}", KINDS[kinds[i].0].0, KINDS[kinds[j].0].0);
             print(&name, mutual_information(&columns[i], &columns[j], &settings));
-        }
-    }
-}
-
-/// Estimates of a window that moves on by a few rows, with what was kept of the neighbours before.
-fn updates(random: &mut ChaCha8Rng) {
-    let moved_by = [0, 4, 5, 12, 13];
-    let rows = 700;
-    let hidden: Vec<f64> = (0..rows + 13).map(|_| normal(random)).collect();
-    let value = |(row, z): (usize, &f64), make: Make, random: &mut ChaCha8Rng| {
-        f64::from(make(z + normal(random), row, random) as f32)
-    };
-    let all: Vec<Vec<f64>> = [KINDS[1], KINDS[2], KINDS[7]]
-        .map(|(_, make)| hidden.iter().enumerate().map(|row| value(row, make, random)).collect())
-        .into();
-    let mut kept = Neighbours::new(usize::MAX);
-    for first in moved_by {
-        let ids: Arc<[u64]> = (first as u64..(first + rows) as u64).collect();
-        let key = |coordinate| Key { tensor: 1, coordinate };
-        let column = |(values, coordinate): (&Vec<f64>, u64)| {
-            Variable::scalar(values[first..first + rows].to_vec(), &ids, key(coordinate))
-        };
-        let columns: Vec<Variable> = all.iter().zip(0..).map(column).collect();
-        let update = kept.turn_to(&ids, &columns, Settings::default());
-        for (i, j) in [(0, 1), (0, 2), (1, 2)] {
-            print(&format!("moved to {first}: {i} and {j}"), update.mutual_information(i, j));
         }
     }
 }

@@ -1,55 +1,36 @@
 //! Pairs of columns of few distinct values, their levels: the terms of the tie-aware estimate from a table of cells.
 //!
-//! A cell is a pair of levels, and its points are identical. With the rows below every pair of levels summed up, the rows
-//! in a rectangle of cells are four look-ups. The ball of a cell grows by one distance of its levels at a time until it
-//! holds the k nearest; what is closer than the radius, and what is at it, by kind, are four rectangles. No point is looked
-//! at. Distances are those of f64, so none is in doubt, and the terms are those of [`Balls`](super::balls::Balls) to the
-//! last bit.
+//! A cell is a pair of levels, and its points are duplicates. With the rows below every pair of levels summed up, the rows in
+//! a rectangle of cells are four look-ups. The ball of a cell grows by one distance of its levels at a time until it holds
+//! the k nearest; what is closer than the radius, and what is at it, by kind, are four rectangles. No point is compared.
+//! Distances are those of f64, so none is in doubt, and the terms are those of [`Balls`](super::balls::Balls) to the last
+//! bit.
 //!
-//! Cost: one step for each cell of the table, and for each cell with rows one step for each distance up to the radius. The
-//! table is small where the cells are no more than [`MOST_CELLS`] a row, and the k nearest are few steps away where there are
-//! no more levels than one for [`LEAST_ROWS`] rows.
-//!
-//! Measured with AVX-512, k = 3, N = 1,024, 2,048 and 4,096: a pair takes 102, 84 and 69 ns a row for some 25 levels, and
-//! 105, 113 and 145 for 100 levels; with a search over points, and more of the shapes of ties worked out anew, it was 163,
-//! 134 and 115, and 107, 130 and 189. What is left are mostly the sums of [`ties`]. With more cells a row, on a processor
-//! that takes half as long again: 22 of bfloat16 sigmoids, N = 16,384, 390 with a search and 310 here; 20 of normal values in
-//! steps of 1/30 of their deviation, N = 2,048, 210 and 175; and 22 of 150 even levels, N = 1,024, the same either way.
-//! Where a column has a level for each row, and the other has few, it was 125 here and 60 with a search, N = 500.
-//! Growing the balls of sixteen cells at once, one in each lane, took as long as one after the other.
+//! Cost: one step for each cell of the table, and for each cell with rows one step for each distance up to the radius.
+//! Gain: estimates of hard labels take 2 to 3 × as long without it, some 25 levels 1.4 ×, 100 levels 1.2 ×
+//! (`cargo bench --bench shapes`).
 
 use crate::estimate::digamma::Digamma;
 use crate::estimate::levels::Levels;
 use crate::estimate::ties;
 
-use super::around::Around;
+use super::neighbourhood::Neighbourhood;
 
-/// Cells per row up to which the table is worth while.
-const MOST_CELLS: usize = 24;
-/// Rows per level from which on it is: among levels of few rows a ball takes many steps.
-const LEAST_ROWS: usize = 5;
-
-/// Whether the pair is to be estimated here.
-pub(super) fn are_worthwhile([x, y]: [&Levels; 2]) -> bool {
-    let (rows, most) = (x.of_rows().len(), x.count().max(y.count()));
-    x.count() * y.count() <= MOST_CELLS * rows && most * LEAST_ROWS <= rows
-}
-
-/// Cells that are worked on at once, so that what is known of them stays at hand.
+/// Cells at a time, so that their neighbourhoods stay in the cache.
 const SOME: usize = 128;
 
 /// The terms of the tie-aware estimate by row.
 pub(super) fn tie_aware_terms(x: &Levels, y: &Levels, k: usize, digamma: &Digamma) -> Vec<f64> {
     let cells = Cells::new(x, y);
-    let mut of_cells = Vec::with_capacity(cells.firsts.len());
-    let (mut borders, mut expected) = (Vec::with_capacity(2 * SOME), Vec::new());
-    for some in cells.firsts.chunks(SOME) {
-        borders.clear();
-        borders.extend(some.iter().flat_map(|&cell| cells.around(cell, k).borders()));
-        ties::expected_digammas(&borders, digamma, &mut expected);
+    let mut of_cells = Vec::with_capacity(cells.occupied.len());
+    let (mut boundaries, mut expected) = (Vec::with_capacity(2 * SOME), Vec::new());
+    for some in cells.occupied.chunks(SOME) {
+        boundaries.clear();
+        boundaries.extend(some.iter().flat_map(|&cell| cells.neighbourhood(cell, k).boundaries()));
+        ties::expected_digammas(&boundaries, digamma, &mut expected);
         of_cells.extend(expected.chunks_exact(2).map(|psi| -(psi[0] + psi[1])));
     }
-    cells.like.iter().map(|&like| of_cells[like as usize]).collect()
+    cells.index.iter().map(|&index| of_cells[index as usize]).collect()
 }
 
 /// The cells of a pair.
@@ -57,9 +38,9 @@ struct Cells<'a> {
     x: &'a Levels,
     y: &'a Levels,
     /// Those with rows, by their levels.
-    firsts: Vec<[u32; 2]>,
-    /// Which of those each row is in.
-    like: Vec<u32>,
+    occupied: Vec<[u32; 2]>,
+    /// The index in `occupied` of each row's cell.
+    index: Vec<u32>,
     /// Rows in the cells below a level of x and below one of y.
     below: Vec<u32>,
 }
@@ -71,16 +52,16 @@ impl<'a> Cells<'a> {
         let mut numbers = vec![0_u32; width * x.count()];
         let mut below = vec![0_u32; width * (x.count() + 1)];
         let rows = x.of_rows().len();
-        let (mut firsts, mut like) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let (mut occupied, mut index) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
         for (&at_x, &at_y) in x.of_rows().iter().zip(y.of_rows()) {
             let cell = at_x as usize * width + at_y as usize;
             below[cell + width + 1] += 1;
             let number = &mut numbers[cell];
             if *number == 0 {
-                firsts.push([at_x, at_y]);
-                *number = firsts.len() as u32;
+                occupied.push([at_x, at_y]);
+                *number = occupied.len() as u32;
             }
-            like.push(*number - 1);
+            index.push(*number - 1);
         }
         let (mut before, mut rest) = below.split_at_mut(width);
         while !rest.is_empty() {
@@ -92,7 +73,7 @@ impl<'a> Cells<'a> {
             }
             (before, rest) = (here, others);
         }
-        Self { x, y, firsts, like, below }
+        Self { x, y, occupied, index, below }
     }
 
     /// Rows in a rectangle: levels from the first up to but without the second.
@@ -103,8 +84,8 @@ impl<'a> Cells<'a> {
         (below(to_x, to_y) + below(from_x, from_y) - below(from_x, to_y) - below(to_x, from_y)) as usize
     }
 
-    /// What lies about the points of a cell.
-    fn around(&self, [at_x, at_y]: [u32; 2], k: usize) -> Around {
+    /// What is about the points of a cell.
+    fn neighbourhood(&self, [at_x, at_y]: [u32; 2], k: usize) -> Neighbourhood {
         let (at_x, at_y) = (at_x as usize, at_y as usize);
         let (values_x, values_y) = (self.x.padded(), self.y.padded());
         let (centre_x, centre_y) = (values_x[at_x + 1], values_y[at_y + 1]);
@@ -142,7 +123,7 @@ impl<'a> Cells<'a> {
         let only_y = self.rows(closer[0], near[1]) - closer_in_both;
         let both = rows - closer_in_both - only_x - only_y - own;
         let inside = closer_in_both + own - 1;
-        Around {
+        Neighbourhood {
             closer: [closer_x + own - 1, closer_y + own - 1],
             closer_in_both: inside,
             only: [only_x, only_y],
@@ -160,11 +141,11 @@ impl<'a> Cells<'a> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{around, balls::Balls, digamma_of_ties};
+    use super::super::{balls::Balls, terms};
     use super::*;
     use crate::estimate::neighbours::sorted::Sorted;
 
-    /// Few values at unequal distances, some of which only rounding makes equal, and each as often as chance has it.
+    /// Few values at unequal distances, some of which only rounding makes equal, each with any number of rows.
     fn levels() -> impl Strategy<Value = Vec<f32>> {
         let value = prop_oneof![
             6 => (-6..6_i32).prop_map(|v| v as f32),
@@ -189,16 +170,16 @@ mod tests {
             let of = |levels: &[f32], at: usize| levels[at * at / 1000 % levels.len()];
             let x: Vec<f32> = rows.iter().map(|row| of(&levels_x, row.0)).collect();
             let y: Vec<f32> = rows.iter().map(|row| of(&levels_y, if row.2 == 0 { row.0 } else { row.1 })).collect();
-            let digamma = digamma_of_ties(rows.len());
+            let digamma = ties::digamma(rows.len());
             let [wide_x, wide_y] = [&x, &y].map(|column| column.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
             let [wide_x, wide_y] = [wide_x, wide_y].map(|column| Sorted::new(&column));
             let (x, y) = (Sorted::new(&x), Sorted::new(&y));
             let [of_x, of_y] = [&x, &y].map(|column| Levels::new(column).expect("few values"));
             let bits = |terms: Vec<f64>| terms.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-            let terms = bits(tie_aware_terms(&of_x, &of_y, k, &digamma));
-            prop_assert_eq!(&terms, &bits(around::tie_aware_terms(&Balls::new(&x, &y, k), &digamma).0));
-            prop_assert_eq!(&terms, &bits(around::tie_aware_terms(&Balls::new(&wide_x, &wide_y, k), &digamma).0));
-            prop_assert_eq!(&terms, &bits(tie_aware_terms(&of_y, &of_x, k, &digamma)));
+            let expected = bits(tie_aware_terms(&of_x, &of_y, k, &digamma));
+            prop_assert_eq!(&expected, &bits(terms::tie_aware_terms(&Balls::new(&x, &y, k), &digamma)));
+            prop_assert_eq!(&expected, &bits(terms::tie_aware_terms(&Balls::new(&wide_x, &wide_y, k), &digamma)));
+            prop_assert_eq!(&expected, &bits(tie_aware_terms(&of_y, &of_x, k, &digamma)));
         }
     }
 }

@@ -9,31 +9,32 @@
 //! r_i is the distance to the k-th other point, n_x the number of other points with |x_j − x_i| < r_i, strictly.
 //! N is the number of rows, in any dimension.
 //!
-//! Where it fails: strong dependence needs many rows (Gao, Ver Steeg and Galstyan 2015, arXiv 1411.2003): the value
-//! cannot exceed about ψ(N). Larger k lowers the variance and raises the bias towards 0. It may be negative by chance.
-//! A variable with itself has no finite I; its estimate measures N: for k neighbours, ψ(N) − ψ(k) − 1/k.
-//!
-//! Ties: points on the border of the ball leave n_x and n_y open. The tie-aware estimate takes the expectation over all
-//! orders of the distances that are equal to r_i: see [`ties`](super::ties).
+//! Where it fails: strong dependence needs many rows (Gao, Ver Steeg and Galstyan 2015, arXiv 1411.2003), and the value
+//! cannot exceed about ψ(N). Larger k lowers the variance and raises the bias towards 0. Ties on the boundary of the ball
+//! leave n_x and n_y open: see [`ties`](super::ties).
 
-mod around;
 mod balls;
 mod cells;
+mod duplicates;
+mod neighbourhood;
 mod rounded;
+mod terms;
 
 use std::borrow::Cow;
 
+use super::choice;
 use super::digamma::Digamma;
 use super::levels::Levels;
-use super::neighbours::carry::{self, Moves};
 use super::neighbours::lanes::larger;
 use super::neighbours::rows::{self, Block};
 use super::neighbours::sorted::Sorted;
+use super::settings::Settings;
 use super::ties;
+use super::value::Estimate;
 use super::variable::{Continuous, Scalar};
-use super::{Estimate, Settings};
-use around::{Around, tie_aware_terms};
 use balls::Balls;
+use neighbourhood::Neighbourhood;
+use terms::tie_aware_terms;
 
 /// Noise makes equal distances a rarity. Those left, where the mean is 0 or the noise is rounded away, are counted as
 /// the authors' code does: strictly, but for a radius of 0 all identical values.
@@ -58,7 +59,7 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
                 of_blocks(&xs, &ys, k, |dx, dy, _, radius| {
                     let near = |distances: &[f64]| {
                         let counts = rows::counts(distances, radius);
-                        if radius == 0.0 { counts.border } else { counts.closer }
+                        if radius == 0.0 { counts.at_radius } else { counts.closer }
                     };
                     psis(near(dx), near(dy))
                 })
@@ -86,49 +87,32 @@ fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: us
 /// The expectation over random orders of equal distances; without ties the estimator itself.
 pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
     let (n, k) = (x.rows(), settings.neighbours);
-    let digamma = digamma_of_ties(n);
+    let digamma = ties::digamma(n);
     let terms = match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (levels_of_few_cells(a, b), a.compact(), b.compact()) {
-            (Some([a, b]), ..) => cells::tie_aware_terms(a, b, k, &digamma),
-            (_, Some(a), Some(b)) => tie_aware_terms(&Balls::new(a, b, k), &digamma).0,
-            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma).0,
+        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (levels_of_few_cells(a, b), float32(a, b)) {
+            (Some([a, b]), _) => cells::tie_aware_terms(a, b, k, &digamma),
+            (_, Some([a, b])) => tie_aware_terms(&Balls::new(a, b, k), &digamma),
+            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma),
         },
         _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
-            let mut around = Around::default();
+            let mut neighbourhood = Neighbourhood::default();
             let others = dx.iter().zip(dy).enumerate().filter(|(other, _)| *other != row);
-            others.for_each(|(_, (&dx, &dy))| around.add(dx, dy, radius));
-            around.closed(k).term(&digamma)
+            others.for_each(|(_, (&dx, &dy))| neighbourhood.add(dx, dy, radius));
+            neighbourhood.complete(k).term(&digamma)
         }),
     };
     Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[])
 }
 
-/// The levels of two columns where a table of their cells is worth while.
-pub(super) fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
+/// The levels of two columns where a table of their cells pays.
+fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
     let levels = [x.levels()?, y.levels()?];
-    cells::are_worthwhile(levels).then_some(levels)
+    choice::takes_cells(x.values().len(), levels.map(Levels::count)).then_some(levels)
 }
 
-/// A position among tied distances counts those of two variables, and several are looked up at once.
-fn digamma_of_ties(rows: usize) -> Digamma {
-    Digamma::up_to(2 * rows + 2 + 2 * ties::LANES)
-}
-
-/// [`tie_aware`] of two columns of float32 values, and what is worth keeping for the next sample of them. The result is
-/// the same to the last bit with what was kept of the sample `before` and without.
-pub fn tie_aware_and_balls(
-    [x, y]: [&Sorted<f32>; 2],
-    settings: &Settings,
-    before: Option<(&carry::Balls, [&Moves; 2])>,
-) -> (Estimate, Option<carry::Balls>) {
-    let (n, k) = (x.rows().len(), settings.neighbours);
-    let digamma = digamma_of_ties(n);
-    let balls = match before {
-        Some((before, [moved_x, moved_y])) => Balls::after(before, (x, moved_x), (y, moved_y), k),
-        None => Balls::new(x, y, k),
-    };
-    let (terms, open) = tie_aware_terms(&balls, &digamma);
-    (Estimate::from_terms(digamma.at(n) + digamma.at(k), terms, &[]), balls.kept(&open))
+/// Two columns in float32 where both lose nothing by it.
+fn float32<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Sorted<f32>; 2]> {
+    choice::takes_float32().then_some([x.compact()?, y.compact()?])
 }
 
 /// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is

@@ -1,27 +1,26 @@
-//! What lies about a point whose distances at the radius are not all of one value on each side. Mostly they are equal by
-//! rounding to float32 alone: thousands may be, as those from 0.5 to all that steep sigmoids make of what is far below 0. Or
-//! differences leave the range of float32, or are equal in f64 too, by its rounding.
+//! The neighbourhood of a point whose distances at the radius are not all of one value on each side.
 //!
-//! The radius is one in f64, and on either side of the point the order of the others is that of their distances, so how
-//! many are closer is found by halving. Only those that are no farther in the other coordinate have to be met one by one, and
-//! of all that are at the rounded radius they are few: a look at sixteen at a time finds them.
+//! Mostly they are equal by rounding to float32 alone: thousands may be, as those from 0.5 to everything that steep sigmoids
+//! make of what is far below 0. Or differences leave the range of float32, or distances are equal in f64 too, by its
+//! rounding. The radius is one in f64, and on either side of the point the order of the others is that of their distances,
+//! so how many are closer is found by halving. Only those that are no farther in the other coordinate have to be compared
+//! one by one; of all at the rounded radius they are few, and a comparison of sixteen at a time finds them.
 //!
-//! Measured with AVX-512 on sigmoids of 30 z, N = 16,384, where one point in sixty is such a point and has some 640 others
-//! at its rounded radius: 330 ns a row; 430 with all of them written down in f64 and counted, and 390 with a ball that
-//! grows from one distance in f64 to the next.
+//! Cost: one step of sixteen lanes for every sixteen points at the rounded radius. It is what searching in float32 costs
+//! where values saturate (`steeper` in `cargo bench --bench shapes`).
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
 use std::ops::Range;
 
-use crate::estimate::neighbours::inside::border;
+use crate::estimate::neighbours::inside::boundary;
 use crate::estimate::neighbours::lanes::{LANES, Real, far, larger};
 use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::width::every_width;
 
-use super::around::Around;
 use super::balls::Balls;
+use super::neighbourhood::Neighbourhood;
 
 /// Points at the rounded radius in one coordinate that are no farther in the other one.
 #[derive(Default)]
@@ -30,29 +29,29 @@ pub(super) struct Near {
     distances: Vec<[f64; 2]>,
     /// The larger of the two.
     joint: Vec<f64>,
-    /// What was found last, as indices of what was looked through.
+    /// What was found last, as indices of what was searched.
     found: Vec<u32>,
 }
 
 impl<T: Real> Balls<'_, T> {
-    /// What lies about the point at position `at`. `turned` is the plane in y's order, `near` is overwritten.
-    pub(super) fn around_in_f64(&self, at: usize, turned: &Plane<T>, near: &mut Near) -> Around {
+    /// What is about the point at position `at`. `transposed` is the plane in y's order, `near` is overwritten.
+    pub(super) fn neighbourhood_in_f64(&self, at: usize, transposed: &Plane<T>, near: &mut Near) -> Neighbourhood {
         let at_y = self.rank_y(at);
         let radius = self.found.radii[at];
-        let in_x = Line { places: self.x.places(), at, closer: self.in_x.range(at) };
-        let in_y = Line { places: self.y.places(), at: at_y, closer: self.in_y.range(at_y) };
+        let in_x = Line { values: self.x.values(), at, closer: self.in_x.range(at) };
+        let in_y = Line { values: self.y.values(), at: at_y, closer: self.in_y.range(at_y) };
         let [x, y] = [in_x.centre(), in_y.centre()];
         near.distances.clear();
-        let (before, behind) = border(in_x.places, at, radius, in_x.closer.clone());
+        let (before, behind) = boundary(in_x.values, at, radius, in_x.closer.clone());
         for range in [before, behind] {
-            let (here, others) = (&in_x.places[range.clone()], &self.plane.along()[range]);
+            let (here, others) = (&in_x.values[range.clone()], &self.plane.across()[range]);
             find(others, y, radius, &mut near.found);
             let found = near.found.iter().map(|&index| index as usize);
             near.distances.extend(found.map(|index| [far(here[index], x), far(others[index], y)]));
         }
-        let (before, behind) = border(in_y.places, at_y, radius, in_y.closer.clone());
+        let (before, behind) = boundary(in_y.values, at_y, radius, in_y.closer.clone());
         for range in [before, behind] {
-            let (here, others) = (&in_y.places[range.clone()], &turned.along()[range]);
+            let (here, others) = (&in_y.values[range.clone()], &transposed.across()[range]);
             find(others, x, radius, &mut near.found);
             let found = near.found.iter().map(|&index| index as usize);
             // Those at the radius in both are there already.
@@ -60,7 +59,7 @@ impl<T: Real> Balls<'_, T> {
             near.distances.extend(once.map(|index| [far(others[index], x), far(here[index], y)]));
         }
         // What is closer in float32 is closer.
-        let missing = self.found.levels[at] as usize;
+        let missing = self.found.at_radius[at] as usize;
         let radius = near.radius(missing);
         let count = |counts: fn(f64, f64, f64) -> bool| {
             near.distances.iter().filter(|&&[dx, dy]| counts(dx, dy, radius)).count()
@@ -68,7 +67,7 @@ impl<T: Real> Balls<'_, T> {
         let only = [count(|dx, dy, r| (dx == r) & (dy < r)), count(|dx, dy, r| (dx < r) & (dy == r))];
         let both = count(|dx, dy, r| (dx == r) & (dy == r));
         let [(closer_x, all_x), (closer_y, all_y)] = [in_x.counts(radius), in_y.counts(radius)];
-        Around {
+        Neighbourhood {
             closer: [closer_x, closer_y],
             closer_in_both: self.k - missing + count(|dx, dy, r| (dx < r) & (dy < r)),
             only,
@@ -120,7 +119,7 @@ fn find<T: Real>(others: &[T], centre: T, radius: T, found: &mut Vec<u32>) {
 /// A point in one coordinate, among all others.
 struct Line<'a, T> {
     /// Ascending.
-    places: &'a [T],
+    values: &'a [T],
     at: usize,
     /// The positions that are closer than the rounded radius.
     closer: Range<usize>,
@@ -128,18 +127,18 @@ struct Line<'a, T> {
 
 impl<T: Real> Line<'_, T> {
     fn centre(&self) -> T {
-        self.places[self.at]
+        self.values[self.at]
     }
 
     /// How many others are closer than `radius`, which is one in f64 that rounds to the rounded one, and how many are at it.
     fn counts(&self, radius: f64) -> (usize, usize) {
-        let (before, behind) = (&self.places[..self.closer.start], &self.places[self.closer.end..]);
-        let distance = |place: &T| far(*place, self.centre());
+        let (before, behind) = (&self.values[..self.closer.start], &self.values[self.closer.end..]);
+        let distance = |value: &T| far(*value, self.centre());
         let [closer, no_farther] = [
-            before.len() - before.partition_point(|place| distance(place) >= radius)
-                + behind.partition_point(|place| distance(place) < radius),
-            before.len() - before.partition_point(|place| distance(place) > radius)
-                + behind.partition_point(|place| distance(place) <= radius),
+            before.len() - before.partition_point(|value| distance(value) >= radius)
+                + behind.partition_point(|value| distance(value) < radius),
+            before.len() - before.partition_point(|value| distance(value) > radius)
+                + behind.partition_point(|value| distance(value) <= radius),
         ];
         (self.closer.len() - 1 + closer, no_farther - closer)
     }

@@ -1,11 +1,10 @@
-//! Scalars with classes: the distance to the k-th nearest place of the same class.
+//! Scalars with classes: the distance to the k-th nearest value of the same class.
 //!
-//! In the order of its class that place is among the k before and the k behind, and distances grow on either side: the
-//! k-th is the least, over all splits of k into i and k − i, of the larger of the i-th distance before and the (k − i)-th
-//! behind. Sixteen places that follow each other in their class search together, and all they read is contiguous.
+//! In the order of its class that value is among the k before and the k behind, and distances grow on either side: the k-th
+//! is the least, over all splits of k into i and k − i, of the larger of the i-th distance before and the (k − i)-th behind.
+//! Sixteen values that follow each other in their class search together, and all reads are contiguous.
 //!
-//! Cost: k + 1 splits a place. Measured at k = 3, N = 2,048, AVX-512: 1 ns a place; keeping the k best of the 2k distances
-//! by minima and maxima took 5.
+//! Cost: k + 1 splits a value.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -14,10 +13,10 @@ use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, contiguous, larger};
 
-/// The distance from each of `places`, which ascend, to the k-th nearest other place of its class, longer than the places
-/// by [`LANES`]. `of` holds the class of each place, `sizes` their sizes and `neighbours` their k, at least 1 and below
+/// The distance from each of `values`, which ascend, to the k-th nearest other value of its class, longer than the values
+/// by [`LANES`]. `of` holds the class of each value, `sizes` their sizes and `neighbours` their k, at least 1 and below
 /// the size for each class that occurs.
-pub fn radii<T: Real>(places: &[T], of: &[u32], sizes: &[u32], neighbours: &[usize]) -> Vec<T> {
+pub fn radii<T: Real>(values: &[T], of: &[u32], sizes: &[u32], neighbours: &[usize]) -> Vec<T> {
     let largest = neighbours.iter().copied().max().unwrap_or(0);
     // Class behind class, with room between them that is infinitely far from all.
     let gap = largest + LANES;
@@ -30,13 +29,13 @@ pub fn radii<T: Real>(places: &[T], of: &[u32], sizes: &[u32], neighbours: &[usi
     let starts = next.clone();
     let mut own = vec![T::INFINITY; end + gap];
     let mut from = vec![0_u32; end + gap];
-    for ((&place, &class), at) in places.iter().zip(of).zip(0..) {
+    for ((&value, &class), at) in values.iter().zip(of).zip(0..) {
         let slot = &mut next[class as usize];
-        own[*slot] = place;
+        own[*slot] = value;
         from[*slot] = at;
         *slot += 1;
     }
-    let mut radii = vec![T::default(); places.len() + LANES];
+    let mut radii = vec![T::default(); values.len() + LANES];
     for ((&start, &end), &k) in starts.iter().zip(&next).zip(neighbours).filter(|class| *class.1 > 0) {
         search(&own[start - k..end + k + LANES], &from[start..end], k, &mut radii);
     }
@@ -44,7 +43,7 @@ pub fn radii<T: Real>(places: &[T], of: &[u32], sizes: &[u32], neighbours: &[usi
 }
 
 every_width! {
-/// `own` has k infinitely far places before those of the class, and k and [`LANES`] behind.
+/// `own` has k infinite values before those of the class, and k and [`LANES`] behind.
 fn search<T: Real>(own: &[T], from: &[u32], k: usize, radii: &mut [T]) {
     for (group, from) in from.chunks(LANES).enumerate() {
         let around = &own[group * LANES..group * LANES + LANES + 2 * k];
@@ -58,7 +57,7 @@ fn search<T: Real>(own: &[T], from: &[u32], k: usize, radii: &mut [T]) {
         };
         let mut nearest = [T::INFINITY; LANES];
         for before in 0..=k {
-            // The place itself stands for none on a side: its distance is 0.
+            // No value on a side: the value itself, at distance 0, takes its position.
             let (left, right) = (distances(k - before), distances(2 * k - before));
             for lane in 0..LANES {
                 let farther = larger(left[lane], right[lane]);

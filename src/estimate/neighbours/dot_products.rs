@@ -1,10 +1,10 @@
-//! Wide vectors as the published estimator sees them. The authors' code finds r_i with scikit-learn, which above 15
-//! coordinates takes squared distances from dot products, |x|² + |y|² − 2x·y, and then counts m_i with distances taken
-//! from differences. The two round differently: in about half of the rows the k-th neighbour, which defines r_i, lies
-//! inside its own ball. That lowers the estimate by about 1/2k nats. Measured on concept embeddings of 16 coordinates,
-//! N = 2,000, k = 3, as a share of the label's entropy: 0.70 published, 0.93 from either kind of distance alone.
+//! Wide vectors as the published estimator computes them. The authors' code finds r_i with scikit-learn, which above 15
+//! coordinates takes squared distances from dot products, |x|² + |y|² − 2x·y, and then counts m_i with distances from
+//! differences. The two round differently: in about half of the rows the k-th neighbour, which defines r_i, lies inside
+//! its own ball, and the estimate is lower by about 1/2k nats. On concept embeddings of 16 coordinates, N = 2,000, k = 3,
+//! as a share of the label's entropy: 0.70 published, 0.93 from either kind of distance alone.
 //!
-//! Figures in papers carry that offset, so the published estimator has it too. No other estimate uses this file.
+//! Figures in papers have that offset, so the published estimator has it too. No other estimate uses this file.
 
 use super::rows::Block;
 

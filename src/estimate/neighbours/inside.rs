@@ -1,21 +1,12 @@
-//! Counts of a column's places by their distance from one of them.
+//! Counts the values of a column by their distance from one of them: closer than a radius, and at it.
 //!
-//! Distances grow on either side of a place, so where they reach the radius is found by stepping outward and then
-//! halving the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen
-//! neighbouring places step together, and what they compare with is one contiguous read; only the halving gathers.
-//! Where one of them has more than a thousand others on one side, as about a crowd of equal or nearly equal values, all
-//! sixteen halve the whole column, and in a crowd the next sixteen do so at once.
+//! Distances grow on either side of a value, so where they reach the radius is found by stepping outward and then halving
+//! the step, always with the predicate that the radius itself was compared by: |x_j − x_i| < r. Sixteen neighbouring values
+//! step together, and what they compare with is one contiguous read; only the halving gathers. Where one of them has more
+//! than a thousand closer values on one side, as about a crowd of equal or nearly equal values, all sixteen halve the whole
+//! column, and in a crowd the next sixteen do so at once.
 //!
-//! Measured on independent uniform columns, ns a place at N = 1,024 and 4,096: 3.5 and 3.9 with AVX-512; on normal ones,
-//! whose sparse ends have a group go on for one of its places, 4.2 and 5.4. First steps of four places, which leave two to
-//! halve in place of three, took 3 and 4.4 on uniform ones and 4.4 and 6.2 on normal ones. Half of it are the gathers, each
-//! of which waits for the one before on its side: the sides one after the other took a fifth longer. With a loop over the
-//! lanes inside that over the steps, which keeps what is known in memory, AVX2 took twice as long and AVX-512 a little
-//! longer. Stepping by one place at a time took 7 to 25 on uniform columns, and the same from where the nearest radius of
-//! the sixteen ends 5 to 12. On normal ones, halving from 256 places on took 6 and 10, and counting places far from the
-//! others' reach later, with each other, 8: a step that reads contiguously costs next to nothing. First all steps of many
-//! groups and then all gathers: a third longer. Steep sigmoids, most of them in two crowds, N = 4,096: letting each far place
-//! go on alone, by doubling its step, took twice as long for the whole estimate.
+//! Cost: on either side one contiguous read for every eight closer values and three gathers, or log₂ N gathers in a crowd.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -25,9 +16,9 @@ use std::ops::Range;
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, contiguous, smaller};
-use super::sorted::MARGIN;
+use super::padded::{MARGIN, Padded};
 
-/// How many other places lie about a place within its radius, and how many of the first beyond are at it.
+/// How many other values are closer to a value than its radius, and how many of the first beyond are at it.
 #[derive(Clone, Copy, Default)]
 pub struct Count(u32);
 
@@ -37,13 +28,14 @@ impl Count {
         Self(closer << 3 | edges)
     }
 
-    /// See [`Inside::closer`].
+    /// Other values closer than the radius.
     #[inline(always)]
     pub fn closer(self) -> u32 {
         self.0 >> 3
     }
 
-    /// See [`Inside::edges`].
+    /// How many of the first two values on each side that are not closer are at exactly the radius. One of them set the
+    /// radius; more mean that equal distances leave the count open.
     #[inline(always)]
     pub fn edges(self) -> u32 {
         self.0 & 7
@@ -56,42 +48,26 @@ impl Count {
     }
 }
 
-/// How many other places lie about each place of a column within a radius of its own.
+/// How many other values are closer to each value of a column than a radius of its own.
 pub struct Inside {
-    /// Those to the left that are closer than the radius.
+    /// The closer ones to the left.
     left: Vec<u32>,
     counts: Vec<Count>,
 }
 
 impl Inside {
-    /// From numbers of closer places, none of them with ties at its radius. Where they lie is known after
-    /// [`inside_again`] only.
-    pub fn of_counts(closer: &[u16]) -> Self {
-        Self {
-            left: vec![0; closer.len()],
-            counts: closer.iter().map(|&closer| Count::new(closer.into(), 0)).collect(),
-        }
-    }
-
-    /// Other places closer than the radius.
+    /// Other values closer than the radius.
     #[inline]
     pub fn closer(&self, at: usize) -> usize {
         self.counts[at].closer() as usize
     }
 
-    /// Of each place and a few more.
+    /// Of each position and a few more.
     pub fn counts(&self) -> &[Count] {
         &self.counts
     }
 
-    /// How many of the first two places on each side that are not closer are at exactly the radius. One of them set
-    /// the radius; more mean that equal distances leave the count open.
-    #[inline]
-    pub fn edges(&self, at: usize) -> u32 {
-        self.counts[at].edges()
-    }
-
-    /// The positions of the places closer than the radius, the place itself among them.
+    /// The positions of the values closer than the radius, the value itself among them.
     pub fn range(&self, at: usize) -> Range<usize> {
         let left = self.left[at] as usize;
         at - left..at + self.closer(at) - left + 1
@@ -100,34 +76,30 @@ impl Inside {
 
 /// The first steps, which are then halved down to 1.
 const STRIDE: usize = 8;
-/// The same where places do not stand next to each other.
-const LONG_STRIDE: usize = 16;
-/// First steps between two looks at whether to go on, and the places from the first of them to the last.
+/// First steps between two checks of whether to go on, and the values from the first of them to the last.
 const STEPS: usize = 4;
 const LOOK: usize = (STEPS - 1) * STRIDE;
-/// Places on one side up to which that is done; what is farther is found by halving the whole column.
+/// Values on one side up to which that is done; what is farther is found by halving the whole column.
 const FAR: usize = 1024;
 /// The same behind a group for which that was not enough: in a crowd it is not enough for any.
 const FAR_IN_A_CROWD: usize = 32;
-/// The same where places do not stand next to each other.
-const LONG_FAR: usize = 256;
 
-/// Counts for each of the places in `padded`, which ascend and have a [`MARGIN`] at either end, within its radius.
-/// `radii` are in the same order and longer than the places by [`LANES`].
-pub fn inside<T: Real>(padded: &[T], radii: &[T]) -> Inside {
-    let groups = (padded.len() - 2 * MARGIN).next_multiple_of(LANES);
+// Lanes to spare begin up to LANES − 1 behind the last value, and read up to a stride from there.
+const _: () = assert!(2 <= STRIDE && LANES - 1 + STRIDE < MARGIN);
+
+/// Counts for each of the `values`, which ascend, within its radius. `radii` are in the same order. Panics unless they are
+/// longer than the values by [`LANES`].
+pub fn inside<T: Real>(values: &Padded<T>, radii: &[T]) -> Inside {
+    assert!(radii.len() >= values.len() + LANES, "a radius for each value and each lane to spare");
+    let groups = values.len().next_multiple_of(LANES);
     let mut inside = Inside { left: vec![0; groups], counts: vec![Count::default(); groups] };
-    count(padded, radii, &mut inside.left, &mut inside.counts);
+    count(values, radii, &mut inside.left, &mut inside.counts);
     inside
 }
 
-/// The same for some of the places: `into` has their counts afterwards, those of others stay. `positions` ascend.
-pub fn inside_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], into: &mut Inside) {
-    count_again(padded, radii, positions, &mut into.left, &mut into.counts);
-}
-
 every_width! {
-fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Count]) {
+fn count<T: Real>(values: &Padded<T>, radii: &[T], left: &mut [u32], counts: &mut [Count]) {
+    let padded = values.with_margins();
     // To the left and to the right.
     let mut far = [FAR; 2];
     for group in (0..left.len()).step_by(LANES) {
@@ -135,11 +107,11 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
         for lane in 0..LANES {
             at[lane] = (MARGIN + group + lane) as u32;
         }
-        let places = Places::<T> { padded, at, centres: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
+        let centres = Centres::<T> { padded, at, values: contiguous(&padded[MARGIN + group..]), radii: contiguous(&radii[group..]) };
         let first = MARGIN + group;
-        let (to_left, to_right) = (places.strides::<false>(first, &mut far[0]), places.strides::<true>(first, &mut far[1]));
-        let (to_left, to_right) = places.reach::<STRIDE>(to_left, to_right);
-        let edges = places.edges(&to_left, &to_right);
+        let (to_left, to_right) = (centres.strides::<false>(first, &mut far[0]), centres.strides::<true>(first, &mut far[1]));
+        let (to_left, to_right) = centres.reach(to_left, to_right);
+        let edges = centres.edges(&to_left, &to_right);
         let mut all = [Count::default(); LANES];
         for lane in 0..LANES {
             all[lane] = Count::new(to_left.closer[lane] + to_right.closer[lane], edges[lane]);
@@ -150,47 +122,23 @@ fn count<T: Real>(padded: &[T], radii: &[T], left: &mut [u32], counts: &mut [Cou
 }
 }
 
-every_width! {
-fn count_again<T: Real>(padded: &[T], radii: &[T], positions: &[u32], left: &mut [u32], counts: &mut [Count]) {
-    for group in positions.chunks(LANES) {
-        let mut places = Places::<T> {
-            padded,
-            at: [0; LANES],
-            centres: [T::default(); LANES],
-            radii: [T::default(); LANES],
-        };
-        for lane in 0..LANES {
-            // Lanes to spare repeat the last place.
-            let at = group[lane.min(group.len() - 1)];
-            places.at[lane] = MARGIN as u32 + at;
-            places.centres[lane] = padded[MARGIN + at as usize];
-            places.radii[lane] = radii[at as usize];
-        }
-        let (to_left, to_right) = places.reach_each();
-        let edges = places.edges(&to_left, &to_right);
-        for (lane, &at) in group.iter().enumerate() {
-            left[at as usize] = to_left.closer[lane];
-            counts[at as usize] = Count::new(to_left.closer[lane] + to_right.closer[lane], edges[lane]);
-        }
-    }
-}
-}
-
-/// Places whose others are counted together.
+/// Values whose neighbours are counted together.
 #[repr(align(64))]
-struct Places<'a, T> {
+struct Centres<'a, T> {
+    /// A [`Padded`] column with its margins.
     padded: &'a [T],
-    /// Positions in `padded`.
+    /// Positions in `padded`: of values, or up to [`LANES`] − 1 behind the last.
     at: [u32; LANES],
-    centres: [T; LANES],
+    values: [T; LANES],
     radii: [T; LANES],
 }
 
-/// What is known of the places to one side.
+/// What is known of the values to one side.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Reach<T> {
-    /// How many are known to be closer than the radius.
+    /// How many are known to be closer than the radius. The last of them is a value of the column: margins never are
+    /// closer.
     closer: [u32; LANES],
     /// The distance of the first that is known not to be.
     beyond: [T; LANES],
@@ -200,7 +148,7 @@ impl<T: Real> Reach<T> {
     /// Nothing yet.
     const NONE: Self = Self { closer: [0; LANES], beyond: [T::INFINITY; LANES] };
 
-    /// Takes note of the distances of the places `step` places behind those that are known to be closer.
+    /// Takes note of the distances of the values `step` positions beyond those that are known to be closer.
     #[inline(always)]
     fn note(&mut self, distances: [T; LANES], radii: &[T; LANES], step: u32) {
         for lane in 0..LANES {
@@ -213,21 +161,22 @@ impl<T: Real> Reach<T> {
     }
 }
 
-impl<T: Real> Places<'_, T> {
+impl<T: Real> Centres<'_, T> {
     #[inline(always)]
-    fn distance<const RIGHT: bool>(&self, lane: usize, place: T) -> T {
-        let centre = self.centres[lane];
-        if RIGHT { place - centre } else { centre - place }
+    fn distance<const RIGHT: bool>(&self, lane: usize, value: T) -> T {
+        let centre = self.values[lane];
+        if RIGHT { value - centre } else { centre - value }
     }
 
-    /// The distance of the place so many positions to one side.
+    /// The distance of the value `offset` positions to one side.
     ///
     /// # Safety
-    /// It is inside the column or its margin.
+    /// `offset` is at most [`STRIDE`] beyond the closer values of a [`Reach`] on that side.
     #[inline(always)]
     unsafe fn beside<const RIGHT: bool>(&self, lane: usize, offset: u32) -> T {
         let at = if RIGHT { self.at[lane] + offset } else { self.at[lane] - offset };
-        // SAFETY: the caller's.
+        // SAFETY: `Centres::at` is a value or LANES − 1 behind the last, and the closer ones end at a value, so what is at
+        // most STRIDE farther is within the MARGIN that `Padded` has at either end.
         self.distance::<RIGHT>(lane, unsafe { *self.padded.get_unchecked(index(at)) })
     }
 
@@ -237,8 +186,8 @@ impl<T: Real> Places<'_, T> {
         any::<LANES>(|lane| distances[lane] < self.radii[lane])
     }
 
-    /// Whole strides to one side, of places that stand at `first` and behind it. `far` is where to leave it to halving, and
-    /// then where the next group is to.
+    /// Whole strides to one side, of centres at `first` and behind it. `far` is where to leave it to halving, and then where
+    /// the next group is to.
     #[inline(always)]
     fn strides<const RIGHT: bool>(&self, first: usize, far: &mut usize) -> Reach<T> {
         let mut reach = Reach::NONE;
@@ -246,13 +195,13 @@ impl<T: Real> Places<'_, T> {
         loop {
             let mut distances = [T::INFINITY; LANES];
             let start = if RIGHT { first + ahead } else { first - ahead - LOOK };
-            let places = &self.padded[start..start + LOOK + LANES];
+            let others = &self.padded[start..start + LOOK + LANES];
             for lane in 0..LANES {
                 let (mut closer, mut beyond) = (0, T::INFINITY);
                 // From the farthest on, so that the last that is not closer is the first beyond.
                 for step in (0..STEPS).rev() {
                     let offset = if RIGHT { step * STRIDE } else { LOOK - step * STRIDE };
-                    let distance = self.distance::<RIGHT>(lane, places[offset + lane]);
+                    let distance = self.distance::<RIGHT>(lane, others[offset + lane]);
                     let is_closer = distance < self.radii[lane];
                     closer += if is_closer { STRIDE as u32 } else { 0 };
                     beyond = if is_closer { beyond } else { distance };
@@ -276,46 +225,27 @@ impl<T: Real> Places<'_, T> {
         }
     }
 
-    /// Distances of the places `step` places behind those that are known to be closer.
+    /// Distances of the values `step` positions beyond those that are known to be closer.
     ///
     /// # Safety
-    /// They are inside the column or its margin.
+    /// `step` is at most [`STRIDE`].
     #[inline(always)]
     unsafe fn distances<const RIGHT: bool>(&self, reach: &Reach<T>, step: u32) -> [T; LANES] {
         let mut distances = [T::default(); LANES];
         for lane in 0..LANES {
-            // SAFETY: the caller's.
+            // SAFETY: the offset ends `step` beyond the closer values of `reach`.
             distances[lane] = unsafe { self.beside::<RIGHT>(lane, reach.closer[lane] + step) };
         }
         distances
     }
 
-    /// All places to either side of places anywhere. Every step gathers, so that the first are longer and there are more to
-    /// halve.
+    /// All values to either side, from those in whole strides. The two sides alternate, since every step waits for the one
+    /// before.
     #[inline(always)]
-    fn reach_each(&self) -> (Reach<T>, Reach<T>) {
-        let (mut to_left, mut to_right) = (Reach::NONE, Reach::NONE);
-        for _ in 0..LONG_FAR / LONG_STRIDE {
-            let step = LONG_STRIDE as u32;
-            // SAFETY: a long stride beyond one that is closer, or the place itself: inside the margin.
-            let (left, right) =
-                unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
-            to_left.note(left, &self.radii, step);
-            to_right.note(right, &self.radii, step);
-            if !(self.any_within(&left) | self.any_within(&right)) {
-                return self.reach::<LONG_STRIDE>(to_left, to_right);
-            }
-        }
-        self.reach::<STRIDE>(halved::<T, false>(self, to_left), halved::<T, true>(self, to_right))
-    }
-
-    /// All places to either side, of which there are those in whole strides of this length. The two sides take turns, since
-    /// every step waits for the one before.
-    #[inline(always)]
-    fn reach<const STRIDE: usize>(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
+    fn reach(&self, mut to_left: Reach<T>, mut to_right: Reach<T>) -> (Reach<T>, Reach<T>) {
         let mut step = STRIDE as u32 / 2;
         while step > 0 {
-            // SAFETY: fewer than a stride's places beyond one that is closer, or the place itself: inside the margin.
+            // SAFETY: half a stride and less.
             let (left, right) =
                 unsafe { (self.distances::<false>(&to_left, step), self.distances::<true>(&to_right, step)) };
             to_left.note(left, &self.radii, step);
@@ -325,26 +255,26 @@ impl<T: Real> Places<'_, T> {
         (to_left, to_right)
     }
 
-    /// How many places are at the radius, where that is none or one; more where it is more.
+    /// How many values are at the radius, where that is none or one; more where it is more.
     #[inline(always)]
     fn edges(&self, to_left: &Reach<T>, to_right: &Reach<T>) -> [u32; LANES] {
         let mut edges = [0; LANES];
         for lane in 0..LANES {
             let radius = self.radii[lane];
             let (before, behind) = (to_left.beyond[lane] == radius, to_right.beyond[lane] == radius);
-            // Of two on one side the second is to be looked at.
+            // Of two on one side the second is still to be compared.
             let at = self.at[lane];
             let second = if behind { at + to_right.closer[lane] + 2 } else { at - to_left.closer[lane] - 2 };
-            // SAFETY: two places beyond one that is closer, or the place itself.
-            let place = unsafe { *self.padded.get_unchecked(index(second)) };
-            let centre = self.centres[lane];
-            edges[lane] = u32::from(before) + u32::from(behind) + u32::from((place - centre).abs() == radius);
+            // SAFETY: two positions beyond the closer values of a `Reach`: as in `beside`.
+            let value = unsafe { *self.padded.get_unchecked(index(second)) };
+            let centre = self.values[lane];
+            edges[lane] = u32::from(before) + u32::from(behind) + u32::from((value - centre).abs() == radius);
         }
         edges
     }
 }
 
-/// Positions are far below 2³¹, and a signed one is read in fewer steps.
+/// [`Padded`] keeps positions below 2³¹, and a signed one is read in fewer steps.
 #[inline(always)]
 fn index(at: u32) -> usize {
     at.cast_signed() as usize
@@ -352,32 +282,32 @@ fn index(at: u32) -> usize {
 
 /// Whole strides to one side, over the whole column, from what is known of it.
 #[inline(always)]
-fn halved<T: Real, const RIGHT: bool>(places: &Places<T>, mut reach: Reach<T>) -> Reach<T> {
-    let last = places.padded.len() as u32 - 1;
+fn halved<T: Real, const RIGHT: bool>(centres: &Centres<T>, mut reach: Reach<T>) -> Reach<T> {
+    let last = centres.padded.len() as u32 - 1;
     let mut step = last.next_power_of_two() / 2;
     while step >= STRIDE as u32 {
         let mut distances = [T::default(); LANES];
         for lane in 0..LANES {
             let offset = reach.closer[lane] + step;
-            let at = places.at[lane];
+            let at = centres.at[lane];
             let at = if RIGHT { (at + offset).min(last) } else { at.saturating_sub(offset) };
-            // SAFETY: among the places or their margin, which is not within anything.
-            distances[lane] = places.distance::<RIGHT>(lane, unsafe { *places.padded.get_unchecked(index(at)) });
+            // SAFETY: at most the last position of `padded`.
+            distances[lane] = centres.distance::<RIGHT>(lane, unsafe { *centres.padded.get_unchecked(index(at)) });
         }
-        reach.note(distances, &places.radii, step);
+        reach.note(distances, &centres.radii, step);
         step /= 2;
     }
     reach
 }
 
-/// The positions about `at` whose distance from `places[at]` is exactly `radius`: those before and those behind
+/// The positions about `at` whose distance from `values[at]` is exactly `radius`: those before and those behind
 /// `closer`, the positions that are closer.
-pub fn border<T: Real>(places: &[T], at: usize, radius: T, closer: Range<usize>) -> (Range<usize>, Range<usize>) {
-    let centre = places[at];
-    let level = |place: &T| (*place - centre).abs() == radius;
+pub fn boundary<T: Real>(values: &[T], at: usize, radius: T, closer: Range<usize>) -> (Range<usize>, Range<usize>) {
+    let centre = values[at];
+    let is_at_radius = |value: &T| (*value - centre).abs() == radius;
     // Distances grow on either side, so those at the radius come first.
-    let start = places[..closer.start].partition_point(|place| !level(place));
-    let end = closer.end + places[closer.end..].partition_point(level);
+    let start = values[..closer.start].partition_point(|value| !is_at_radius(value));
+    let end = closer.end + values[closer.end..].partition_point(is_at_radius);
     (start..closer.start, closer.end..end)
 }
 
@@ -403,23 +333,23 @@ mod tests {
 
     fn check<T: Real + std::fmt::Debug>(column: &[T], radii: &[T]) {
         let sorted = Sorted::new(column);
-        let places = sorted.places();
+        let values = sorted.values();
         let radii: Vec<T> = (0..column.len() + LANES).map(|i| radii[i % radii.len()].abs()).collect();
         let inside = inside(sorted.padded(), &radii);
         for (at, &radius) in radii[..column.len()].iter().enumerate() {
             assert_eq!(sorted.ranks()[sorted.rows()[at] as usize] as usize, at);
-            let distance = |other: usize| (places[other] - places[at]).abs();
+            let distance = |other: usize| (values[other] - values[at]).abs();
             let others = || (0..column.len()).filter(|&other| other != at);
             let closer = others().filter(|&other| distance(other) < radius).count();
             assert_eq!(inside.closer(at), closer);
-            let level = others().filter(|&other| distance(other) == radius).count();
+            let at_radius = others().filter(|&other| distance(other) == radius).count();
             let range = inside.range(at);
             assert_eq!(range.len(), closer + 1);
             assert!(range.contains(&at));
-            let (before, behind) = border(places, at, radius, range);
-            assert_eq!(before.len() + behind.len(), level);
+            let (before, behind) = boundary(values, at, radius, range);
+            assert_eq!(before.len() + behind.len(), at_radius);
             if radius < T::INFINITY {
-                assert_eq!(inside.edges(at).min(2) as usize, (before.len() + behind.len()).min(2));
+                assert_eq!(inside.counts()[at].edges().min(2) as usize, (before.len() + behind.len()).min(2));
             }
         }
     }
@@ -429,11 +359,17 @@ mod tests {
 
         #[test]
         fn counts_are_those_of_a_full_search(column in column(), pick in 0..5_usize) {
-            // Radii that are distances between places, and some that are not.
+            // Radii that are distances between values, and some that are not.
             let distances = || column.iter().zip(column.iter().cycle().skip(1 + pick)).map(|(a, b)| a - b);
             check(&column, &distances().chain([0.0, 0.3, 1e38]).collect::<Vec<_>>());
             let wide: Vec<f64> = column.iter().map(|&value| f64::from(value)).collect();
             check(&wide, &distances().map(f64::from).chain([0.0, 0.3, 1e38]).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    #[should_panic = "a radius for each value and each lane to spare"]
+    fn too_few_radii_panic() {
+        inside(Sorted::new(&[1.0, 2.0, 3.0]).padded(), &[1.0; 3]);
     }
 }

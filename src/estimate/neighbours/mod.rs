@@ -1,24 +1,30 @@
 //! Neighbour searches. All of them give exact distances in f64 and compare a distance with a radius in the arithmetic
-//! the radius was computed in, so that the k-th neighbour, which lies on the border, is never miscounted. The exception
+//! the radius was computed in, so that the k-th neighbour, which is on the boundary, is never miscounted. The exception
 //! is [`dot_products`], which repeats a rounding error that published figures carry.
 
+pub mod boundary;
 pub mod by_class;
-pub mod carry;
 pub mod dot_products;
+#[cfg(test)]
+mod exhaustive;
 pub mod inside;
 pub mod lanes;
-pub mod level;
+#[cfg(test)]
+mod oracle;
+pub mod padded;
 pub mod plane;
 pub mod rows;
+pub mod search;
 pub mod sorted;
 pub mod strips;
+pub(crate) mod tree;
 pub mod walk;
 
-/// How many other points lie about a point, by their distance to it.
+/// How many other points are about a point, by their distance to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Closer than the radius.
     pub closer: usize,
     /// At exactly the radius.
-    pub border: usize,
+    pub at_radius: usize,
 }

@@ -1,11 +1,8 @@
-//! Vectors: neighbours from rows of distances. All distances from four rows at a time are computed, block after block of
-//! the others, so that what is read serves all four and the loop vectorises; then the closest are picked out and sorted.
-//! Exact in any width. A list once made serves every label column.
+//! Vectors: neighbours from rows of distances. All distances from four rows at a time are computed, block by block of the
+//! others, so that what is read serves all four and the loop vectorises; then the closest are selected and sorted. A list
+//! serves every label. Exact in any width.
 //!
-//! A k-d tree was measured for 2 to 8 coordinates: kiddo 6.3, `ImmutableKdTree`, the nearest 28 of N = 2,000 Gaussian
-//! points, which is what a few labels need, for every point. It gives the same bits, also with 900 identical points,
-//! but takes 14 ms for 2 coordinates, 23 ms for 4 and 68 ms for 8; rows took 17, 19 and 23 ms with the estimates of four
-//! labels included, whatever the classes' sizes, even one row at a time. So trees serve as an oracle of the tests only.
+//! Cost: N·d a row. Where a [tree](super::tree) costs less, that is taken.
 
 // Indices keep the loops over blocks in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -20,14 +17,14 @@ use super::lanes::larger;
 pub struct Block {
     rows: usize,
     width: usize,
-    /// From one coordinate to the next: the rows and a few unused places, so that all blocks are whole.
+    /// From one coordinate to the next: the rows, padded so that all blocks are whole.
     stride: usize,
     /// Coordinate c of row i is at `c·stride + i`.
     values: Vec<f64>,
 }
 
 impl Block {
-    /// `columns` hold the coordinates one behind the other, each `rows` long.
+    /// `columns` holds one coordinate after the other, each `rows` long.
     pub fn new(columns: Vec<f64>, rows: usize) -> Self {
         let width = columns.len().checked_div(rows).unwrap_or(0);
         let stride = rows.next_multiple_of(BLOCK);
@@ -51,7 +48,7 @@ impl Block {
         &self.values[at * self.stride..at * self.stride + self.rows]
     }
 
-    /// The largest distance along any coordinate, from `row` to every row, joined to `distances` by the maximum.
+    /// Raises each of `distances` to the largest distance along any coordinate from `row` to that row.
     pub fn join_chebyshev(&self, row: usize, distances: &mut [f64]) {
         for coordinate in 0..self.width {
             let values = self.coordinate(coordinate);
@@ -65,16 +62,13 @@ impl Block {
 
 /// Rows whose distances are computed together: what is read for one serves all.
 pub const TOGETHER: usize = 4;
-/// Distances whose sums stay in registers while the coordinates are added up.
+/// Distances whose sums stay in registers while the coordinates are summed.
 const BLOCK: usize = 16;
 
 impl Block {
     /// Squared Euclidean distances from up to [`TOGETHER`] rows, from `first` on, to every row. No square root: it would
-    /// merge distinct distances. Every pair is added up in the order of its coordinates, so the distance is the same
-    /// from both ends.
-    ///
-    /// Measured for 16 coordinates and N = 2,048 with AVX-512: one row at a time takes about twice as long, since the
-    /// block does not fit into the first-level cache.
+    /// merge distinct distances. Every sum runs in the order of the coordinates, so a distance is the same from both
+    /// ends. One row at a time takes twice as long (d = 16, N = 2,048, AVX-512): the block exceeds the first-level cache.
     pub fn squared_euclidean(&self, first: usize, distances: &mut [Vec<f64>; TOGETHER]) {
         squared_euclidean(self, first, distances);
     }
@@ -120,7 +114,7 @@ pub fn counts(distances: &[f64], radius: f64) -> Counts {
     let all = count(distances, radius);
     // The row itself is at distance 0: closer, unless the radius is 0 too.
     let own = usize::from(radius > 0.0);
-    Counts { closer: all.closer - own, border: all.border - (1 - own) }
+    Counts { closer: all.closer - own, at_radius: all.at_radius - (1 - own) }
 }
 
 /// The `k`-th smallest of `distances`, which are put in another order.
@@ -131,12 +125,12 @@ pub fn kth_smallest(distances: &mut [f64], k: usize) -> f64 {
 every_width! {
 /// How many of `distances` are below `radius`, and how many equal it.
 pub fn count(distances: &[f64], radius: f64) -> Counts {
-    let (mut closer, mut border) = (0_u64, 0_u64);
+    let (mut closer, mut at_radius) = (0_u64, 0_u64);
     for &distance in distances {
         closer += u64::from(distance < radius);
-        border += u64::from(distance == radius);
+        at_radius += u64::from(distance == radius);
     }
-    Counts { closer: closer as usize, border: border as usize }
+    Counts { closer: closer as usize, at_radius: at_radius as usize }
 }
 }
 
@@ -149,7 +143,7 @@ pub struct Nearest {
     within: Vec<u32>,
 }
 
-/// One of so many distances is looked at to guess how far the list must reach.
+/// One distance in this many is looked at to guess how far the list must reach.
 const SAMPLED: usize = 16;
 
 impl Nearest {
@@ -162,7 +156,7 @@ impl Nearest {
             true => kth_smallest(&mut self.sampled, guess),
             false => f64::MAX,
         };
-        // Every row is written down and only those within reach are kept: no branch to foresee.
+        // Every row is written and only those within reach are kept: no branch to predict.
         self.within.resize(distances.len(), 0);
         let mut count = 0;
         for (&distance, row) in distances.iter().zip(0..) {
@@ -199,9 +193,9 @@ mod tests {
     fn a_row_is_not_its_own_neighbour() {
         let distances = [2.0, 0.0, 0.0, 1.0, 1.0];
         assert_eq!(kth_distance(&distances, 1, 1, &mut Vec::new()), 0.0);
-        assert_eq!(counts(&distances, 0.0), Counts { closer: 0, border: 1 });
-        assert_eq!(counts(&distances, 1.0), Counts { closer: 1, border: 2 });
-        assert_eq!(counts(&distances, 2.0), Counts { closer: 3, border: 1 });
+        assert_eq!(counts(&distances, 0.0), Counts { closer: 0, at_radius: 1 });
+        assert_eq!(counts(&distances, 1.0), Counts { closer: 1, at_radius: 2 });
+        assert_eq!(counts(&distances, 2.0), Counts { closer: 3, at_radius: 1 });
     }
 
     #[test]

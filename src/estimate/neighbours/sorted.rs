@@ -1,42 +1,40 @@
-//! A column in ascending order, which everything about it follows from: ranks, equal places, how far apart they stand.
+//! A column in ascending order, and what follows from it: ranks, runs of equal values, gaps between values.
 
 use std::sync::OnceLock;
 
 use super::lanes::Real;
+use super::padded::Padded;
 
-/// Unused places at either end, infinitely far, so that a group of lanes may read beyond the column.
-pub const MARGIN: usize = 64;
-
-/// A column in ascending order.
+/// A column in ascending order. `rows` and `ranks` are permutations of 0 … N − 1, N the number of values, and inverse to
+/// each other: reads that are not checked trust that.
 #[derive(Clone, Debug)]
 pub struct Sorted<T> {
-    /// The places with [`MARGIN`] unused ones at either end.
-    padded: Vec<T>,
+    padded: Padded<T>,
     rows: Vec<u32>,
     ranks: Vec<u32>,
     runs: OnceLock<Box<Runs>>,
     gaps: OnceLock<Box<Gaps>>,
 }
 
-/// Equal places of a column.
+/// Runs of equal values of a column.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// Where those equal to the place at each position start and end.
+    /// Where the run of each position starts and ends.
     pub bounds: Vec<[u32; 2]>,
     /// How many ordered pairs of different rows are equal.
     pub equal_pairs: f64,
 }
 
-/// How far apart the places of a column stand, in about half octaves: two more is twice as far.
+/// Gaps between the sorted values of a column, in about half octaves: two more is twice as far.
 #[derive(Clone, Debug)]
 pub struct Gaps {
-    /// About each place.
+    /// The mean gap about each position.
     pub about: Vec<u16>,
     pub least: u16,
     pub most: u16,
 }
 
-/// Places on either side that a gap is the mean of.
+/// Values on either side that a gap is the mean of.
 const AROUND: usize = 16;
 
 impl<T: Real> Sorted<T> {
@@ -48,9 +46,8 @@ impl<T: Real> Sorted<T> {
         for (&(_, row), rank) in pairs.iter().zip(0..) {
             ranks[row as usize] = rank;
         }
-        let padded = with_margin(pairs.iter().map(|pair| pair.0));
         Self {
-            padded,
+            padded: Padded::new(pairs.iter().map(|pair| pair.0)),
             rows: pairs.iter().map(|pair| pair.1).collect(),
             ranks,
             runs: OnceLock::new(),
@@ -59,26 +56,25 @@ impl<T: Real> Sorted<T> {
     }
 
     /// Ascending.
-    pub fn places(&self) -> &[T] {
-        &self.padded[MARGIN..MARGIN + self.rows.len()]
+    pub fn values(&self) -> &[T] {
+        self.padded.values()
     }
 
-    /// [`Self::places`] with −∞ and +∞ at either end, [`MARGIN`] times each.
-    pub fn padded(&self) -> &[T] {
+    pub fn padded(&self) -> &Padded<T> {
         &self.padded
     }
 
-    /// The row at each position of [`Self::places`].
+    /// The row at each position of [`Self::values`].
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Which places are equal. Worked out when first asked for.
+    /// Runs of equal values, computed on first use.
     pub fn runs(&self) -> &Runs {
         self.runs.get_or_init(|| {
             let mut bounds = Vec::with_capacity(self.rows.len());
             let mut equal_pairs = 0.0;
-            for equal in self.places().chunk_by(|a, b| a == b) {
+            for equal in self.values().chunk_by(|a, b| a == b) {
                 let (start, length) = (bounds.len() as u32, equal.len() as u32);
                 bounds.resize(bounds.len() + equal.len(), [start, start + length]);
                 equal_pairs += f64::from(length) * f64::from(length - 1);
@@ -87,45 +83,25 @@ impl<T: Real> Sorted<T> {
         })
     }
 
-    /// How far apart places stand. Worked out when first asked for.
+    /// Gaps between values, computed on first use.
     pub fn gaps(&self) -> &Gaps {
         self.gaps.get_or_init(|| {
-            let (places, last) = (self.places(), self.rows.len().saturating_sub(1));
+            let (values, last) = (self.values(), self.rows.len().saturating_sub(1));
             let about = |at: usize| {
                 let (from, to) = (at.saturating_sub(AROUND), (at + AROUND).min(last));
-                let gap = (places[to].widen() - places[from].widen()) / (to - from).max(1) as f64;
+                let gap = (values[to].widen() - values[from].widen()) / (to - from).max(1) as f64;
                 // The exponent and the first digit behind it.
                 (gap.to_bits() >> (f64::MANTISSA_DIGITS - 2)) as u16
             };
-            let about: Vec<u16> = (0..places.len()).map(about).collect();
+            let about: Vec<u16> = (0..values.len()).map(about).collect();
             let (least, most) = (about.iter().min(), about.iter().max());
             let (least, most) = (least.map_or(0, |&least| least), most.map_or(0, |&most| most));
             Box::new(Gaps { about, least, most })
         })
     }
 
-    /// The value of a row.
-    pub fn of_row(&self, row: usize) -> T {
-        self.places()[self.ranks[row] as usize]
-    }
-
-    /// Bytes that it takes, at most.
-    pub fn bytes(&self) -> usize {
-        let of_row = 2 * size_of::<u32>() + size_of::<[u32; 2]>() + size_of::<u16>();
-        size_of_val(&*self.padded) + self.rows.len() * of_row
-    }
-
-    /// The position of each row in [`Self::places`].
+    /// The position of each row in [`Self::values`].
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
     }
-}
-
-/// Places with a margin at either end.
-pub fn with_margin<T: Real>(places: impl Iterator<Item = T>) -> Vec<T> {
-    let mut padded = Vec::with_capacity(places.size_hint().0 + 2 * MARGIN);
-    padded.resize(MARGIN, T::LOWEST);
-    padded.extend(places);
-    padded.resize(padded.len() + MARGIN, T::INFINITY);
-    padded
 }

@@ -1,35 +1,31 @@
 //! Searches within strips of x, each in the order of y.
 //!
-//! Points next to each other in x are anywhere in y: sixteen that search together have what is in reach of them in x as
-//! candidates, some √(kN) points, most of them far away in y. Here the points of a strip of x come in the order of y.
-//! Sixteen that follow each other there are near each other in both coordinates, and so are their candidates: some 60, whatever
-//! N is.
+//! Points next to each other in x are anywhere in y: sixteen that search together share the candidates in reach of them in x,
+//! some √(kN) points, most of them far away in y. Here the points of a strip of x are in the order of y. Sixteen neighbours
+//! in that order are near each other in both coordinates, and so are their candidates: some 60, whatever N is.
 //!
 //! The column is cut into units of about √(kN) points, which is how far a ball reaches. A strip searches for the points of
 //! two units and has one more unit on either side as candidates, so each point is in two strips. Points are dealt out to
-//! their strips in the order of y, which puts them in order. A ball that reaches beyond its strip is left to others.
+//! their strips in the order of y, which puts them in order. A ball that reaches beyond its strip is left over.
 //!
-//! Cost: one step a point for the dealing, and about 60 candidates for sixteen points. Candidates looked at for sixteen
-//! points, on the left in the order of x alone: 179 and 52 on uniform columns, N = 4,096, 347 and 53 at 16,384; 241 and 60 on
-//! normal ones at 4,096, of whose points 2 % are left over. Whole estimates of normal columns, AVX-512, on a machine where
-//! those of the order of x alone take twice as long as said in [`walk`](super::walk): 41, 42 and 66 ns a row in place of 48,
-//! 60 and 118 at N = 2,048, 4,096 and 16,384. Where a column all but follows from the other, candidates are few anyway and
-//! strips took up to half as long again; [`plane`](super::plane) does not use them there.
+//! Cost: one step a point for the dealing, and about 60 candidates for sixteen points.
+//! Gain: estimates of logits take 1.2 × as long without it at N = 2,048, 1.6 × at 10,000; sigmoids 1.1 × and 1.7 ×
+//! (`cargo bench --bench shapes`).
 
 use std::ops::Range;
 
 use super::lanes::{LANES, Real};
+use super::padded::MARGIN;
 use super::plane::Plane;
-use super::sorted::MARGIN;
 use super::walk::{Found, Search};
 
 /// Searches for the `k` nearest other points of each point; there are more than k. Returns the positions in x's order,
-/// ascending, of those that it leaves over: what is found for them is not all there is. A search of more than `share`
+/// ascending, of those that it leaves over: what is found for them is incomplete. A search of more than `most`
 /// candidates is given up.
-pub fn search<T: Real>(plane: &Plane<T>, k: usize, share: usize, found: &mut Found<T>) -> Vec<u32> {
+pub fn search<T: Real>(plane: &Plane<T>, k: usize, most: usize, found: &mut Found<T>) -> Vec<u32> {
     let strips = Strips::new(plane, k);
     for strip in 0..strips.count {
-        for at in strips.of(strip, share).nearest(k, found) {
+        for at in strips.of(strip, most).nearest(k, found) {
             found.radii[at as usize] = T::INFINITY;
         }
     }
@@ -44,8 +40,8 @@ struct Strips<T> {
     count: usize,
     /// All strips one after the other, and one more on either side for points beyond the first and the last.
     points: Points<T>,
-    /// The points that are searched for, strip by strip: their places among all points, behind the first margin.
-    asked: Vec<u32>,
+    /// The points that are searched for, strip by strip: where they are among all points, behind the first margin.
+    queries: Vec<u32>,
     /// The positions of those in x's order.
     positions: Vec<u32>,
 }
@@ -80,32 +76,32 @@ impl<T: Real> Points<T> {
 
 impl<T: Real> Strips<T> {
     fn new(plane: &Plane<T>, k: usize) -> Self {
-        let turned = plane.turned();
-        let rows = turned.rank_y().len();
+        let transposed = plane.transposed();
+        let rows = transposed.rank_y().len();
         let unit = (((k * rows) as f64).sqrt() as usize).max(LANES).next_power_of_two();
         let count = rows.div_ceil(2 * unit);
         let mut points = Points::new(count + 2, 4 * unit);
-        let (mut asked, mut positions) = (vec![0; 2 * unit * count], vec![0; 2 * unit * count]);
+        let (mut queries, mut positions) = (vec![0; 2 * unit * count], vec![0; 2 * unit * count]);
         let mut next: Vec<usize> = (0..count).map(|strip| strip * 2 * unit).collect();
         let shift = unit.ilog2();
-        for ((&at, &x), &y) in turned.rank_y().iter().zip(turned.along()).zip(turned.x()) {
+        for ((&at, &x), &y) in transposed.rank_y().iter().zip(transposed.across()).zip(transposed.x()) {
             let of_unit = at as usize >> shift;
             let (own, is_second) = (of_unit / 2, of_unit % 2);
             let dealt = points.deal(own + 1, x, y);
             let query = next[own];
             next[own] += 1;
-            (asked[query], positions[query]) = (dealt - MARGIN as u32, at);
+            (queries[query], positions[query]) = (dealt - MARGIN as u32, at);
             // The strip before the first unit of its own, the one behind the second.
             points.deal(own + 2 * is_second, x, y);
         }
-        Self { rows, unit, count, points, asked, positions }
+        Self { rows, unit, count, points, queries, positions }
     }
 
     /// What a strip searches for, among all points: between strips there is a margin.
-    fn of(&self, strip: usize, share: usize) -> Search<'_, T> {
+    fn of(&self, strip: usize, most: usize) -> Search<'_, T> {
         let queries = self.queries(strip);
         let (along, across) = (&self.points.y, &self.points.x);
-        Search { along, across, queries: &self.asked[queries.clone()], to: Some(&self.positions[queries]), share }
+        Search { along, across, queries: &self.queries[queries.clone()], to: Some(&self.positions[queries]), most }
     }
 
     /// The positions in x's order of the points that a strip searches for.
@@ -138,21 +134,22 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
+    use super::super::exhaustive::assert_nearest;
     use super::super::sorted::Sorted;
     use super::*;
 
     /// How many points are left over; all others have what a search of all points finds.
-    fn left_over(rows: usize, k: usize, share: usize, point: impl Fn(f32, f32) -> (f32, f32)) -> usize {
+    fn left_over(rows: usize, k: usize, most: usize, point: impl Fn(f32, f32) -> (f32, f32)) -> usize {
         let mut random = ChaCha8Rng::seed_from_u64(rows as u64);
         let points: Vec<(f32, f32)> = (0..rows).map(|_| point(random.random(), random.random())).collect();
         let (x, y): (Vec<f32>, Vec<f32>) = points.into_iter().unzip();
         let (x, y) = (Sorted::new(&x), Sorted::new(&y));
         let plane = Plane::new(&x, &y);
         let mut found = Found::new(rows);
-        let left_over = search(&plane, k, share, &mut found);
+        let left_over = search(&plane, k, most, &mut found);
         assert!(left_over.is_sorted());
         let searched = (0..rows).filter(|&at| left_over.binary_search(&(at as u32)).is_err());
-        searched.for_each(|at| plane.assert_nearest(at, k, &found));
+        searched.for_each(|at| assert_nearest(&plane, at, k, &found));
         left_over.len()
     }
 

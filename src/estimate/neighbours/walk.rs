@@ -1,19 +1,12 @@
 //! Pairs of scalars: the distance to the k-th nearest point, where points are in the order of one coordinate.
 //!
-//! A search looks at the neighbours in that order, to the left and to the right, until their distance along the coordinate
-//! alone exceeds the k-th best. Points next to each other search together, one in each lane: they look at the same
-//! candidates, and keeping the k best is a few minima and maxima.
+//! A search compares the neighbours in that order, to the left and to the right, until their distance along the coordinate
+//! alone exceeds the k-th best. Points next to each other search together, one in each lane: they have the same candidates,
+//! and keeping the k best is a few minima and maxima.
 //!
-//! Cost: a search looks at the points whose distance along the coordinate is below the radius, about √(kN) where the
-//! coordinates are independent and all points are in that order. [`plane`](super::plane) chooses the order, and
+//! Cost: the points whose distance along the coordinate is below the radius, about √(kN) where the coordinates are
+//! independent and all points are in that order. [`search`](super::search) chooses the order, and
 //! [`strips`](super::strips) which points.
-//!
-//! Measured, AVX-512, float32, ns a point at N = 1,024 and 4,096 in the order of one coordinate alone: 7 and 12 on
-//! independent uniform columns, 11 and 18 on normal ones. Whole estimates of normal columns took 23 and 34 with AVX-512, 34
-//! and 52 with AVX2, 133 and 183 with SSE2.
-//! With the k nearest in memory from candidate to candidate, in place of registers for a block of them, AVX2 took a tenth
-//! longer. What did not help: merging sorted pairs of candidates, blocks of 4 or 6, and both sides in one step; blocks of 12
-//! no longer become vectors.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
@@ -21,27 +14,26 @@
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, contiguous, insert, larger, smaller};
-use super::sorted::MARGIN;
+use super::padded::MARGIN;
 
 /// What was found for each position.
 pub struct Found<T> {
     /// The distance to the k-th nearest. Longer than there are positions, by [`LANES`].
     pub radii: Vec<T>,
     /// How many of the k nearest are at that distance.
-    pub levels: Vec<u32>,
+    pub at_radius: Vec<u32>,
 }
 
 impl<T: Real> Found<T> {
     pub fn new(rows: usize) -> Self {
-        Self { radii: vec![T::default(); rows + LANES], levels: vec![0; rows] }
+        Self { radii: vec![T::default(); rows + LANES], at_radius: vec![0; rows] }
     }
 }
 
-/// Candidates looked at between two looks at whether to go on.
+/// Candidates between two checks of whether to go on.
 const BLOCK: usize = 8;
-/// Positions that the points of one group may span. All of them are looked at by each, as are those in reach
-/// on either side: where queries are few it is faster to fill the lanes. For 140 of 2,048 points a span of 64 takes half as
-/// long again.
+/// Positions that the points of one group may span. Each compares all of them and those in reach on either side: where
+/// queries are few it is faster to fill the lanes.
 const SPAN: u32 = 16 * LANES as u32;
 
 /// The nearest of each lane, in ascending order.
@@ -58,14 +50,13 @@ trait Nearest<T>: Clone {
     }
 }
 
-/// So many that a lane keeps them in registers while it goes through candidates.
+/// Few enough for registers while candidates pass.
 #[derive(Clone)]
 #[repr(align(64))]
 struct Few<T, const K: usize>([[T; LANES]; K]);
 
 impl<T: Real, const K: usize> Few<T, K> {
-    /// Candidates of a block that are taken at once. What takes many more steps no longer becomes vectors: with eight of
-    /// them at k = 5, AVX2 took ten times as long.
+    /// Candidates of a block that are taken at once. Many more steps than that no longer become vectors.
     const AT_ONCE: usize = if K <= 8 { BLOCK / 2 } else { BLOCK / 4 };
 
     fn new() -> Self {
@@ -158,17 +149,17 @@ pub struct Search<'a, T> {
     pub across: &'a [T],
     /// Positions, ascending.
     pub queries: &'a [u32],
-    /// Where what is found of each of them is to be written; where it stands if nothing is given.
+    /// Where to write what is found of each; the positions themselves if nothing is given.
     pub to: Option<&'a [u32]>,
-    /// A search that would look at more candidates is given up.
-    pub share: usize,
+    /// A search that would compare more candidates is given up.
+    pub most: usize,
 }
 
 impl<T: Real> Search<'_, T> {
     /// Searches for the `k` nearest other points. Distance is the larger of those along and across; there are more than k
     /// points. Returns what was given up, as it would have been written.
     pub fn nearest(self, k: usize, found: &mut Found<T>) -> Vec<u32> {
-        // In registers, as far as there are enough: with a list of any length estimates take three times as long.
+        // In registers, as far as there are enough.
         match k {
             1 => search(self, Few::<T, 1>::new(), found),
             2 => search(self, Few::<T, 2>::new(), found),
@@ -191,7 +182,7 @@ struct Group<T> {
 }
 
 impl<T: Real> Group<T> {
-    /// Not inlined, so that the arrays come back as a whole and not as what each lane was made of.
+    /// Not inlined, so that the arrays come back as a whole and not as the parts of each lane.
     #[inline(never)]
     fn new(points: &Search<T>, positions: &[u32]) -> Self {
         let mut group = Self { along: [T::default(); LANES], across: [T::default(); LANES], at: [0; LANES] };
@@ -227,7 +218,7 @@ impl<T: Real> Group<T> {
 
 every_width! {
 fn search<T: Real, N: Nearest<T>>(of: Search<T>, empty: N, found: &mut Found<T>) -> Vec<u32> {
-    let Search { along, across, mut queries, to, share } = of;
+    let Search { along, across, mut queries, to, most } = of;
     let mut to = to.unwrap_or(queries);
     let mut left_over = Vec::new();
     while let Some(&first) = queries.first() {
@@ -250,8 +241,8 @@ fn search<T: Real, N: Nearest<T>>(of: Search<T>, empty: N, found: &mut Found<T>)
         }
         let (mut to_left, mut to_right) = (true, true);
         // Beyond the group itself.
-        let share = share.saturating_add(right - left);
-        while (to_left || to_right) && right - left < share {
+        let most = most.saturating_add(right - left);
+        while (to_left || to_right) && right - left < most {
             if to_right {
                 nearest.take::<false>(&points, &block(right));
                 right += BLOCK;
@@ -266,20 +257,20 @@ fn search<T: Real, N: Nearest<T>>(of: Search<T>, empty: N, found: &mut Found<T>)
             }
         }
         let radius = nearest.last();
-        let mut level = [0_u32; LANES];
-        for kept in nearest.all() {
+        let mut at_radius = [0_u32; LANES];
+        for nearest in nearest.all() {
             for lane in 0..LANES {
-                level[lane] += u32::from(kept[lane] == radius[lane]);
+                at_radius[lane] += u32::from(nearest[lane] == radius[lane]);
             }
         }
         if in_a_row && of.to.is_none() {
             let at = first as usize;
             found.radii[at..at + LANES].copy_from_slice(radius);
-            found.levels[at..at + LANES].copy_from_slice(&level);
+            found.at_radius[at..at + LANES].copy_from_slice(&at_radius);
         } else {
             for (lane, &at) in written.iter().enumerate() {
                 found.radii[at as usize] = radius[lane];
-                found.levels[at as usize] = level[lane];
+                found.at_radius[at as usize] = at_radius[lane];
             }
         }
         // The search was given up.

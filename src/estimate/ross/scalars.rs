@@ -5,56 +5,60 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::{Border, Classes, Terms};
-use crate::estimate::Estimate;
 use crate::estimate::neighbours::by_class;
-use crate::estimate::neighbours::inside::{Count, border, inside};
+use crate::estimate::neighbours::inside::{Count, boundary, inside};
 use crate::estimate::neighbours::lanes::{Real, far};
-use crate::estimate::neighbours::sorted::{MARGIN, Sorted, with_margin};
+use crate::estimate::neighbours::padded::Padded;
+use crate::estimate::neighbours::sorted::Sorted;
+use crate::estimate::value::Estimate;
+
+use super::boundary::Boundary;
+use super::classes::Classes;
+use super::terms::Terms;
 
 impl Terms<'_> {
     /// I(x; label).
     pub fn of_column<T: Real>(self, x: &Sorted<T>, classes: &Classes) -> Estimate {
-        let kept;
+        let included;
         let column = match classes.left_out.is_empty() {
-            true => Kept { padded: x.padded(), rows: x.rows() },
+            true => Included { padded: x.padded(), rows: x.rows() },
             false => {
-                let in_order = x.rows().iter().zip(x.places());
+                let in_order = x.rows().iter().zip(x.values());
                 let pairs = in_order.filter(|&(&row, _)| classes.neighbours_of(row as usize).is_some());
-                let (rows, places): (Vec<u32>, Vec<T>) = pairs.map(|(&row, &place)| (row, place)).unzip();
-                kept = (rows, with_margin(places.into_iter()));
-                Kept { padded: &kept.1, rows: &kept.0 }
+                let (rows, values): (Vec<u32>, Vec<T>) = pairs.map(|(&row, &value)| (row, value)).unzip();
+                included = (rows, Padded::new(values.into_iter()));
+                Included { padded: &included.1, rows: &included.0 }
             }
         };
         let of: Vec<u32> = column.rows.iter().map(|&row| classes.label.classes()[row as usize]).collect();
-        let radii = by_class::radii(column.places(), &of, classes.label.sizes(), &classes.neighbours);
+        let radii = by_class::radii(column.padded.values(), &of, classes.label.sizes(), &classes.neighbours);
         let inside = inside(column.padded, &radii);
         let of_class: Vec<f64> = (0..classes.neighbours.len()).map(|class| self.of_class(classes, class)).collect();
         let mut terms = vec![0.0; x.rows().len()];
         let digamma = self.digamma.from(1);
         let is_tied = |count: Count, radius: T| (count.edges() != 1) | (radius.widen() == 0.0);
         let mut any_tied = false;
-        // First every term as if one distance alone equalled its radius: where more do is up to chance, so no branch
+        // First every term as if one distance alone equalled its radius: where more do is unpredictable, so no branch
         // depends on it.
         for ((&row, &class), (&count, &radius)) in column.rows.iter().zip(&of).zip(inside.counts().iter().zip(&radii)) {
             terms[row as usize] = of_class[class as usize] - digamma[count.closer() as usize];
             any_tied |= is_tied(count, radius);
         }
         if any_tied {
-            let mut of_points: FxHashMap<(u64, u32), f64> = FxHashMap::default();
+            let mut of_duplicates: FxHashMap<(u64, u32), f64> = FxHashMap::default();
             let tied = (0..of.len()).filter(|&at| is_tied(inside.counts()[at], radii[at]));
             for at in tied {
                 let class = of[at];
-                let border = || {
+                let boundary = || {
                     let k = classes.neighbours[class as usize];
-                    column.border(at, radii[at], inside.range(at), &of, k)
+                    column.boundary(at, radii[at], inside.range(at), &of, k)
                 };
                 terms[column.rows[at] as usize] = if radii[at].widen() == 0.0 {
-                    // Identical points of a class have identical terms.
-                    let point = (column.places()[at].widen().to_bits(), class);
-                    *of_points.entry(point).or_insert_with(|| self.term(classes, class as usize, border()))
+                    // Duplicates of one class have the same term.
+                    let value = (column.padded.values()[at].widen().to_bits(), class);
+                    *of_duplicates.entry(value).or_insert_with(|| self.term(classes, class as usize, boundary()))
                 } else {
-                    self.term(classes, class as usize, border())
+                    self.term(classes, class as usize, boundary())
                 };
             }
         }
@@ -63,36 +67,32 @@ impl Terms<'_> {
 }
 
 /// A sorted column without the rows that are left out.
-struct Kept<'a, T> {
-    padded: &'a [T],
+struct Included<'a, T> {
+    padded: &'a Padded<T>,
     rows: &'a [u32],
 }
 
-impl<T: Real> Kept<'_, T> {
-    fn places(&self) -> &[T] {
-        &self.padded[MARGIN..MARGIN + self.rows.len()]
-    }
-
-    /// What lies about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are the
-    /// positions closer than `radius`.
-    fn border(&self, at: usize, radius: T, closer: Range<usize>, of: &[u32], k: usize) -> Border {
-        let places = self.places();
-        let (before, behind) = border(places, at, radius, closer.clone());
-        let own = |other: &usize| of[*other] == of[at];
-        let wide = |other: usize| far(places[other], places[at]);
-        let missing = k + 1 - closer.clone().filter(own).count();
-        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its place.
-        let mut same: Vec<f64> = before.clone().chain(behind.clone()).filter(own).map(wide).collect();
-        let exact = *same.select_nth_unstable_by(missing - 1, f64::total_cmp).1;
-        let level = |distance: f64| usize::from(distance == exact);
+impl<T: Real> Included<'_, T> {
+    /// What is about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are the positions
+    /// closer than `radius`.
+    fn boundary(&self, at: usize, radius: T, closer: Range<usize>, of: &[u32], k: usize) -> Boundary {
+        let values = self.padded.values();
+        let (before, behind) = boundary(values, at, radius, closer.clone());
+        let is_own = |other: &usize| of[*other] == of[at];
+        let wide = |other: usize| far(values[other], values[at]);
+        let missing = k + 1 - closer.clone().filter(is_own).count();
+        // Rounded to f32, distances may seem equal that are not: the radius is the one in f64 that has its position.
+        let mut own: Vec<f64> = before.clone().chain(behind.clone()).filter(is_own).map(wide).collect();
+        let exact = *own.select_nth_unstable_by(missing - 1, f64::total_cmp).1;
+        let at_radius = |distance: f64| usize::from(distance == exact);
         let near = |distance: f64| usize::from(distance < exact);
         let others = || before.clone().chain(behind.clone()).map(wide);
-        Border {
+        Boundary {
             closer: closer.len() - 1 + others().map(near).sum::<usize>(),
-            level: others().map(level).sum(),
-            same: same.iter().map(|&distance| level(distance)).sum(),
-            missing: missing - same.iter().map(|&distance| near(distance)).sum::<usize>(),
-            point: exact == 0.0,
+            at_radius: others().map(at_radius).sum(),
+            own: own.iter().map(|&distance| at_radius(distance)).sum(),
+            missing: missing - own.iter().map(|&distance| near(distance)).sum::<usize>(),
+            is_zero: exact == 0.0,
         }
     }
 }

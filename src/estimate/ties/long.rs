@@ -1,73 +1,59 @@
 //! The sum over κ where there are many of them: P(κ | p) is a polynomial of κ and ψ is smooth, so the sum over a block of κ
-//! that follow each other is a sum over few of them,
+//! that follow each other is a sum over few of them, Σ f(b + t) over t < m = Σ_j g_j f(b + t_j), with [`NODES`] whole t_j,
+//! denser towards both ends as Chebyshev's are, and g_j such that it holds for all polynomials of a lower degree than there
+//! are nodes. For other f the error is about ρ^−32 times what f grows to on the ellipse about the block whose half-axes sum
+//! up to ρ half-lengths of it (of Chebyshev's points: Trefethen 2008, DOI 10.1137/060659831). Blocks are short enough that
+//! with ρ = 4 this is less than rounding: no longer than the pole of ψ is away, three times the width of the bell that
+//! P(κ | p) is there, and where it is largest at an end, so long that it changes by exp(13).
 //!
-//! ```text
-//! f(b) + f(b + 1) + … + f(b + m − 1)  =  Σ_j g_j f(b + t_j)
-//! ```
-//!
-//! with [`NODES`] whole numbers t_j, denser towards both ends of the block as Chebyshev's are, and g_j such that it holds for
-//! all polynomials of a lower degree than there are nodes. For other f the error is about ρ^−32 times what f grows to on the
-//! ellipse about the block whose half-axes sum up to ρ half-lengths of it (of Chebyshev's points: Trefethen 2008, DOI
-//! 10.1137/060659831). Blocks are short enough that with ρ = 4 this is less than rounding: no longer than the pole of ψ is
-//! away, three times the width of the bell that P(κ | p) is there, and where P(κ | p) is largest at an end, which the
-//! ellipse reaches beyond, so long that it changes by exp(13).
-//!
-//! Cost: a few blocks for each time that κ doubles; in each p + q multiplications for 32 nodes, and a step for every p and e.
-//! Measured with AVX-512, whole estimates of columns with half of the rows at one value, N = 10,000 and 16,384: 225 and 240 ns a
-//! row; with a sum over every κ, 600 and 820. Where [`few`](super::few) can look its binomials up, that is the faster one: steep
-//! sigmoids of 4,096 rows took a third longer here.
+//! Cost: a few blocks for each time that κ doubles; in each p + q multiplications for 32 nodes, and a step for every p, e.
+//! Gain: at N = 10,000 estimates of columns with half of the rows at one value take 2.7 × as long without it; below 4,096
+//! rows [`few`](super::few) serves them (`cargo bench --bench shapes`).
 
 // A loop over nodes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
 use std::sync::LazyLock;
 
-use super::chances::Chances;
-use super::{NEGLIGIBLE, steps};
 use crate::estimate::width::every_width;
 
-/// What is worked on at once.
+use super::probabilities::Probabilities;
+use super::sums::{NEGLIGIBLE, steps};
+
+/// Nodes of a block.
 const NODES: usize = 32;
-/// The length of the shortest block that is not taken as it stands.
+/// The length of the shortest block that is not summed up term by term.
 const SHORTEST: usize = 4 * NODES;
 /// Lengths: that, and twice as much each time.
 const LENGTHS: usize = 10;
-/// Values of p that are worked on at once.
+/// Values of p at a time.
 const PART: usize = 16;
-/// Polynomials of a higher degree may leave the range of numbers.
-const MOST_BEFORE_AND_BEHIND: usize = 512;
-/// Below so many κ they are taken one by one.
-const LEAST_BEYOND: usize = 1 << 10;
-
-pub fn is_long(chances: Chances<&[f64]>, behind: usize, beyond: usize) -> bool {
-    (beyond >= LEAST_BEYOND) & (chances.first + chances.count + behind <= MOST_BEFORE_AND_BEHIND)
-}
-
 /// E ψ(`closer` + 1 + p − e + κ), from `psi[n]` = ψ(n); `closer` is at least 1. `reciprocals` are overwritten.
 #[cold]
 #[inline(never)]
 pub fn expectation(
-    chances: Chances<&[f64]>,
+    probabilities: Probabilities<&[f64]>,
     behind: usize,
     beyond: usize,
     closer: usize,
     psi: &[f64],
     reciprocals: &mut Vec<f64>,
 ) -> f64 {
-    let (count, width, highest) = (chances.count, chances.width, chances.lowest + chances.width - 1);
+    let (count, width, highest) =
+        (probabilities.count, probabilities.width, probabilities.lowest + probabilities.width - 1);
     let mut expectation = 0.0;
     for from in (0..count).step_by(PART) {
         let part = PART.min(count - from);
-        let of = &chances.of[from * width..(from + part) * width];
+        let of = &probabilities.values[from * width..(from + part) * width];
         if of.iter().sum::<f64>() <= NEGLIGIBLE {
             continue;
         }
-        let first = chances.first + from;
+        let first = probabilities.first + from;
         // What a block is to be good for follows from the first p and the last.
         let both = [first, first + part - 1].map(|p| Weight::new(p, behind, beyond));
         let weights = if part == 1 { &both[..1] } else { &both[..] };
         let mode = weights[0].mode;
-        // The least number that ψ is asked for.
+        // The least argument of ψ.
         let least = closer + 1 + first - highest;
         reciprocals.clear();
         reciprocals.extend((1..=first).map(|i| 1.0 / (mode + i) as f64));
@@ -82,7 +68,7 @@ pub fn expectation(
             before,
             behind: after,
             beyond,
-            place: (first + 1) as f64,
+            next: (first + 1) as f64,
             psi: &psi[least..],
         };
         let mut sums = Sums { weighted: [0.0; NODES], weights: [0.0; NODES] };
@@ -156,17 +142,17 @@ impl Weight {
 
 /// What is added up.
 struct Terms<'a> {
-    /// P(p, e), as in [`Chances`].
+    /// P(p, e), as in [`Probabilities`].
     of: &'a [f64],
     width: usize,
-    /// P(κ | p + 1) is (p + 1 + κ) times that many P(κ | p).
+    /// P(κ | p + 1) is P(κ | p) times (p + 1 + κ) and this.
     steps: &'a [f64],
     /// 1/(mode + i) and 1/(d − mode + i), i = 1, 2, …, so that P(κ | p) is in proportion to a product that is 1 at the mode.
     before: &'a [f64],
     behind: &'a [f64],
     beyond: usize,
     /// p + 1 of the first p.
-    place: f64,
+    next: f64,
     /// From that of the first p, the highest e and κ = 0 on.
     psi: &'a [f64],
 }
@@ -190,9 +176,9 @@ fn add(terms: &Terms, start: usize, rule: &Rule, sums: &mut Sums) {
         kappa[node] = at.min(beyond);
         (left[node], right[node]) = (kappa[node] as f64, (beyond - kappa[node]) as f64);
     }
-    let mut place = left;
+    let mut next = left;
     for node in 0..NODES {
-        place[node] += terms.place;
+        next[node] += terms.next;
     }
     for share in terms.before {
         for node in 0..NODES {
@@ -217,8 +203,8 @@ fn add(terms: &Terms, start: usize, rule: &Rule, sums: &mut Sums) {
             }
         }
         for node in 0..NODES {
-            weight[node] *= place[node] * step;
-            place[node] += 1.0;
+            weight[node] *= next[node] * step;
+            next[node] += 1.0;
         }
     }
 }
@@ -297,8 +283,9 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shape;
+    use super::super::shape::Shape;
     use super::*;
+    use crate::estimate::choice;
     use crate::estimate::digamma::Digamma;
 
     #[test]
@@ -319,10 +306,16 @@ mod tests {
         }
     }
 
-    /// The sum over every κ, each weight worked out from nothing.
-    fn every_term(chances: Chances<&[f64]>, behind: usize, beyond: usize, closer: usize, psi: &[f64]) -> f64 {
+    /// The sum over every κ, each weight computed on its own.
+    fn every_term(
+        probabilities: Probabilities<&[f64]>,
+        behind: usize,
+        beyond: usize,
+        closer: usize,
+        psi: &[f64],
+    ) -> f64 {
         let of_p = |(at, of): (usize, &[f64])| {
-            let p = chances.first + at;
+            let p = probabilities.first + at;
             let mode = Weight::new(p, behind, beyond).mode;
             let weight = |kappa: usize| {
                 let before: f64 = (1..=p).map(|i| (kappa + i) as f64 / (mode + i) as f64).product();
@@ -331,7 +324,7 @@ mod tests {
             };
             let value = |kappa: usize| -> f64 {
                 let values = of.iter().enumerate();
-                values.map(|(e, of)| of * psi[closer + 1 + p + kappa - chances.lowest - e]).sum()
+                values.map(|(e, of)| of * psi[closer + 1 + p + kappa - probabilities.lowest - e]).sum()
             };
             let weights: Vec<f64> = (0..=beyond).map(weight).collect();
             let weighted: Vec<f64> = weights.iter().enumerate().map(|(kappa, weight)| weight * value(kappa)).collect();
@@ -339,7 +332,7 @@ mod tests {
             let sum = |of: &[f64]| of.chunks(128).map(|part| part.iter().sum::<f64>()).sum::<f64>();
             sum(&weighted) / sum(&weights)
         };
-        let parts = chances.of.chunks_exact(chances.width).enumerate();
+        let parts = probabilities.values.chunks_exact(probabilities.width).enumerate();
         parts.filter(|(_, of)| of.iter().sum::<f64>() > NEGLIGIBLE).map(of_p).sum()
     }
 
@@ -367,15 +360,15 @@ mod tests {
                     [(1024, 1), (1024, 5), (1024, 700), (1500, 60), (8192, 700), (8192, 5), (20_000, 9000)]
                 {
                     let shape = Shape { missing, only_here, only_there, both, beyond };
-                    let level = only_here + only_there + both;
-                    if level < missing || closer < only_there {
+                    let all = only_here + only_there + both;
+                    if all < missing || closer < only_there {
                         continue;
                     }
-                    let chances = Chances::new(shape);
-                    let (chances, behind) = (chances.view(), level - missing);
-                    assert!(is_long(chances, behind, beyond));
-                    let got = expectation(chances, behind, beyond, closer, psi, &mut Vec::new());
-                    let expected = every_term(chances, behind, beyond, closer, psi);
+                    let probabilities = Probabilities::new(shape);
+                    let (probabilities, behind) = (probabilities.view(), all - missing);
+                    assert!(choice::is_long(probabilities.first + probabilities.count, behind, beyond));
+                    let got = expectation(probabilities, behind, beyond, closer, psi, &mut Vec::new());
+                    let expected = every_term(probabilities, behind, beyond, closer, psi);
                     assert!((got - expected).abs() < 1e-13, "{closer}, {shape:?}: {got}, {expected}");
                     tried += 1;
                 }

@@ -1,27 +1,32 @@
-//! The sum over κ and p whatever their number. P(κ | p) of the first p is worked out from about its largest outward, so
-//! that it stays in the range of numbers, and is P(κ | p + 1) after a multiplication; what is negligible is left out. Cost: a
-//! division for every κ, and one step of sixteen lanes for every p, e and sixteen κ that are left.
+//! The sum over κ and p whatever their number: the plain way, which the others shorten.
+//!
+//! P(κ | p) of the first p is computed from about its largest outward, so that it stays in the range of numbers, and becomes
+//! P(κ | p + 1) by a multiplication; what is negligible is left out.
+//!
+//! Cost: a division for every κ, and one step of sixteen lanes for every p, e and sixteen κ that are left.
 
 // A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
 #![allow(clippy::needless_range_loop)]
 
-use super::chances::Chances;
-use super::{LANES, NEGLIGIBLE, Sum, steps};
 use crate::estimate::width::every_width;
 
-/// Values of p that are worked on at once: over more, what is negligible for the first may be what counts for the last.
+use super::probabilities::Probabilities;
+use super::sums::{LANES, NEGLIGIBLE, Sum, steps};
+
+/// Values of p at a time: over more, what is negligible for the first may be what counts for the last.
 const PART: usize = 64;
 
 /// The expectation of `values[1 + p − e + κ]`: `values[0]` is no part of it. There are [`LANES`] more than needed.
 #[cold]
 #[inline(never)]
-pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, values: &[f64]) -> f64 {
-    let (count, width, highest) = (chances.count, chances.width, chances.lowest + chances.width - 1);
+pub fn expectation(probabilities: Probabilities<&[f64]>, behind: usize, beyond: usize, values: &[f64]) -> f64 {
+    let (count, width, highest) =
+        (probabilities.count, probabilities.width, probabilities.lowest + probabilities.width - 1);
     let mut expectation = 0.0;
     for from in (0..count).step_by(PART) {
         let part = PART.min(count - from);
-        let of = &chances.of[from * width..(from + part) * width];
-        let p = chances.first + from;
+        let of = &probabilities.values[from * width..(from + part) * width];
+        let p = probabilities.first + from;
         if of.iter().sum::<f64>() <= NEGLIGIBLE {
             continue;
         }
@@ -35,12 +40,12 @@ pub fn expectation(chances: Chances<&[f64]>, behind: usize, beyond: usize, value
     expectation
 }
 
-/// What [`sum`] goes over.
+/// What [`sum`] adds up.
 struct Terms<'a> {
-    /// P(p, e), as in [`Chances`].
+    /// P(p, e), as in [`Probabilities`].
     of: &'a [f64],
     width: usize,
-    /// P(κ | p + 1) is (p + 1 + κ) times that many P(κ | p).
+    /// P(κ | p + 1) is P(κ | p) times (p + 1 + κ) and this.
     steps: &'a [f64],
     /// p + 1 + κ of the first p and κ.
     first: usize,
@@ -63,18 +68,18 @@ fn sum_of(terms: Terms) -> f64 {
 }
 
 every_width! {
-/// Σ P(p, e) P(κ | p) value(p − e + κ), with what is given in proportion to P(κ | p). `WIDTH` is how many e there are,
+/// Σ P(p, e) P(κ | p) value(p − e + κ), with weights in proportion to P(κ | p). `WIDTH` is how many e there are,
 /// or 0 for what the terms say.
 fn sum<const WIDTH: usize>(Terms { of, width, steps, first, weights, values }: Terms, sums: &mut [f64; LANES]) {
     let width = if WIDTH == 0 { width } else { WIDTH };
-    let mut place = NUMBERS_FROM_0;
+    let mut p_plus = NUMBERS_FROM_0;
     for lane in 0..LANES {
-        place[lane] += first as f64;
+        p_plus[lane] += first as f64;
     }
     for (block, weights) in weights.chunks_exact(LANES).enumerate() {
         let mut weight = [0.0; LANES];
         weight.copy_from_slice(weights);
-        let (mut factor, mut of_block) = (place, *sums);
+        let (mut factor, mut of_block) = (p_plus, *sums);
         for (at, (of, step)) in of.chunks_exact(width).zip(steps).enumerate() {
             let near = &values[block * LANES + at..][..width - 1 + LANES];
             let mut value = [0.0; LANES];
@@ -92,7 +97,7 @@ fn sum<const WIDTH: usize>(Terms { of, width, steps, first, weights, values }: T
         }
         *sums = of_block;
         for lane in 0..LANES {
-            place[lane] += LANES as f64;
+            p_plus[lane] += LANES as f64;
         }
     }
 }

@@ -1,21 +1,18 @@
-//! What rolling splits keep from one tick to the next, until the split is gone or goes back.
+//! What rolling splits keep from one tick to the next, until the split ends or goes back to an earlier step.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::estimate::kept::Neighbours;
 use crate::kept::Kept;
 use crate::run::SplitKey;
 
 use crate::server::clock::lock;
 
-/// Splits that keep something, and the bytes that they may take together. Values of 112 concepts with embeddings take 1.1
-/// MiB, of 1000 concepts 90. Above either the split goes whose tick was the longest ago; its next tick computes every pair.
+/// Splits that keep something, and the bytes that they may take together. Values of 112 concepts with embeddings take
+/// 1.1 MiB, of 1000 concepts 90 MiB. Above either bound the split goes whose tick was the longest ago; its next tick
+/// computes every pair.
 const SPLITS: usize = 256;
 const BYTES: usize = 384 << 20;
-/// Of them, what the neighbours of one split may take: 100 MiB at 112 concepts and 2,048 rows. They are kept where a
-/// twentieth of the rows or less is replaced between ticks.
-const BYTES_OF_NEIGHBOURS: usize = 256 << 20;
 
 #[derive(Default)]
 pub struct Keeping(Mutex<Splits>);
@@ -26,21 +23,8 @@ struct Splits {
     ticks: u64,
 }
 
-/// What one split keeps.
-pub struct Keepsake {
-    /// Values of pairs.
-    pub kept: Kept,
-    pub neighbours: Neighbours,
-}
-
-impl Default for Keepsake {
-    fn default() -> Self {
-        Self { kept: Kept::default(), neighbours: Neighbours::new(BYTES_OF_NEIGHBOURS) }
-    }
-}
-
 struct Entry {
-    keepsake: Keepsake,
+    kept: Kept,
     bytes: usize,
     step: u64,
     /// Number of its last tick among those of all splits.
@@ -48,23 +32,23 @@ struct Entry {
 }
 
 impl Keeping {
-    /// Takes what a split keeps for its tick at `step`. Nothing where the last was at a later step: the run has gone
-    /// back, and what it kept is of a model that it has left.
-    pub fn take(&self, key: &SplitKey, step: u64) -> Keepsake {
+    /// Takes what a split keeps, for its tick at `step`. Nothing if the last tick was at a later step: the run has gone
+    /// back, and what it kept belongs to a model that it has abandoned.
+    pub fn take(&self, key: &SplitKey, step: u64) -> Kept {
         let entry = lock(&self.0).splits.remove(key);
-        entry.filter(|entry| entry.step <= step).map(|entry| entry.keepsake).unwrap_or_default()
+        entry.filter(|entry| entry.step <= step).map(|entry| entry.kept).unwrap_or_default()
     }
 
-    pub fn put(&self, key: SplitKey, step: u64, keepsake: Keepsake) {
-        let bytes = keepsake.kept.bytes() + keepsake.neighbours.bytes();
+    pub fn put(&self, key: SplitKey, step: u64, kept: Kept) {
+        let bytes = kept.bytes();
         let mut state = lock(&self.0);
         state.ticks += 1;
         let tick = state.ticks;
-        state.splits.insert(key, Entry { keepsake, bytes, step, tick });
+        state.splits.insert(key, Entry { kept, bytes, step, tick });
         state.let_go(SPLITS, BYTES);
     }
 
-    /// Bytes that all splits keep; what is taken for a tick does not count until it is put back.
+    /// Bytes that all splits keep, without what is taken for a tick and not put back yet.
     pub fn bytes(&self) -> usize {
         lock(&self.0).bytes()
     }
@@ -93,15 +77,15 @@ impl Splits {
 mod tests {
     use super::*;
 
-    /// Something that was begun so many times.
-    fn kept(evaluations: u64) -> Keepsake {
-        let mut keepsake = Keepsake::default();
-        (0..evaluations).for_each(|_| keepsake.kept.begin(10));
-        keepsake
+    /// Something begun that many times.
+    fn kept(evaluations: u64) -> Kept {
+        let mut kept = Kept::default();
+        (0..evaluations).for_each(|_| kept.begin(10));
+        kept
     }
 
     fn evaluations(keeping: &Keeping, key: &SplitKey, step: u64) -> u64 {
-        keeping.take(key, step).kept.evaluation()
+        keeping.take(key, step).evaluation()
     }
 
     fn split(run: &str, split: &str) -> SplitKey {
@@ -136,7 +120,7 @@ mod tests {
         for name in ["a", "b", "c", "a"] {
             keeping.put(split(name, "train"), 1, kept(1));
         }
-        let bytes = kept(1).kept.bytes();
+        let bytes = kept(1).bytes();
         assert_eq!(keeping.bytes(), 3 * bytes);
         let names = || lock(&keeping.0).splits.keys().map(|key| key.run.to_string()).collect::<Vec<_>>();
         lock(&keeping.0).let_go(3, 3 * bytes);

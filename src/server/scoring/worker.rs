@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::kept::Budgeted;
+use crate::kept::{Budgeted, Kept};
 use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::run::SplitKey;
@@ -19,7 +19,7 @@ use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
 use crate::step::Epoch;
 
-use super::keeping::{Keeping, Keepsake};
+use super::keeping::Keeping;
 use super::pool::{WorkerOptions, estimator_name, pool};
 use super::queue::Queue;
 use super::slow::Scored;
@@ -86,8 +86,7 @@ impl Worker {
         let spent = || self.queue.spent();
         let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings).with_pause(&pause);
         let split = evaluation.key.clone();
-        let Keepsake { kept, neighbours } = self.keeping.take(&split, step);
-        let (kept, neighbours) = (Mutex::new(kept), Mutex::new(neighbours));
+        let kept = Mutex::new(self.keeping.take(&split, step));
         // A pass, and the last sample of a run, are scored whole, and so is a sample that is still filling: its pairs
         // would be of samples of different sizes. What was kept is let go.
         let budgeted = tick && !evaluation.provisional;
@@ -95,7 +94,6 @@ impl Worker {
             lock(&kept).begin(evaluation.sample.rows());
             let (time, allowance) = (evaluation.time, self.queue.allowance());
             prepared = prepared.with_budget(Budgeted { kept: &kept, time, allowance, spent: &spent });
-            prepared = prepared.with_neighbours(&neighbours);
         }
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -111,10 +109,7 @@ impl Worker {
         let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
         drop(prepared);
         if budgeted {
-            let (kept, neighbours) = (kept.into_inner(), neighbours.into_inner());
-            let kept = kept.unwrap_or_else(PoisonError::into_inner);
-            let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
-            self.keep(split, step, Keepsake { kept, neighbours });
+            self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         Some(Point {
             run: Arc::clone(&evaluation.key.run),
@@ -140,11 +135,11 @@ impl Worker {
 }
 
 impl Worker {
-    fn keep(&self, split: SplitKey, step: u64, mut keepsake: Keepsake) {
-        keepsake.kept.end(self.queue.spent());
-        self.publisher.metrics.pairs_left.inc_by(keepsake.kept.pairs_left());
+    fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
+        kept.end(self.queue.spent());
+        self.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
         let run = Arc::clone(&split.run);
-        self.keeping.put(split, step, keepsake);
+        self.keeping.put(split, step, kept);
         // The run may have gone meanwhile, with what it kept.
         if self.runs.find(&run).is_err() {
             self.keeping.forget_run(&run);

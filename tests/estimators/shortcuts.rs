@@ -1,0 +1,76 @@
+//! Shortcuts save time and nothing else: without them estimates have the same bits, or for sums over ties the same digits.
+
+use conceptwatch::estimate::choice::{Shortcut, without};
+use half::bf16;
+
+use super::*;
+
+const EXACT: [Shortcut; 7] = [
+    Shortcut::Float32,
+    Shortcut::Cells,
+    Shortcut::Duplicates,
+    Shortcut::Strips,
+    Shortcut::TwoOrders,
+    Shortcut::Memory,
+    Shortcut::CellByCell,
+];
+const SUMS: [Shortcut; 4] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few, Shortcut::Long];
+
+/// Columns of float32 values and labels that take every path.
+fn columns(rows: usize) -> Vec<Variable> {
+    let mut random = random(rows as u64);
+    let logits = gaussians(rows, &mut random);
+    let sigmoid = |z: f64, steepness: f64| 1.0 / (1.0 + (-steepness * z).exp());
+    let mut shaped = |value: &mut dyn FnMut(f64, f64) -> f64| -> Vec<f64> {
+        let noise = gaussians(rows, &mut random);
+        let values = logits.iter().zip(noise).map(|(z, noise)| f64::from(value(0.6 * z + 0.8 * noise, noise) as f32));
+        values.collect()
+    };
+    let columns = [
+        shaped(&mut |z, _| z),
+        shaped(&mut |_, noise| noise),
+        shaped(&mut |z, _| 100.0 * z),
+        shaped(&mut |z, _| sigmoid(z, 3.0)),
+        shaped(&mut |z, _| sigmoid(z, 30.0)),
+        shaped(&mut |z, _| bf16::from_f64(sigmoid(z, 1.0)).to_f64()),
+        shaped(&mut |z, _| bf16::from_f64(sigmoid(z, 12.0)).to_f64()),
+        shaped(&mut |z, _| (4.0 * z).round()),
+        shaped(&mut |z, _| f64::from(u8::from(z > 0.0))),
+        shaped(&mut |z, noise| if noise > 0.0 { 0.5 } else { z }),
+    ];
+    let classes = [2, 3, 20]
+        .map(|count| Variable::discrete(&logits.iter().map(|z| (4.0 * z).abs() as i32 % count).collect::<Vec<_>>()));
+    let columns = columns.iter().zip(0..).map(|(values, coordinate)| scalar(values, Key { tensor: 1, coordinate }));
+    columns.chain(classes).collect()
+}
+
+fn pairs(columns: &[Variable]) -> impl Iterator<Item = (&Variable, &Variable)> {
+    columns.iter().enumerate().flat_map(|(i, x)| columns[..i].iter().map(move |y| (x, y)))
+}
+
+#[test]
+fn estimates_without_a_shortcut_have_the_same_bits() {
+    for rows in [300, 2000] {
+        let columns = columns(rows);
+        for (x, y) in pairs(&columns) {
+            for settings in [tie_aware(1 + rows % 7), published(3)] {
+                let expected = estimate(x, y, &settings);
+                for shortcut in EXACT {
+                    assert!(without(shortcut, || estimate(x, y, &settings)) == expected, "{shortcut:?}, N = {rows}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_without_a_shortcut_have_the_same_digits() {
+    let columns = columns(2000);
+    for (x, y) in pairs(&columns) {
+        let expected = estimate(x, y, &tie_aware(3)).value;
+        for shortcut in SUMS {
+            let value = without(shortcut, || estimate(x, y, &tie_aware(3))).value;
+            assert!((value - expected).abs() < 1e-12, "{shortcut:?}: {value}, with it {expected}");
+        }
+    }
+}
