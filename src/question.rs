@@ -52,7 +52,7 @@ impl Of {
     /// With `with_split` among the parameters.
     fn splits(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Refused> {
         if let Some(other) = ["run_b", "by", "where"].into_iter().find(|key| parameter(key).is_some()) {
-            return Err(bad(other, "came with with_split, expected run_a alone: it compares two splits of one run"));
+            return Err(bad(other, "got it with with_split, expected run_a alone: it compares two splits of one run"));
         }
         match (parameter("run_a"), parameter("with_split")) {
             (Some(run), Some(split)) => Ok(Self::Splits(run, split.trim().to_owned())),
@@ -101,7 +101,7 @@ impl Question {
             (Some(a), Some(b), None) if a == b => {
                 return Err(bad(
                     "run_b",
-                    format!("'{}' came for both runs, expected another than run_a", in_short(&b)),
+                    format!("got '{}' for both runs, expected another than run_a", in_short(&b)),
                 ));
             }
             (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
@@ -109,39 +109,39 @@ impl Question {
             (None, None, Some(label)) => {
                 let pair = |text: String| match text.split_once('=') {
                     Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-                    None => Err(bad("where", format!("'{}' came, expected LABEL=VALUE", in_short(&text)))),
+                    None => Err(bad("where", format!("got '{}', expected LABEL=VALUE", in_short(&text)))),
                 };
                 Of::Label(label, list("where").into_iter().map(pair).collect::<Result<_, _>>()?)
             }
             (None, None, None) => {
                 return Err(bad("run_a", "is missing: expected run_a and run_b, run_a and with_split, or by"));
             }
-            (None, _, None) => return Err(bad("run_a", "is missing: one run came, expected two")),
-            (_, None, None) => return Err(bad("run_b", "is missing: one run came, expected two, or with_split")),
-            (_, _, Some(_)) => return Err(bad("by", "came with runs, expected either two runs or a label")),
+            (None, _, None) => return Err(bad("run_a", "is missing: got one run, expected two")),
+            (_, None, None) => return Err(bad("run_b", "is missing: got one run, expected two, or with_split")),
+            (_, _, Some(_)) => return Err(bad("by", "got it with runs, expected either two runs or a label")),
         };
         let mut splits = list("split");
         if splits.is_empty() {
             splits.push(SPLIT.to_owned());
         }
         if let Some(twice) = splits.iter().enumerate().find(|(at, split)| splits[..*at].contains(split)) {
-            return Err(bad("split", format!("'{}' came twice, expected folds that differ", in_short(twice.1))));
+            return Err(bad("split", format!("got '{}' twice, expected folds that differ", in_short(twice.1))));
         }
         if splits.len() > 1 && matches!(of, Of::Label(..)) {
             return Err(bad(
                 "split",
-                format!("{} splits came, expected one: with by, the runs are the folds", splits.len()),
+                format!("got {} splits, expected one: with by, the runs are the folds", splits.len()),
             ));
         }
         if let Of::Splits(_, with) = &of {
             if splits.len() > 1 {
-                let message = format!("{} splits came, expected one, and the other as with_split", splits.len());
+                let message = format!("got {} splits, expected one, and the other as with_split", splits.len());
                 return Err(bad("split", message));
             }
             if *with == splits[0] {
                 return Err(bad(
                     "with_split",
-                    format!("'{}' came for both, expected another than split", in_short(with)),
+                    format!("got '{}' for both, expected another than split", in_short(with)),
                 ));
             }
         }
@@ -152,13 +152,13 @@ impl Question {
         let last = parameter("last").map(|text| {
             let whole = text.parse().ok().filter(|last| (1..=MOST).contains(last));
             whole.ok_or_else(|| {
-                bad("last", format!("'{}' came, expected a whole number from 1 to {MOST}", in_short(&text)))
+                bad("last", format!("got '{}', expected a whole number from 1 to {MOST}", in_short(&text)))
             })
         });
         let confidence = parameter("confidence").map(|text| {
             let share = text.parse().ok().filter(|share| *share > 0.5 && *share < 1.0);
             let expected = "a number between 0.5 and 1, such as 0.95";
-            share.ok_or_else(|| bad("confidence", format!("'{}' came, expected {expected}", in_short(&text))))
+            share.ok_or_else(|| bad("confidence", format!("got '{}', expected {expected}", in_short(&text))))
         });
         Ok(Self {
             of,

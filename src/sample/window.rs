@@ -52,16 +52,16 @@ impl SplitOptions {
     /// Errors naming the option that is out of range.
     pub fn check(&self) -> Result<(), Fault> {
         if !(1..=1 << 31).contains(&self.sampling.rows) {
-            return Err(Fault::new("sampling.rows", format!("{} came, expected 1 to 2^31", self.sampling.rows)));
+            return Err(Fault::new("sampling.rows", format!("got {}, expected 1 to 2^31", self.sampling.rows)));
         }
         if !self.half_life_steps.is_normal() || self.half_life_steps < 1e-9 {
             return Err(Fault::new(
                 "half_life_steps",
-                format!("{} steps came, expected a finite number above 0", self.half_life_steps),
+                format!("got {} steps, expected a finite number above 0", self.half_life_steps),
             ));
         }
         if self.open_passes == 0 {
-            return Err(Fault::new("open_passes", "0 came, expected at least 1"));
+            return Err(Fault::new("open_passes", "got 0, expected at least 1"));
         }
         Ok(())
     }

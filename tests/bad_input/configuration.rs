@@ -60,7 +60,7 @@ pub fn cases() -> Vec<Case> {
         flags("no sample rows", &["--sample-rows", "7"], &["sample_rows: got 7, expected 8 to 1048576"]),
         flags("too many sample rows", &["--sample-rows", "4294967295"], &["sample_rows: got 4294967295"]),
         flags("a negative number of rows", &["--sample-rows=-1"], &["--sample-rows"]),
-        flags("no half-life", &["--half-life-steps", "0"], &["half_life_steps: 0 steps came"]),
+        flags("no half-life", &["--half-life-steps", "0"], &["half_life_steps: got 0 steps"]),
         flags("a NaN half-life", &["--half-life-steps", "NaN"], &["half_life_steps: NaN"]),
         flags("an endless deadline", &["--pass-deadline", "inf"], &["pass_deadline: got inf"]),
         flags("a NaN interval", &["--interval", "NaN"], &["interval: got NaN"]),
@@ -132,7 +132,7 @@ pub fn cases() -> Vec<Case> {
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nscope = \"pair\"\n",
             &["serve.toml line 5: alerts 'a' scope", "each pair"],
         ),
-        file("a webhook that cannot be posted to", "webhook = \"ftp://x/\"\n", &["webhook: 'ftp://x/' came", "https"]),
+        file("a webhook that cannot be posted to", "webhook = \"ftp://x/\"\n", &["webhook: got 'ftp://x/'", "https"]),
         file(
             "a rule that contradicts itself",
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nbelow = 0.5\n",

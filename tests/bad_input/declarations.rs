@@ -54,12 +54,12 @@ pub fn cases() -> Vec<Case> {
         declared("2^32 - 1 classes", "run.concepts[0].cardinality", "got 4294967295", |r| {
             r.concepts[0].cardinality = u32::MAX;
         }),
-        declared("activation kind 5", "run.activation_kind", "5 came, expected 0 to 4", |r| r.activation_kind = 5),
-        declared("activation kind -1", "run.activation_kind", "-1 came", |r| r.activation_kind = -1),
-        declared("concept label kind 3", "run.concept_label_kind", "3 came, expected 0 to 2", |r| {
+        declared("activation kind 5", "run.activation_kind", "got 5, expected 0 to 4", |r| r.activation_kind = 5),
+        declared("activation kind -1", "run.activation_kind", "got -1", |r| r.activation_kind = -1),
+        declared("concept label kind 3", "run.concept_label_kind", "got 3, expected 0 to 2", |r| {
             r.concept_label_kind = 3;
         }),
-        declared("task label kind 9", "run.task_label_kind", "9 came, expected 0 to 2", |r| r.task_label_kind = 9),
+        declared("task label kind 9", "run.task_label_kind", "got 9, expected 0 to 2", |r| r.task_label_kind = 9),
         declared("65537 ranks", "run.world_size", "got 65537, expected 1 to 65536", |r| r.world_size = 65_537),
         declared("33 labels", "run.labels", "got 33 labels, expected at most 32", |r| {
             r.labels = (0..33).map(|i| (format!("k{i}"), "v".to_owned())).collect();

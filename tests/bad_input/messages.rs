@@ -107,8 +107,8 @@ pub fn cases() -> Vec<Case> {
     };
     let unknown = |case: Case| Case { code: Code::NotFound, ..case };
     let mut cases = vec![
-        second("a gap in the numbers", "chunk", "2 came, expected 1", |c| c.chunk = 2),
-        second("the first number again", "chunk", "0 came, expected 1", |c| c.chunk = 0),
+        second("a gap in the numbers", "chunk", "got 2, expected 1", |c| c.chunk = 2),
+        second("the first number again", "chunk", "got 0, expected 1", |c| c.chunk = 0),
         second("another run", "run", "expected that of the first chunk", |c| c.run = "elsewhere".into()),
         second("another split", "split", "expected that of the first chunk", |c| c.split = "test".into()),
         second("another step", "step", "expected that of the first chunk", |c| c.step = 2),
@@ -137,7 +137,7 @@ pub fn cases() -> Vec<Case> {
         schema("another width", "tensors.concept_activations.shape", "expected [2] as in earlier batches", wide),
         Case {
             refused: 2,
-            ..Case::new("interleaved batches", "chunk", "1 came, expected 0", |run| {
+            ..Case::new("interleaved batches", "chunk", "got 1, expected 0", |run| {
                 vec![
                     part(run, 1, 0, false).message(),
                     chunk(run, 2, 100..116).message(),
@@ -146,7 +146,7 @@ pub fn cases() -> Vec<Case> {
             })
             .after(1, 16)
         },
-        Case::new("a batch above 64 MiB", "batch", "more than 67108864 bytes came", |run| {
+        Case::new("a batch above 64 MiB", "batch", "got more than 67108864 bytes", |run| {
             let wide = floats("image_embeddings", &[15, 65_536], &[0.5; 15 * 65_536]);
             let part =
                 |at: u32| BatchChunk { chunk: at, last: at == 17, tensors: vec![wide.clone()], ..chunk(run, 1, 0..0) };
@@ -159,10 +159,10 @@ pub fn cases() -> Vec<Case> {
         finished("an end after the run", |run| vec![chunk(run, 1, 0..16).message(), end_pass(run, 2).message()]),
         end("sequence 0", "sequence", "count from 1", |e| e.sequence = 0),
         end("a NaN epoch", "epoch", "expected a finite number", |e| e.epoch = Some(f64::NAN)),
-        end("a negative epoch", "epoch", "-2 came", |e| e.epoch = Some(-2.0)),
+        end("a negative epoch", "epoch", "got -2", |e| e.epoch = Some(-2.0)),
         end("a step of 2^63", "step", "expected at most", |e| e.step = 1 << 63),
         end("too many left out", "left_out", "expected at most", |e| e.left_out = u64::MAX),
-        end("rank 1 of 1", "rank", "1 came, expected 0 to 0", |e| e.rank = 1),
+        end("rank 1 of 1", "rank", "got 1, expected 0 to 0", |e| e.rank = 1),
         unknown(end("an unknown run", "run", "'another' is unknown", |e| e.run = "another".into())),
         unknown(Case::new("a batch of an unknown run", "run", "'another' is unknown", |_| {
             vec![chunk("another", 1, 0..16).message()]

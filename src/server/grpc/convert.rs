@@ -36,7 +36,7 @@ fn activation_kind(number: i32) -> Result<ActivationKind, Fault> {
         Ok(Message::Hard) => Ok(ActivationKind::Hard),
         Ok(Message::Logit) => Ok(ActivationKind::Logit),
         Ok(Message::Continuous) => Ok(ActivationKind::Continuous),
-        Err(_) => Err(Fault::new("run.activation_kind", format!("{number} came, expected 0 to 4"))),
+        Err(_) => Err(Fault::new("run.activation_kind", format!("got {number}, expected 0 to 4"))),
     }
 }
 
@@ -45,7 +45,7 @@ fn label_kind(field: &str, number: i32) -> Result<LabelKind, Fault> {
     match Message::try_from(number) {
         Ok(Message::Unspecified | Message::Class) => Ok(LabelKind::Class),
         Ok(Message::Continuous) => Ok(LabelKind::Continuous),
-        Err(_) => Err(Fault::new(field, format!("{number} came, expected 0 to 2"))),
+        Err(_) => Err(Fault::new(field, format!("got {number}, expected 0 to 2"))),
     }
 }
 
@@ -140,7 +140,7 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         Ok(Message::Unspecified) | Err(_) => {
             return Err(Fault::new(
                 format!("tensors.{name}.dtype"),
-                format!("{} came, expected a data type from 1 to 14", message.dtype),
+                format!("got {}, expected a data type from 1 to 14", message.dtype),
             ));
         }
     };
@@ -205,7 +205,7 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
 pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(wait) if wait <= MAX_WAIT => Ok(wait),
-        _ => Err(Fault::new(field, format!("{seconds} came, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
+        _ => Err(Fault::new(field, format!("got {seconds}, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
     }
 }
 

@@ -351,7 +351,7 @@ impl Ingest {
     fn unreadable(&self, status: &Status) -> Status {
         let limit = self.limits.chunk_bytes;
         let fault = match status.code() {
-            Code::OutOfRange => format!("a message above {limit} bytes came: send fewer rows in each"),
+            Code::OutOfRange => format!("got a message above {limit} bytes: send fewer rows in each"),
             _ => format!("a message came that cannot be read: {}", status.message()),
         };
         let refusal = Refusal::from(Fault::new("chunk", fault));

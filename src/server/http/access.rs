@@ -45,7 +45,7 @@ impl Access {
             }
         }
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            let message = format!("{} came, expected GET or HEAD", request.method());
+            let message = format!("got {}, expected GET or HEAD", request.method());
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
         }
         let probe = matches!(request.uri().path(), "/live" | "/ready");
@@ -70,14 +70,14 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal
     let mut values = headers.get_all(&name).iter();
     let first = values.next();
     if values.next().is_some() {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "more than one came, expected one"));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "got more than one, expected one"));
     }
     let text = first.map(|value| value.to_str()).transpose();
     text.map_err(|_| Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "is not ASCII text"))
 }
 
 fn foreign(header: &str, came: &str, expected: &str) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, header, format!("{} came, expected {expected}", in_short(came)))
+    Refusal::new(StatusCode::FORBIDDEN, header, format!("got {}, expected {expected}", in_short(came)))
 }
 
 /// The host of `host`, `host:port` or `[v6]:port`.

@@ -36,7 +36,7 @@ impl Parameters {
     pub fn number(&self, key: &str) -> Result<Option<u64>, Refusal> {
         let parse = |text: String| {
             text.parse().map_err(|_| {
-                Refusal::bad(key, format!("'{}' came, expected a whole number of at least 0", in_short(&text)))
+                Refusal::bad(key, format!("got '{}', expected a whole number of at least 0", in_short(&text)))
             })
         };
         self.text(key).map(parse).transpose()

@@ -163,7 +163,7 @@ async fn a_receiver_that_hangs_delays_nobody_and_is_counted() {
 #[test]
 fn addresses_that_cannot_be_posted_to_are_named() {
     for (address, why) in [
-        ("hooks.example/x", "came"),
+        ("hooks.example/x", "got"),
         ("http://", "came"),
         ("http://user@host/", "user names"),
         ("ftp://host/", "no scheme"),
