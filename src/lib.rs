@@ -7,10 +7,11 @@
 //!                                   and split  CPU budget    lists once                        machines  gRPC watch
 //! ```
 //!
-//! Data goes one way: each stage hands an owned or shared-immutable value to the next. A module imports only what
-//! stands above it in the list below; only [`server`] wires them together. Everything but `server`, `cli` and
-//! `history` is the *core*: plain Rust that knows no async, protobuf, clock or file, and builds without the
-//! `server` feature.
+//! Data goes one way: each stage hands an owned or shared-immutable value to the next. The modules below are in that
+//! order, and each imports only from those above it (`tests/structure.rs` checks this).
+//!
+//! The *core* is everything before `history`: plain Rust without async, protobuf, clocks or files, which builds with
+//! `--no-default-features`. The *shell* is the rest; only [`server`] wires the parts together.
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
 
@@ -19,48 +20,79 @@
 // Only a command speaks to the terminal. The library answers, and the server logs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+// --- What everything shares.
+
+// A field, what was got and what was expected.
 pub mod fault;
 
+// What the allocator keeps of freed memory.
 pub mod memory;
 
+// The table of tensor names; a tensor whose bytes fit its shape.
 pub mod tensor;
 
+// Steps, epochs and ranks, which must not be mistaken for each other.
 pub mod step;
 
+// --- What arrives.
+
+// A checked declaration.
 pub mod run;
 
+// Named tensors of the same rows that fit the declaration.
 pub mod batch;
 
+// The rows that are kept: bottom-k, passes, rolling windows, attempts.
 pub mod sample;
 
+// --- What is computed.
+
+// What to score next, within a CPU share.
 pub mod schedule;
 
+// Mutual information and entropy, and the neighbour searches below them.
 pub mod estimate;
 
+// The pairs that a rolling window keeps between ticks.
 pub mod kept;
 
+// What the scores of one sample share, built lazily and once.
 pub mod prepare;
 
+// The scores of one sample: a point of a curve.
 pub mod point;
 
-pub mod score;
-
-pub mod alert;
-
-pub mod compare;
-
-pub mod diagnosis;
-
+// The small networks that OIS, NIS and the demo train.
 pub mod nn;
 
+// The catalogue of scores, and one file for each family.
+pub mod score;
+
+// --- What follows from points.
+
+// Rules, their states, and the test for rises.
+pub mod alert;
+
+// Two runs, two splits, groups of runs.
+pub mod compare;
+
+// What may be wrong with a run.
+pub mod diagnosis;
+
+// --- The shell.
+
+// Points in SQLite.
 #[cfg(feature = "server")]
 pub mod history;
 
+// Comparisons and diagnoses, answered from the history.
 #[cfg(feature = "server")]
 pub mod question;
 
+// Receives, scores and exports; the only place where parts are wired.
 #[cfg(feature = "server")]
 pub mod server;
 
+// One file for each subcommand.
 #[cfg(feature = "server")]
 pub mod cli;

@@ -268,10 +268,7 @@ async fn what_cannot_be_compared_is_named() {
             &["b", "--with-split", "odd", "--last", "2"],
             "last: run 'b' has 1 steps with evaluations of both, expected 2",
         ),
-        (
-            &["b", "--split", "val,x", "--with-split", "odd"],
-            "split: got 2 splits, expected one, and the other as with",
-        ),
+        (&["b", "--split", "val,x", "--with-split", "odd"], "split: got 2 splits, expected one, and the other as with"),
         (&["a", "b", "--with-split", "odd"], "run_b: got it with with_split, expected run_a alone"),
         (&["--by", "lambda", "--with-split", "odd"], "by: got it with with_split, expected run_a alone"),
         (&["--with-split", "odd"], "run_a: is missing: expected the run whose splits are compared"),

@@ -10,41 +10,14 @@ mod read;
 mod record;
 mod retain;
 mod runs;
+mod store;
 #[cfg(test)]
 mod tests;
-
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use rusqlite::Connection;
 
 pub use error::HistoryError;
 pub use open::FILE_NAME;
 pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
 pub use record::Recorded;
-pub use retain::{Dropped, Limits, Usage};
+pub use retain::Usage;
 pub use runs::{Identity, RunRecord};
-
-/// Runs and their curve points. Names are only ever bound as parameters.
-pub struct History {
-    store: Mutex<Store>,
-    limits: Limits,
-}
-
-struct Store {
-    connection: Connection,
-    dropped: Dropped,
-}
-
-impl History {
-    /// Opens the history under `directory`, made if absent; without one the history lives in memory.
-    pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
-        let connection = open::open(directory)?;
-        Ok(Self { store: Mutex::new(Store { connection, dropped: Dropped::default() }), limits })
-    }
-
-    /// A caller that panicked left no half-written state: its transaction rolled back when it was dropped.
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub use store::{Dropped, History, Limits};

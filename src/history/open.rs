@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::HistoryError;
+use super::error::HistoryError;
 
 /// The file under the data directory.
 pub const FILE_NAME: &str = "history.sqlite3";

@@ -3,7 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
-use super::{History, HistoryError, blob};
+use super::blob;
+use super::error::HistoryError;
+use super::store::History;
 use crate::point::{Outcome, Point, ScoreValue, Undefined};
 use crate::run::Run;
 

@@ -2,7 +2,9 @@
 
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
 
-use super::{History, HistoryError, blob};
+use super::blob;
+use super::error::HistoryError;
+use super::store::History;
 use crate::point::{Outcome, Point};
 
 /// What became of a point that was to be stored.

@@ -2,24 +2,8 @@
 
 use rusqlite::Connection;
 
-use super::{History, HistoryError, Store};
-
-/// How much the history may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of stored pages. Above it the oldest matrices go, then the oldest points, then finished runs without
-    /// points. The newest point always stays. On disk the file may be larger by free pages, which are used again,
-    /// and has a log of up to 16 MiB beside it.
-    pub bytes: u64,
-}
-
-/// What the limit has cost since the history was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    pub matrices: u64,
-    pub points: u64,
-    pub runs: u64,
-}
+use super::error::HistoryError;
+use super::store::{Dropped, History, Limits, Store};
 
 /// The history's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde_json::Value;
 
+use super::error::HistoryError;
 use super::record::finite;
-use super::{History, HistoryError};
+use super::store::History;
 use crate::fault::in_short;
 use crate::run::{MAX_NAME, Run, RunFields};
 use crate::sample::Attempt;

@@ -1,6 +1,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::Connection;
+
 use super::*;
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};

@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::column::Column;
+use super::frozen::Sample;
 use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
-use super::{Column, Sample};
 use crate::tensor::{Tensor, TensorName};
 
 /// Size and seed of a sample.

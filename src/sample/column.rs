@@ -3,7 +3,7 @@
 use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
-use super::map;
+use super::map::{self, MAP_SUMMARY};
 
 /// The rows of one tensor. Floats stay in the precision they came in (16-bit ones widen to f32, which is exact);
 /// Monte-Carlo samples are averaged and localisation maps reduced when a row is added.
@@ -26,11 +26,6 @@ pub enum Values {
     Integer(Vec<i32>),
     Text(Vec<String>),
 }
-
-/// Numbers kept of a localisation map: row and column of its maximum in pixels of the image (of the map where the run has
-/// no image size), row and column of its centre of mass in pixels of the map. 16 bytes of single precision, whatever the
-/// map's size: 4,096 rows of 112 maps take 7 MiB where maps of 14 × 14 would take 360.
-pub const MAP_SUMMARY: usize = 4;
 
 impl Column {
     /// An empty column for rows of `tensor`; `labels_are_continuous` keeps labels of any type as floats.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Sample};
+use super::attempt::Attempt;
+use super::frozen::Sample;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Step};
 

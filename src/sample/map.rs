@@ -4,7 +4,10 @@
 //! never built: its pixels between four of the map's are bounded by the sixteen map values they are mixed of, and only
 //! places whose bound reaches the largest value so far are looked at.
 
-use super::column::MAP_SUMMARY;
+/// Numbers kept of a localisation map: row and column of its maximum in pixels of the image (of the map where the run has
+/// no image size), row and column of its centre of mass in pixels of the map. 16 bytes of single precision, whatever the
+/// map's size: 4,096 rows of 112 maps take 7 MiB where maps of 14 × 14 would take 360.
+pub const MAP_SUMMARY: usize = 4;
 
 /// Largest sum of the sizes of the four weights of one axis, at the middle between two values.
 const WEIGHTS: f64 = 1.375;

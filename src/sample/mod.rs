@@ -12,6 +12,7 @@ mod attempt;
 mod bottom_k;
 mod column;
 mod evaluation;
+mod frozen;
 mod map;
 mod pass;
 mod place;
@@ -23,68 +24,11 @@ mod window;
 pub use applied::Source;
 pub use attempt::{Attempt, Declaration, Member, Members};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
-pub use column::{Column, MAP_SUMMARY, Values};
+pub use column::{Column, Values};
 pub use evaluation::{Evaluation, Now};
+pub use frozen::Sample;
+pub use map::MAP_SUMMARY;
 pub use priority::{Origin, client_hash};
 pub use split::Split;
 pub use stage::{RowNumbers, Staged};
 pub use window::{Began, CommitError, Committed, Counts, EndedPass, SplitOptions, WindowKind};
-
-use std::collections::BTreeMap;
-
-use crate::batch::Batch;
-use crate::run::Run;
-use crate::tensor::{Tensor, TensorName};
-
-/// The rows of a split at one moment, in ascending row id. A `Sample` that exists does not change.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    ids: Vec<u64>,
-    columns: BTreeMap<TensorName, Column>,
-}
-
-impl Sample {
-    /// `ids` ascending, and columns with a row for each. Panics otherwise: both come from one sampler.
-    pub fn new(ids: Vec<u64>, columns: BTreeMap<TensorName, Column>) -> Self {
-        assert!(ids.is_sorted(), "a sample is in ascending row id");
-        assert!(
-            columns.values().all(|column| column.rows() == ids.len()),
-            "a sample's columns have a value for each row"
-        );
-        Self { ids, columns }
-    }
-
-    /// All rows of a batch that hold finite values, with their row numbers as ids.
-    pub fn of_batch(batch: &Batch, run: &Run) -> Self {
-        let column = |tensor: &Tensor| {
-            let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
-                .at_image_size(run.constants.image_size);
-            batch.kept_rows().for_each(|row| column.push(tensor, row));
-            (tensor.name(), column)
-        };
-        Self::new(batch.kept_rows().map(|row| row as u64).collect(), batch.columns().map(column).collect())
-    }
-
-    /// N.
-    pub fn rows(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// Row identities, ascending: the row's index in its data set where the job gives it, else a hash.
-    pub fn ids(&self) -> &[u64] {
-        &self.ids
-    }
-
-    pub fn column(&self, name: TensorName) -> Option<&Column> {
-        self.columns.get(&name)
-    }
-
-    pub fn names(&self) -> impl Iterator<Item = TensorName> + '_ {
-        self.columns.keys().copied()
-    }
-
-    /// Bytes held in memory.
-    pub fn bytes(&self) -> usize {
-        self.ids.capacity() * size_of::<u64>() + self.columns.values().map(Column::bytes).sum::<usize>()
-    }
-}

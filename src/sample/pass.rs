@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::BottomK;
 use super::applied::{Applied, Ranks, Source};
+use super::bottom_k::BottomK;
 use crate::step::{Epoch, Rank, Step};
 
 /// A pass that ranks are still sending.

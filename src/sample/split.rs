@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Sample;
 use super::applied::{Applied, Source};
 use super::attempt::{Attempt, Member};
 use super::bottom_k::BottomK;
 use super::evaluation::{Evaluation, Now};
+use super::frozen::Sample;
 use super::pass::{ClosedSteps, OpenPass, Remembered};
 use super::stage::Staged;
 use super::window::{Began, CommitError, Committed, Counts, EndedPass, SplitOptions, WindowKind};

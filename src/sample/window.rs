@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Evaluation, Sampling};
+use super::attempt::Attempt;
+use super::bottom_k::Sampling;
+use super::evaluation::Evaluation;
 use crate::fault::Fault;
 use crate::step::Step;
 

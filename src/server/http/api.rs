@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use prometheus::TextEncoder;
 use serde_json::json;
 
+use super::app::{App, Shared};
 use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::{PointView, RunView};
-use super::{App, Shared};
 use crate::question::{self, Question, diagnosis_of};
 
 type Answer = Result<Response, Refusal>;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Shared;
+use super::app::Shared;
 use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::PointView;

@@ -2,109 +2,17 @@
 
 mod access;
 mod api;
+mod app;
 mod assets;
 mod events;
 mod query;
 mod refusal;
+mod router;
 mod serve;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use prometheus::Registry;
-use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
-
 pub use access::{Access, USER, same_secret};
+pub use app::App;
 pub use serve::{Bounds, serve};
-
-use super::live::{Event, Live};
-use super::metrics::Metrics;
-use crate::history::History;
-use crate::point::ScoreDescription;
-use assets::Page;
-use refusal::Refusal;
-
-/// What the port reads from.
-#[derive(Clone)]
-pub struct App {
-    pub history: Arc<History>,
-    pub registry: Registry,
-    pub metrics: Metrics,
-    /// In catalogue order.
-    pub scores: Arc<[ScoreDescription]>,
-    pub events: broadcast::Sender<Event>,
-    pub live: Arc<dyn Live>,
-    pub access: Arc<Access>,
-}
-
-#[derive(Clone)]
-struct Shared {
-    app: App,
-    page: Arc<Page>,
-    stop: CancellationToken,
-    /// Longest time to the head of an answer.
-    patience: Duration,
-}
-
-fn router(shared: Shared) -> Router {
-    Router::new()
-        .route("/", get(api::index))
-        .route("/assets/{file}", get(api::asset))
-        .route("/metrics", get(api::metrics))
-        .route("/live", get(api::live))
-        .route("/ready", get(api::ready))
-        .route("/api/v1/status", get(api::status))
-        .route("/api/v1/catalogue", get(api::catalogue))
-        .route("/api/v1/runs", get(api::runs))
-        .route("/api/v1/series", get(api::series))
-        .route("/api/v1/point", get(api::point))
-        .route("/api/v1/matrix", get(api::matrix))
-        .route("/api/v1/compare", get(api::compare))
-        .route("/api/v1/diagnosis", get(api::diagnosis))
-        .route("/api/v1/alerts", get(api::alerts))
-        .route("/api/v1/events", get(events::events))
-        .fallback(api::no_route)
-        .layer(from_fn_with_state(shared.clone(), guard))
-        .with_state(shared)
-}
-
-/// Around every route: access, the time limit, the headers and the count.
-async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    // Paths that a client made up match no route and share one label.
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = match shared.app.access.check(&request) {
-        Err(refusal) => refusal.into_response(),
-        Ok(()) => match tokio::time::timeout(shared.patience, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
-        },
-    };
-    let headers = response.headers_mut();
-    for (name, value) in SAFE_HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let route = route.as_ref().map_or("other", MatchedPath::as_str);
-    shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
-    response
-}
-
-const SAFE_HEADERS: [(HeaderName, &str); 3] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-];

@@ -16,8 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::app::{App, Shared};
 use super::assets::Page;
-use super::{App, Shared, router};
+use super::router::router;
 
 /// Limits of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

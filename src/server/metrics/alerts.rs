@@ -6,7 +6,8 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntGaugeVec, Opts, Registry};
 
-use super::{SERIES_PER_FAMILY, names};
+use super::names;
+use super::scores::SERIES_PER_FAMILY;
 use crate::alert::State;
 use crate::server::live::Live;
 

@@ -1,6 +1,7 @@
 //! Prometheus metrics. All names are in [`names`]; score families are read off the latest points at each scrape.
 
 mod alerts;
+pub mod names;
 mod own;
 mod scores;
 #[cfg(test)]
@@ -9,71 +10,3 @@ mod tests;
 pub use alerts::AlertCollector;
 pub use own::{HistoryCollector, Metrics};
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
-
-/// The families. A score's own two are [`names::score`] and [`names::per_concept`].
-pub mod names {
-    pub const PREFIX: &str = "conceptwatch_";
-
-    /// Labels `run, split`.
-    pub fn score(id: &str) -> String {
-        format!("{PREFIX}{id}")
-    }
-
-    /// Labels `run, split, concept`.
-    pub fn per_concept(id: &str) -> String {
-        format!("{PREFIX}per_concept_{id}")
-    }
-
-    // Of each curve, labels `run, split`.
-    pub const STEP: &str = "conceptwatch_step";
-    pub const EPOCH: &str = "conceptwatch_epoch";
-    pub const SAMPLE_ROWS: &str = "conceptwatch_sample_rows";
-    pub const TIE_FRACTION: &str = "conceptwatch_tie_fraction";
-    pub const PROVISIONAL: &str = "conceptwatch_provisional";
-    pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_seconds";
-    // And `score`.
-    pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
-    pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
-    pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
-    // Label `family`.
-    pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
-
-    // Of each alert rule and run, labels `run, split, rule, score, severity`.
-    pub const ALERT_STATE: &str = "conceptwatch_alert_state";
-
-    // Of the sidecar itself.
-    pub const BUILD_INFO: &str = "conceptwatch_build_info";
-    pub const ROWS_RECEIVED: &str = "conceptwatch_rows_received_total";
-    pub const ROWS_DUPLICATE: &str = "conceptwatch_rows_duplicate_total";
-    pub const ROWS_DROPPED: &str = "conceptwatch_rows_dropped_total";
-    pub const BATCHES_ACCEPTED: &str = "conceptwatch_batches_accepted_total";
-    pub const BATCHES_REFUSED: &str = "conceptwatch_batches_refused_total";
-    pub const RECEIVED_BYTES: &str = "conceptwatch_received_bytes_total";
-    pub const CONNECTIONS: &str = "conceptwatch_connections";
-    pub const INGEST_BUDGET_USED: &str = "conceptwatch_ingest_budget_used_bytes";
-    pub const INGEST_BUDGET_LIMIT: &str = "conceptwatch_ingest_budget_limit_bytes";
-    pub const SAMPLE_MEMORY: &str = "conceptwatch_sample_memory_bytes";
-    pub const PASSES_CLOSED: &str = "conceptwatch_passes_closed_total";
-    pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
-    pub const PASSES_DISCARDED: &str = "conceptwatch_passes_discarded_total";
-    pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
-    pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
-    pub const POINTS_OUTRANKED: &str = "conceptwatch_points_outranked_total";
-    pub const KEPT_MEMORY: &str = "conceptwatch_kept_memory_bytes";
-    pub const PAIRS_LEFT: &str = "conceptwatch_pairs_left_total";
-    pub const HISTORY_ERRORS: &str = "conceptwatch_history_errors_total";
-    pub const SCORE_FAILURES: &str = "conceptwatch_score_failures_total";
-    pub const HISTORY_USED: &str = "conceptwatch_history_used_bytes";
-    pub const HISTORY_LIMIT: &str = "conceptwatch_history_limit_bytes";
-    pub const HISTORY_DROPPED: &str = "conceptwatch_history_dropped_total";
-    pub const SCORE_DURATION: &str = "conceptwatch_score_duration_seconds";
-    pub const LAG: &str = "conceptwatch_lag_seconds";
-    pub const STALENESS: &str = "conceptwatch_staleness_seconds";
-    pub const WORKER_CPU: &str = "conceptwatch_worker_cpu_seconds_total";
-    pub const SPARE_CORES: &str = "conceptwatch_spare_cores";
-    pub const WATCH_EVENTS_LOST: &str = "conceptwatch_watch_events_lost_total";
-    pub const REQUESTS: &str = "conceptwatch_http_requests_total";
-    pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";
-    pub const NOTIFICATIONS_FAILED: &str = "conceptwatch_notifications_failed_total";
-    pub const NOTIFICATIONS_DROPPED: &str = "conceptwatch_notifications_dropped_total";
-}

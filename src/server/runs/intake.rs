@@ -12,7 +12,7 @@ use crate::server::clock::lock;
 use crate::server::refusal::Refusal;
 use crate::step::{Epoch, Step};
 
-use super::{Intake, MAX_SPLITS, Running, Runs, State};
+use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
 
 /// A message of a client about a split at a step.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
 use crate::alert::{Severity, State};
 use crate::point::Outcome;
-use crate::server::live::AlertChange;
+use crate::server::live::{AlertChange, Event};
 use port::{LONG, NAME, next_event, point, port, port_with};
 
 /// `NAME` as a browser's encodeURIComponent writes it.

@@ -2,20 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use prometheus::Registry;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::super::*;
-use crate::history::{Identity, Limits};
-use crate::point::{Outcome, Point, ScoreValue};
+use crate::history::{History, Identity, Limits};
+use crate::point::{Outcome, Point, ScoreDescription, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
-use crate::server::live::{AlertsStatus, Latest, RunStatus, SplitStatus, Status};
-use crate::server::metrics::ScoreCollector;
+use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
+use crate::server::metrics::{Metrics, ScoreCollector};
 
 /// A run name with every character that names may have.
 pub const NAME: &str = "toy/0.25: a_b-c";

@@ -1,0 +1,38 @@
+//! What the port reads from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::access::Access;
+use super::assets::Page;
+use crate::history::History;
+use crate::point::ScoreDescription;
+use crate::server::live::{Event, Live};
+use crate::server::metrics::Metrics;
+
+/// What the port reads from.
+#[derive(Clone)]
+pub struct App {
+    pub history: Arc<History>,
+    pub registry: Registry,
+    pub metrics: Metrics,
+    /// In catalogue order.
+    pub scores: Arc<[ScoreDescription]>,
+    pub events: broadcast::Sender<Event>,
+    pub live: Arc<dyn Live>,
+    pub access: Arc<Access>,
+}
+
+/// What every request has at hand.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub app: App,
+    pub page: Arc<Page>,
+    pub stop: CancellationToken,
+    /// Longest time to the head of an answer.
+    pub patience: Duration,
+}

@@ -1,0 +1,65 @@
+//! All routes, and what surrounds each: access, the time limit, safe headers and the count.
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::app::Shared;
+use super::refusal::Refusal;
+use super::{api, events};
+
+pub(super) fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/", get(api::index))
+        .route("/assets/{file}", get(api::asset))
+        .route("/metrics", get(api::metrics))
+        .route("/live", get(api::live))
+        .route("/ready", get(api::ready))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/catalogue", get(api::catalogue))
+        .route("/api/v1/runs", get(api::runs))
+        .route("/api/v1/series", get(api::series))
+        .route("/api/v1/point", get(api::point))
+        .route("/api/v1/matrix", get(api::matrix))
+        .route("/api/v1/compare", get(api::compare))
+        .route("/api/v1/diagnosis", get(api::diagnosis))
+        .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/events", get(events::events))
+        .fallback(api::no_route)
+        .layer(from_fn_with_state(shared.clone(), guard))
+        .with_state(shared)
+}
+
+/// Around every route: access, the time limit, the headers and the count.
+async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    // Paths that a client made up match no route and share one label.
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = match shared.app.access.check(&request) {
+        Err(refusal) => refusal.into_response(),
+        Ok(()) => match tokio::time::timeout(shared.patience, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
+        },
+    };
+    let headers = response.headers_mut();
+    for (name, value) in SAFE_HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
+    response
+}
+
+const SAFE_HEADERS: [(HeaderName, &str); 3] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+];
