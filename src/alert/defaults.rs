@@ -1,6 +1,7 @@
 //! The rules without any configuration.
 
-use super::kinds::{FewRows, Judge, Pace, Rise, Saturated, Stale, Threshold};
+use super::kind::Pace;
+use super::kinds::{FewRows, Judge, Rise, Saturated, Stale, Threshold};
 use super::rule::{Advice, Rule, Rules, Severity};
 use super::target::Target;
 

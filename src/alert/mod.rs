@@ -11,8 +11,10 @@ mod cusum;
 mod defaults;
 pub mod discoveries;
 mod fields;
+mod kind;
 mod kinds;
 mod rule;
+mod state;
 mod target;
 mod watch;
 
@@ -25,7 +27,8 @@ pub use defaults::default_rules;
 pub use fields::Fields;
 pub use kinds::Judge;
 pub use rule::{Rule, RuleFault, Rules, Severity};
-pub use watch::{Standing, State};
+pub use state::State;
+pub use watch::Standing;
 
 use watch::Watch;
 

@@ -10,7 +10,8 @@ use crate::fault::Fault;
 use crate::run::check_name;
 
 use super::fields::{Fields, KeyFault};
-use super::kinds::{Judge, KEYS, LONGEST};
+use super::kind::LONGEST;
+use super::kinds::{Judge, KEYS};
 
 /// What a rule judges, by which limit, and what follows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

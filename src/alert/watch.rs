@@ -4,27 +4,10 @@ use serde::Serialize;
 
 use crate::point::Point;
 
-use super::kinds::{Judging, Pace, Seen, Verdict};
+use super::kind::{Pace, Seen, Verdict};
+use super::kinds::Judging;
 use super::rule::{Rule, Severity};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    #[default]
-    Inactive,
-    Pending,
-    Firing,
-}
-
-impl State {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-        }
-    }
-}
+use super::state::State;
 
 /// Where a rule stands for one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pair::{Comparison, Verdict};
+use super::comparison::{Comparison, Verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

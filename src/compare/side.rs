@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::point::{Outcome, Point};
 
 use super::interval::{Estimate, Measured};
-use super::{AT_EQUAL_ROWS, ROWS_TOLERANCE};
+use super::usual::{AT_EQUAL_ROWS, ROWS_TOLERANCE};
 
 /// The newest finished evaluations of one run's split, oldest first.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::comparison::Comparison;
 use super::interval::{Estimate, Measured};
-use super::pair::{Comparison, ConceptComparison, ScoreComparison, SideReport, false_discoveries_kept_rare, noted};
+use super::pair::{ConceptComparison, ScoreComparison, SideReport, false_discoveries_kept_rare, noted};
 use super::side::{Evaluations, Side, incomparable};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 
-use super::Evidence;
+use super::judgement::Evidence;
 
 /// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
 const INTERVAL: f64 = 1.96;

@@ -4,6 +4,7 @@
 //! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].
 
 mod curve;
+mod judgement;
 mod rules;
 
 use serde::{Deserialize, Serialize};
@@ -12,53 +13,8 @@ use crate::point::Point;
 use crate::run::Run;
 
 pub use curve::Curve;
-pub use rules::RULES;
-
-/// One thing that may be wrong with a run.
-pub struct Rule {
-    /// `[a-z_]+`.
-    pub id: &'static str,
-    /// What is wrong.
-    pub title: &'static str,
-    /// What is examined, in two words.
-    pub subject: &'static str,
-    /// Where it comes from: a section of the paper, or this project.
-    pub source: &'static str,
-    /// When it holds, and where its limits come from.
-    pub help: &'static str,
-    pub judge: fn(&Curve) -> Judgement,
-}
-
-/// A rule's result for a run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Judgement {
-    Found(Reading),
-    Absent(Reading),
-    /// Which score is missing or undefined, and why.
-    Unknown(String),
-}
-
-/// A sentence and the numbers it rests on; never without any.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    pub text: String,
-    pub evidence: Vec<Evidence>,
-}
-
-/// A number of the run beside the rule's limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// A score's id, a difference of two, `rows` or `tie_fraction`.
-    pub score: String,
-    pub value: f64,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub standard_error: Option<f64>,
-    /// Absent for numbers that only accompany the others.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub limit: Option<f64>,
-    /// Of the evaluation it is from.
-    pub step: u64,
-}
+pub use judgement::{Evidence, Judgement, Reading};
+pub use rules::{RULES, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -122,23 +78,5 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
 impl Diagnosis {
     pub fn found(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.state == State::Found)
-    }
-}
-
-impl std::fmt::Display for Evidence {
-    /// Such as "ctl_excess 0.3100 ± 0.0050, limit 0.15".
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Counts have no fraction.
-        match self.value {
-            count if self.score == "rows" => write!(f, "{} {count}", self.score)?,
-            value => write!(f, "{} {value:.4}", self.score)?,
-        }
-        if let Some(error) = self.standard_error {
-            write!(f, " ± {error:.4}")?;
-        }
-        if let Some(limit) = self.limit {
-            write!(f, ", limit {limit}")?;
-        }
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use crate::run::{ActivationKind, LabelKind};
 
 use super::curve::{Curve, Measured, measured_at};
-use super::{Evidence, Judgement, Reading, Rule};
+use super::judgement::{Evidence, Judgement, Reading};
 
 /// Leakage scores above these count as leakage. This project's own, from the recorded runs in docs/alerts.md after their
 /// last epoch: with λ = 0.01, 39 of 40 are above one of them with their whole interval; with λ of 1 or 5 none of 80 is,
@@ -30,6 +30,21 @@ const ALIGNMENT: f64 = 0.0;
 const TIES: f64 = 0.2;
 /// Rows, as in the default alert.
 const ROWS: f64 = 500.0;
+
+/// One thing that may be wrong with a run.
+pub struct Rule {
+    /// `[a-z_]+`.
+    pub id: &'static str,
+    /// What is wrong.
+    pub title: &'static str,
+    /// What is examined, in two words.
+    pub subject: &'static str,
+    /// Where it comes from: a section of the paper, or this project.
+    pub source: &'static str,
+    /// When it holds, and where its limits come from.
+    pub help: &'static str,
+    pub judge: fn(&Curve) -> Judgement,
+}
 
 /// All rules.
 pub const RULES: &[Rule] = &[

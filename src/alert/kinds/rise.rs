@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Pace, Seen, Verdict};
 use crate::alert::cusum::{Cusum, Phase, Reading};
 use crate::alert::discoveries::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
+use crate::alert::kind::{Kind, Pace, Seen, Verdict};
+use crate::alert::state::State;
 use crate::alert::target::{EachOf, Members, Target};
-use crate::alert::watch::State;
 
 /// Share by which N may change without the curve becoming another.
 const SAME_ROWS: f64 = 0.01;

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Pace, Seen, Verdict};
 use crate::alert::fields::{Fields, KeyFault};
+use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::Target;
 
 /// Share by which the mean tie fraction follows the newest.

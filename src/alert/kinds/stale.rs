@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Pace, Seen, Verdict};
 use crate::alert::fields::{Fields, KeyFault};
+use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::Target;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

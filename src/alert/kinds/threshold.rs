@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Pace, Seen, Verdict};
 use crate::alert::discoveries::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
+use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::{EachOf, Members, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,30 @@
+//! Which scores are compared unless others are named, and which need equal numbers of rows.
+
+/// The scores of the Leakage Criterion.
+pub const PUBLISHED: [&str; 2] = ["ctl", "icl"];
+/// The same without clipping at 0, which turns noise into leakage.
+pub const UNCLIPPED: [&str; 2] = ["ctl_excess", "icl_excess"];
+/// Compared by default between two runs, as far as both have them.
+pub const USUAL: [&str; 12] = [
+    "ctl",
+    "icl",
+    "icl_label",
+    "embedding_ct",
+    "embedding_ic",
+    "embedding_self",
+    "alignment_leakage",
+    "intervention_score",
+    "ois",
+    "nis",
+    "concept_accuracy",
+    "task_accuracy",
+];
+/// Compared by default between groups, whose table has a column for each.
+pub const USUAL_OF_GROUPS: [&str; 6] =
+    ["ctl", "icl", "icl_label", "intervention_score", "concept_accuracy", "task_accuracy"];
+/// Compared by default between two splits of one run: what the model gets right in both.
+pub const USUAL_OF_SPLITS: [&str; 6] = ["concept_accuracy", "concept_auc", "task_accuracy", "ctl", "icl", "icl_label"];
+/// Scores whose normaliser grows with the number of rows.
+pub(super) const AT_EQUAL_ROWS: [&str; 2] = ["icl", "icl_excess"];
+/// Relative difference of N beyond which those are not compared: the same that restarts alerts.
+pub(super) const ROWS_TOLERANCE: f64 = 0.01;

@@ -1,0 +1,52 @@
+//! What a rule finds in a run, with the numbers it rests on.
+
+use serde::{Deserialize, Serialize};
+
+/// A rule's result for a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    Found(Reading),
+    Absent(Reading),
+    /// Which score is missing or undefined, and why.
+    Unknown(String),
+}
+
+/// A sentence and the numbers it rests on; never without any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub text: String,
+    pub evidence: Vec<Evidence>,
+}
+
+/// A number of the run beside the rule's limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// A score's id, a difference of two, `rows` or `tie_fraction`.
+    pub score: String,
+    pub value: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub standard_error: Option<f64>,
+    /// Absent for numbers that only accompany the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<f64>,
+    /// Of the evaluation it is from.
+    pub step: u64,
+}
+
+impl std::fmt::Display for Evidence {
+    /// Such as "ctl_excess 0.3100 ± 0.0050, limit 0.15".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Counts have no fraction.
+        match self.value {
+            count if self.score == "rows" => write!(f, "{} {count}", self.score)?,
+            value => write!(f, "{} {value:.4}", self.score)?,
+        }
+        if let Some(error) = self.standard_error {
+            write!(f, " ± {error:.4}")?;
+        }
+        if let Some(limit) = self.limit {
+            write!(f, ", limit {limit}")?;
+        }
+        Ok(())
+    }
+}
