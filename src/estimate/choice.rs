@@ -248,7 +248,8 @@ pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
 }
 
-/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors.
+/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors: binary classes take
+/// 1.4 to 1.5 × as long otherwise.
 const FEW_CELLS: usize = 8;
 
 /// How the rows of pairs of classes are counted.
