@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-peers bench-alerts screenshot dashboard protocol reproduce
+.PHONY: help demo test check sanitize bench bench-peers bench-alerts screenshot dashboard protocol reproduce
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -27,6 +27,13 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff check --config python/pyproject.toml python tests deploy
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
+
+# Unchecked reads of the estimators. The sanitiser is unstable, so the stable compiler has to be told to allow it; the
+# dependencies are not optimised, because compiling them would take longer than the tests.
+sanitize: ## the estimators' unit tests under the address sanitiser
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
+		cargo test --locked --config 'profile.dev.package."*".opt-level=0' --lib --no-default-features \
+		--target x86_64-unknown-linux-gnu estimate::
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench figures --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score
