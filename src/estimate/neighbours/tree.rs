@@ -18,8 +18,8 @@ use super::rows::{self, Block, TOGETHER};
 const LEAST_ROWS: usize = 1024;
 /// With fewer rows for each coordinate, finding the principal axes would take as long as rows of distances.
 const ROWS_PER_COORDINATE: usize = 32;
-/// For each dimension that the rows fill a tree needs this many times as many rows to cost less: Gaussian vectors cost the
-/// same either way at some 700 rows for 2 coordinates, 1,500 for 3, 3,500 for 4, 6,000 for 5 and 13,000 for 6
+/// For each dimension that the rows fill a tree needs this many times as many rows to cost less. Gaussian vectors cost the
+/// same either way below 2,000 rows for 2 coordinates, between 2,000 and 5,000 for 4 and above 20,000 for 8
 /// (`cargo bench --bench vectors`).
 const ROWS_PER_DIMENSION: f64 = 3.0;
 /// Nor is a tree taken where more than one row in this many is within reach of a row: of crowds and of what the leading
