@@ -147,8 +147,8 @@ pub(super) fn most_candidates(rows: usize, k: usize) -> usize {
 const LEAST_ROWS_OF_TREE: usize = 1024;
 /// With fewer rows for each coordinate, finding the principal axes would take as long as rows of distances.
 const ROWS_PER_COORDINATE: usize = 32;
-/// For each dimension that the rows fill a tree needs this many times as many rows to cost less: Gaussian vectors cost the
-/// same either way at some 700 rows for 2 coordinates, 1,500 for 3, 3,500 for 4, 6,000 for 5 and 13,000 for 6
+/// For each dimension that the rows fill a tree needs this many times as many rows to cost less. Gaussian vectors cost the
+/// same either way below 2,000 rows for 2 coordinates, between 2,000 and 5,000 for 4 and above 20,000 for 8
 /// (`cargo bench --bench vectors`).
 const ROWS_PER_DIMENSION: f64 = 3.0;
 /// Points in a leaf of kiddo's tree.
