@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check bench bench-peers \
+.PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts screenshot dashboard protocol reproduce
 
 PYTHON ?= python3
@@ -48,6 +48,13 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
 	sh tests/page/types.sh
+
+# Unchecked reads of the estimators. The sanitiser is unstable, so the stable compiler has to be told to allow it; the
+# dependencies are not optimised, because compiling them would take longer than the tests.
+sanitize: ## the estimators' unit tests under the address sanitiser
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
+		cargo test --locked --config 'profile.dev.package."*".opt-level=0' --lib --no-default-features \
+		--target x86_64-unknown-linux-gnu estimate::
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench figures --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score

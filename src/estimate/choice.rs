@@ -147,8 +147,8 @@ pub(super) fn most_candidates(rows: usize, k: usize) -> usize {
 const LEAST_ROWS_OF_TREE: usize = 1024;
 /// With fewer rows for each coordinate, finding the principal axes would take as long as rows of distances.
 const ROWS_PER_COORDINATE: usize = 32;
-/// For each dimension that the rows fill a tree needs this many times as many rows to cost less: Gaussian vectors cost the
-/// same either way at some 700 rows for 2 coordinates, 1,500 for 3, 3,500 for 4, 6,000 for 5 and 13,000 for 6
+/// For each dimension that the rows fill a tree needs this many times as many rows to cost less. Gaussian vectors cost the
+/// same either way below 2,000 rows for 2 coordinates, between 2,000 and 5,000 for 4 and above 20,000 for 8
 /// (`cargo bench --bench vectors`).
 const ROWS_PER_DIMENSION: f64 = 3.0;
 /// Points in a leaf of kiddo's tree.
@@ -248,7 +248,8 @@ pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
 }
 
-/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors.
+/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors: binary classes take
+/// 1.4 to 1.5 × as long otherwise.
 const FEW_CELLS: usize = 8;
 
 /// How the rows of pairs of classes are counted.

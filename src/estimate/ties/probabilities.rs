@@ -5,7 +5,11 @@
 //! k' + 1 values at most.
 //!
 //! The memory is a table of bounded size, with the numbers of all shapes one after the other; when it is full, all is
-//! forgotten. Cost: some 250 ns to compute, about 2 to find.
+//! forgotten.
+//!
+//! Cost: to compute, about k'² · c steps; to find, a look-up.
+//! Gain: estimates of bfloat16 sigmoids take 1.8 × as long without the memory, float16 sigmoids 1.2 to 1.4 ×
+//! (`cargo bench --bench shapes`).
 
 use crate::estimate::choice::FEW_PROBABILITIES;
 
