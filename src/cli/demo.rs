@@ -15,7 +15,7 @@ use crate::run::{Concept, Run, RunFields};
 use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::proto;
 
-use super::in_process::InProcess;
+use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::ServeOptions;
 
@@ -34,25 +34,25 @@ pub struct DemoOptions {
     /// Seed of the data and of the models.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Train on when the sidecar advises to stop, to see where it leads.
+    /// Keep training when the sidecar advises to stop, to see what follows.
     #[arg(long)]
     ignore_advice: bool,
-    /// Go on serving the page when training is over.
+    /// Keep serving the page when training is over.
     #[arg(long)]
     keep_open: bool,
-    /// Where the models send to.
-    #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
-    grpc_address: SocketAddr,
-    /// The page.
-    #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT")]
-    http_address: SocketAddr,
+    /// Where the models send to [default: 127.0.0.1:7800, or a free port where that is taken]
+    #[arg(long, value_name = "HOST:PORT")]
+    grpc_address: Option<SocketAddr>,
+    /// The page [default: 127.0.0.1:7801, or a free port where that is taken]
+    #[arg(long, value_name = "HOST:PORT")]
+    http_address: Option<SocketAddr>,
 }
 
-/// λ of the two models, and what is to be expected of each.
+/// λ of the two models: strong concept supervision, and almost none.
 const LAMBDAS: [f32; 2] = [5.0, 0.01];
 /// Longest wait for the scores of a pass.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Lines shown when the output is no terminal: every so many epochs.
+/// Epochs between two lines where the output is not a terminal.
 const EVERY: u32 = 10;
 
 pub fn run(options: &DemoOptions) -> ExitCode {
@@ -70,9 +70,20 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
     logs::start("warn", false).map_err(|fault| fault.to_string())?;
     let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
-    let sidecar = InProcess::start(&runtime, ServeOptions::default(), [options.grpc_address, options.http_address])?;
+    let defaults = ServeOptions::default();
+    let (default_grpc, default_http) = defaults.addresses();
+    let port = |chosen: Option<SocketAddr>, default| chosen.map_or(Port::Preferably(default), Port::At);
+    let ports = [port(options.grpc_address, default_grpc), port(options.http_address, default_http)];
+    let sidecar = InProcess::start(&runtime, defaults, ports)?;
     let (grpc, http) = (sidecar.grpc, sidecar.http);
 
+    for (chosen, default, got) in
+        [(options.grpc_address, default_grpc, grpc), (options.http_address, default_http, http)]
+    {
+        if chosen.is_none() && got != default {
+            println!("Port {} is taken, perhaps by a sidecar of yours: the demo uses {}.", default.port(), got.port());
+        }
+    }
     println!("The curves are live at http://{http}/\n");
     let data = toy.split(options.seed);
     let mut models =
@@ -106,7 +117,7 @@ struct Watched {
     newest: Option<proto::Point>,
     intervened_accuracy: f64,
     epochs: u32,
-    /// Why training was stopped before its end.
+    /// The advice that training was stopped by, before its last epoch.
     stopped: Option<String>,
 }
 
@@ -160,7 +171,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Asks the sidecar whether to go on, as `run.should_stop()` does, and ends the run if not.
+    /// Asks the sidecar for stop advice, as `run.should_stop()` does, and ends the run if there is any.
     fn take_advice(&mut self, runtime: &Runtime) -> Result<(), String> {
         let Some(step) = self.newest.as_ref().map(|point| point.step) else { return Ok(()) };
         let advice = runtime.block_on(self.client.stop_advice(step, PATIENCE)).map_err(|error| error.to_string())?;
@@ -194,7 +205,7 @@ fn classes<'r>(rows: &'r Rows, part: impl Fn(&'r Rows) -> ndarray::ArrayView2<'r
     part(rows).iter().map(|&value| value as i32).collect()
 }
 
-/// The live table: one line a model, drawn over on a terminal, and a line now and then elsewhere.
+/// The live table: one line for each model, redrawn on a terminal; elsewhere a line every [`EVERY`] epochs.
 struct Table {
     terminal: bool,
     lines: usize,
@@ -215,7 +226,7 @@ impl Table {
             print!("\x1b[{}A", self.lines);
         }
         for model in models {
-            // Elsewhere than on a terminal a model that was stopped has had its last line.
+            // Without a terminal to redraw, a stopped model has already had its last line.
             if !self.terminal && model.stopped.is_some() && model.epochs != epoch {
                 continue;
             }
@@ -230,7 +241,7 @@ impl Table {
             );
         }
         self.lines = models.len();
-        // Nothing can be done when the terminal is gone.
+        // Fails when the terminal is gone, and then nobody reads it.
         let _ = std::io::stdout().flush();
     }
 }
@@ -261,13 +272,13 @@ fn summary(models: &[Watched], took: Duration) {
     if let [clean, leaky] = models
         && let (Some((less, _)), Some((more, Some(error)))) = (clean.score("ctl"), leaky.score("ctl"))
         && more - less > 4.0 * error
-        // Stopped too early, it may not predict the task by any way yet.
+        // A model stopped early may not predict the task yet.
         && leaky.score("task_accuracy").is_some_and(|(accuracy, _)| accuracy > leaky.intervened_accuracy + 0.1)
     {
         let (accurate, broken) = (leaky.value("task_accuracy"), leaky.intervened_accuracy);
         println!(
             "\nThe model with lambda {} predicts the task ({accurate}), but not through its concepts: with their true \
-             values in\ntheir place it falls to {broken:.3}. Its CTL says so: {:.0} times that of the other.",
+             values\nthe accuracy falls to {broken:.3}. Its CTL shows it: {:.0} × that of the other model.",
             leaky.lambda,
             more / less.max(1e-3),
         );

@@ -17,28 +17,28 @@ use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
 use super::failure::{Failure, conclude, print};
-use super::in_process::InProcess;
+use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{ServeOptions, token};
 
-/// Replay the recordings of jobs with mode="offline"
+/// Replay recordings that jobs made with mode="offline"
 ///
-/// Scores every evaluation pass in this process, and prints a line for each; with --data-dir it keeps the curves, for
-/// `conceptwatch serve --data-dir`. With --address it sends everything to a running sidecar instead. Pass the files of all
-/// ranks of a run in one call: a pass ends when all ranks have ended it. Rolling windows are scored by the clock, so a
-/// replay gives fewer points of them than training does.
+/// Scores every evaluation pass in this process and prints a line for each. With --data-dir the curves are kept, for
+/// `conceptwatch serve --data-dir`; with --address everything is sent to a running sidecar instead. Give the files of all
+/// ranks in one call: a pass closes when all ranks have ended it. Rolling windows are scored by the clock, so a replay
+/// produces fewer points of them than training does.
 #[derive(Args)]
 pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// gRPC port of a sidecar to send everything to.
+    /// gRPC address of a sidecar to send everything to.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
     address: Option<SocketAddr>,
-    /// File with the sidecar's token, if it needs one.
+    /// File with the sidecar's token, if it requires one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Directory for the curves, created if absent.
+    /// Directory of the curves, created if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// TOML file with options of `conceptwatch serve` for samples, windows and estimators.
@@ -83,22 +83,21 @@ fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if options.data_dir.is_some() {
         serve.data_dir.clone_from(&options.data_dir);
     }
-    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let token = serve.server()?.token;
-    let sidecar = InProcess::start(&runtime, serve, [anywhere; 2]).map_err(Failure::running)?;
+    let sidecar = InProcess::start(&runtime, serve, [Port::ANY; 2]).map_err(Failure::running)?;
     let done = runtime.block_on(replay.to(sidecar.grpc, token.as_deref(), true));
     sidecar.end(runtime).map_err(Failure::running)?;
     done.and_then(|()| replay.summary())
 }
 
-/// What happened to a run.
+/// Counts for one run.
 #[derive(Default)]
 struct Tally {
     batches: u64,
     rows: u64,
     passes: u64,
     refused: u64,
-    /// Why the first was refused.
+    /// Reason of the first refusal.
     refusal: String,
 }
 
@@ -163,7 +162,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Prints a summary; a failure when something was refused.
+    /// Prints the counts of each run; a failure when something was refused.
     fn summary(&self) -> Result<(), Failure> {
         let mut refused = Vec::new();
         for (run, tally) in &self.tallies {

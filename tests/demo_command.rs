@@ -1,0 +1,52 @@
+//! `conceptwatch demo` beside a sidecar that has its ports.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use common::program;
+
+/// Holds a port until it is dropped. Where another process has it, it is taken all the same; one that only had it for a
+/// moment, such as another test, is waited for.
+fn occupy(port: u16) -> Option<TcpListener> {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    loop {
+        match TcpListener::bind(("127.0.0.1", port)) {
+            Ok(listener) => return Some(listener),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),
+            Err(_) => return None,
+        }
+    }
+}
+
+#[test]
+fn takes_free_ports_where_its_own_are_taken_and_says_which() {
+    let held = [7800, 7801].map(occupy);
+    let output = program().args(["demo", "--epochs", "2"]).output().unwrap();
+    drop(held);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let uses = |port: u16| {
+        let line = text.lines().find(|line| line.starts_with(&format!("Port {port} is taken")));
+        let line = line.unwrap_or_else(|| panic!("nothing is said of port {port}: {text}"));
+        line.trim_end_matches('.').rsplit(' ').next().unwrap().parse::<u16>().unwrap()
+    };
+    let page = uses(7801);
+    assert!(![7800, 7801].contains(&page) && ![7800, 7801, page].contains(&uses(7800)));
+    assert!(text.contains(&format!("live at http://127.0.0.1:{page}/")), "{text}");
+    assert!(text.contains("2/2"), "it trains: {text}");
+}
+
+#[test]
+fn an_address_that_was_asked_for_is_used_or_refused() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let arguments = ["demo", "--epochs", "1", "--grpc-address", "127.0.0.1:0", "--http-address", &address];
+    let output = program().args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains(&format!("{address} cannot be opened")) && error.contains("--http-address"), "{error}");
+}
