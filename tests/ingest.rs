@@ -295,7 +295,7 @@ async fn curves_survive_a_restart_and_their_run_goes_on() {
     let mut client = sidecar.client().await;
     assert!(!client.start_run(run("r")).await.unwrap().into_inner().resumed);
     let before = send_all(&mut client, "r", vec![chunk("r", 1, 0..64)]).await;
-    assert!(sidecar.terminate().0.success());
+    assert!(sidecar.terminate().success());
 
     let sidecar = Sidecar::start(&data);
     let mut client = sidecar.client().await;

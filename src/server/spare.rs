@@ -49,11 +49,15 @@ impl Spare {
         let allowed = allowed();
         let idle = |cpu: &Cpu| if allowed(cpu) { 1.0 - f64::from(cpu.cpu_usage()) / 100.0 } else { 0.0 };
         let idle: f64 = self.system.cpus().iter().map(idle).sum();
-        let newest = (idle - GAPS).max(0.0);
-        let cores = self.cores.map_or(newest, |cores| cores + NEWEST * (newest - cores));
-        self.cores = Some(cores);
-        Some(cores)
+        self.cores = Some(free(self.cores, idle));
+        self.cores
     }
+}
+
+/// Free cores, from those found before and the idle ones of the newest period.
+fn free(before: Option<f64>, idle: f64) -> f64 {
+    let newest = (idle - GAPS).max(0.0);
+    before.map_or(newest, |before| before + NEWEST * (newest - before))
 }
 
 /// Whether this process was given a core: on a cluster a job has some of a machine's, and the others are not its own.
@@ -85,18 +89,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_no_more_idle_cores_than_the_machine_has_and_work_takes_from_them() {
+    fn free_cores_follow_the_idle_ones_within_a_few_periods() {
+        assert_eq!(free(None, 2.0), 1.5, "less the gaps");
+        assert_eq!(free(None, 0.2), 0.0, "gaps alone are not free");
+        let pause = free(Some(0.0), 2.0);
+        assert!(pause < 0.75, "one idle period is mostly a pause: {pause}");
+        let idle = (0..8).fold(0.0, |cores, _| free(Some(cores), 2.0));
+        assert!((1.4..1.5).contains(&idle), "{idle}");
+    }
+
+    #[test]
+    fn there_are_no_more_free_cores_than_the_machine_has() {
         let mut spare = Spare::default();
         let started = Instant::now();
-        assert_eq!(spare.look(started), None);
-        let cores = std::thread::available_parallelism().unwrap().get() as f64;
-        // This thread keeps a core busy.
-        while started.elapsed() < PERIOD {
-            std::hint::black_box((0..1000).sum::<u64>());
-        }
-        let found = spare.look(Instant::now()).unwrap();
-        assert!((0.0..cores - 0.5).contains(&found), "{found} of {cores}");
-        assert_eq!(spare.look(Instant::now()), None);
+        assert_eq!(spare.look(started), None, "nothing is known before a period has passed");
+        let found = spare.look(started + PERIOD).unwrap();
+        assert!((0.0..=spare.system.cpus().len() as f64).contains(&found), "{found}");
+        assert_eq!(spare.look(started + PERIOD), None);
     }
 
     #[cfg(target_os = "linux")]

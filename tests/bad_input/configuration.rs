@@ -181,7 +181,7 @@ fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
     let mut child = command.spawn().unwrap();
     let asked = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if asked.elapsed() > PATIENCE / 3 {
+        if asked.elapsed() > PATIENCE {
             child.kill().unwrap();
             panic!("{case}: it serves");
         }
