@@ -1,4 +1,4 @@
-"""What all tests share: a sidecar in this process, the client's log lines, and torch where it is installed."""
+"""What all tests share: a sidecar in this process, the client's log lines, waiting, and what to skip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from conceptwatch import _sender
 from sidecar import Sidecar
 
 K = 3
+T = TypeVar("T")
 
 
 def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[str, Any]:
@@ -36,12 +37,14 @@ def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[st
     return tensors
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Waits for what another thread does; a bound on failure, not a measurement."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
+def wait_for(what: Callable[[], T], seconds: float = 60.0) -> T:
+    """Asks again and again until the answer is true, and returns it; the bound is for what never comes."""
+    deadline, pause = time.monotonic() + seconds, 0.005
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"gave up waiting, the last answer was {found!r}"
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.1)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +92,15 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.fixture
 def torch() -> Any:
+    return package("torch")
+
+
+def package(module: str, required: str | None = None) -> Any:
+    """A module of an optional package, which `required` names where the module's name does not."""
     try:
-        return importlib.import_module("torch")
+        return importlib.import_module(module)
     except ImportError:
-        not_tested("torch")
+        not_tested(required or module.partition(".")[0])
 
 
 def not_tested(name: str, why: str = "is not installed") -> NoReturn:

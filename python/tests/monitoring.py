@@ -5,37 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-from test_sidecar import free_ports
+from typing import Any
 
 from conftest import not_tested, wait_for
-
-T = TypeVar("T")
+from real_sidecar import ask, free_ports
 
 
 def program_path(*names: str) -> str | None:
     return next((found for found in map(shutil.which, names) if found), None)
-
-
-def ask(address: str, path: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
-        return json.load(answer)
-
-
-def come_about(what: Callable[[], T], seconds: float = 60.0) -> T:
-    """The first answer that is true, asked for every tenth of a second; a bound on failure, not a measurement."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"it did not come about, the last answer was {found!r}"
-        time.sleep(0.1)
-    return found
 
 
 class Program:
@@ -62,7 +42,7 @@ class Program:
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen([binary, *options], stdout=log, stderr=log)
         # The port is open before answers are given.
-        wait_for(lambda: self._ready() or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: self._ready() or self.process.poll() is not None)
         assert self.process.poll() is None, (self.folder / "log").read_text()
         return self
 

@@ -16,8 +16,8 @@ import pytest
 
 import conceptwatch
 from conceptwatch import adapters
-from conftest import not_tested
-from curves import curve, eager
+from conftest import package
+from real_sidecar import curve, eager
 
 ROWS = 1001
 
@@ -64,10 +64,7 @@ def validation(toy: Any) -> Any:
 
 
 def test_torch_explain(torch: Any, toy: Any, address: str) -> None:
-    try:
-        te = importlib.import_module("torch_explain")
-    except ImportError:
-        not_tested("torch_explain")
+    te = package("torch_explain")
     encoder = torch.nn.Sequential(torch.nn.Linear(7, 10), torch.nn.LeakyReLU())
     embedder = te.nn.ConceptEmbedding(10, 3, 4)
     reasoner = importlib.import_module("torch_explain.nn.concepts").ConceptReasoningLayer(4, 2)
@@ -153,10 +150,7 @@ def cem_module(torch: Any, lightning: Any, embedding_size: int | None) -> Any:
 @pytest.mark.parametrize("embedding_size", [8, None])
 def test_cem(torch: Any, toy: Any, address: str, embedding_size: int | None) -> None:
     """Trained by the Lightning callback as it is: nothing of the module is changed."""
-    try:
-        lightning = importlib.import_module("lightning.pytorch")
-    except ImportError:
-        not_tested("lightning")
+    lightning = package("lightning.pytorch")
     monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
         f"cem {embedding_size}", concepts=3, method="_forward", address=address, spawn=False, timeout=120.0,
         activation_kind="logit" if embedding_size is None else "probability", raise_errors=True,

@@ -9,7 +9,8 @@ import pytest
 from test_end_to_end import RealSidecar, log_pass
 
 import conceptwatch
-from monitoring import Alertmanager, Prometheus, come_about
+from conftest import wait_for
+from monitoring import Alertmanager, Prometheus
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "conceptwatch.rules.yml"
 RULE = "concepts-task leakage is high"
@@ -28,9 +29,9 @@ def watch_a_leaking_run(sidecar: RealSidecar, alertmanager: Alertmanager) -> dic
                 scores = log_pass(leaking, 10 * epoch, epoch, leak=LEAK)
                 assert scores is not None
                 assert (scores["ctl_excess"].value or 0.0) > 0.45
-            alert: dict[str, Any] = come_about(lambda: told_of(alertmanager, "leaking", RULE))[0]
+            alert: dict[str, Any] = wait_for(lambda: told_of(alertmanager, "leaking", RULE))[0]
             assert leaking.should_stop(step=20)
-        come_about(lambda: not told_of(alertmanager, "leaking", RULE))
+        wait_for(lambda: not told_of(alertmanager, "leaking", RULE))
         assert told_of(alertmanager, "clean", RULE) == []
     return alert
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import grpc
 import pytest
-from test_sidecar import find_binary, free_ports, listens
 
 from conftest import not_tested, wait_for
-from monitoring import Prometheus, ask, come_about, program_path
+from monitoring import Prometheus, program_path
+from real_sidecar import ask, binary, free_ports, listens
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -37,7 +37,7 @@ TOKEN = "token-of-this-test"  # noqa: S105
 @pytest.fixture(scope="module", autouse=True)
 def _requirements() -> None:
     if find_spec("yaml") is None or find_spec("kubernetes_validate") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/deploy` installs them")
+        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
 
 
 def parsed(path: Path) -> list[Any]:
@@ -122,9 +122,6 @@ class Contained:
     """The binary with the image's environment and Compose's, on free ports, with a folder and a token of the test."""
 
     def __init__(self, folder: Path) -> None:
-        binary = find_binary()
-        if binary is None:
-            not_tested("conceptwatch", "was not found; build it with `cargo build --release`")
         pairs = [pair.split("=", 1) for pair in last("ENV").split()]
         environment = {**dict(pairs), **compose()["services"]["conceptwatch"]["environment"]}
         assert json.loads(last("ENTRYPOINT")) == ["conceptwatch"]
@@ -136,9 +133,9 @@ class Contained:
             assert any(old in value for value in environment.values()), old
             environment = {name: value.replace(old, new) for name, value in environment.items()}
         speed = ["--niceness", "0", "--cpu-share", "1", "--log", "warn"]
-        command = [binary, *json.loads(last("CMD")), *speed]
+        command = [binary(), *json.loads(last("CMD")), *speed]
         self.process = subprocess.Popen(command, env=environment, cwd=folder)
-        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)
         assert self.process.poll() is None, "the sidecar ended at once"
 
     def get(self, path: str, **headers: str) -> int:
@@ -270,11 +267,11 @@ def test_a_real_prometheus_scrapes_with_the_configuration_of_compose(contained: 
     prometheus = Prometheus(tmp_path)
     (tmp_path / "prometheus.yml").write_text(text)
     with prometheus:
-        come_about(lambda: prometheus.query('up{job="conceptwatch"} == 1'))
-        come_about(lambda: prometheus.query("conceptwatch_build_info == 1"))
+        wait_for(lambda: prometheus.query('up{job="conceptwatch"} == 1'))
+        wait_for(lambda: prometheus.query("conceptwatch_build_info == 1"))
         groups = ask(prometheus.address, "/api/v1/rules")["data"]["groups"]
         assert [group["name"] for group in groups] == ["conceptwatch"]
-        found = come_about(lambda: ask(prometheus.address, "/api/v1/alertmanagers")["data"]["activeAlertmanagers"])
+        found = wait_for(lambda: ask(prometheus.address, "/api/v1/alertmanagers")["data"]["activeAlertmanagers"])
         assert [one["url"] for one in found] == [f"http://{alertmanager}/api/v2/alerts"]
 
 

@@ -23,8 +23,9 @@ import pytest
 from test_end_to_end import RealSidecar
 
 import conceptwatch
-from conftest import not_tested
-from monitoring import Prometheus, ask, come_about
+from conftest import not_tested, wait_for
+from monitoring import Prometheus
+from real_sidecar import ask
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 DASHBOARD = json.loads((GRAFANA / "dashboards" / "conceptwatch.json").read_text())
@@ -38,7 +39,7 @@ EVALUATIONS = 4
 
 def test_the_program_builds_what_is_committed(tmp_path: Path) -> None:
     if find_spec("grafana_foundation_sdk") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/deploy` installs them")
+        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
     program = tmp_path / "dashboard.py"
     (tmp_path / "dashboards").mkdir()
     for file in ("dashboard.py", "infinity.py"):
@@ -175,7 +176,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     try:
         with Prometheus(folder, scraped=sidecar.http) as prometheus:
             # So that it sees curves, not their ends only.
-            come_about(lambda: prometheus.query("up == 1"))
+            wait_for(lambda: prometheus.query("up == 1"))
             runs = [train(sidecar.address, LEAKING, 2.0, True), train(sidecar.address, CLEAN, 0.0, False)]
             refused = evaluation(0.0, False)
             refused["concept_activations"][5, 1] = np.nan
@@ -186,9 +187,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
                 runs[1].log(split="train", step=1, **{**rows, "sample_ids": 600 * batch + rows["sample_ids"]})
             counted = f"sum(conceptwatch_step{{split='val'}}) == {20 * EVALUATIONS}"
             counted += " and sum(conceptwatch_batches_refused_total) > 0"
-            come_about(lambda: prometheus.query(counted))
-            come_about(lambda: prometheus.query("sum(conceptwatch_notifications_failed_total) > 0"))
-            come_about(lambda: prometheus.query("conceptwatch_pair_age_seconds"))
+            wait_for(lambda: prometheus.query(counted))
+            wait_for(lambda: prometheus.query("sum(conceptwatch_notifications_failed_total) > 0"))
+            wait_for(lambda: prometheus.query("conceptwatch_pair_age_seconds"))
             # A rate needs two scrapes with the counter.
             time.sleep(1)
             yield Watched(sidecar, prometheus, fill(prometheus, Filled(begin, time.time(), {})))
@@ -307,7 +308,7 @@ def api_panels() -> list[Any]:
 def rows_of(watched: Watched, target: dict[str, Any], run: str) -> list[dict[str, Any]]:
     """As the Infinity data source gets them: asks the sidecar, then applies the jq program."""
     if find_spec("jq") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/deploy` installs them")
+        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
     import jq  # noqa: PLC0415
 
     known = {**watched.filled.values, "run": run}

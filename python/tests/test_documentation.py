@@ -1,4 +1,4 @@
-"""The code blocks of README.md, docs/ and python/README.md, run as they stand but for names and addresses.
+"""The code blocks of README.md, docs/ and python/README.md, run as they stand except for names and addresses.
 
 Those about frameworks are in `test_integration_docs.py`. Commands that another place runs are listed with it: one that
 is neither listed nor run fails the test.
@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch._sidecar import find_binary
-from conftest import not_tested, wait_for
+from conftest import wait_for
+from real_sidecar import binary
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-# What starts so is run elsewhere.
+# What starts so is run elsewhere; `make test` by its parts.
 ELSEWHERE = {"make demo": ".ci/run", "make test": ".ci/run", "pip install ./python": ".ci/run"}
 INTEGRATIONS = ("docs/integrations.md", "### In the loop you have")
 
@@ -51,14 +51,13 @@ class Served:
     """A sidecar with a directory of curves, in a folder of the test."""
 
     def __init__(self, folder: Path) -> None:
-        binary = find_binary()
-        self.binary = binary if binary is not None else not_tested("conceptwatch", "has no binary")
+        self.binary = binary()
         self.folder = folder
         addresses = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--port-file", "ports"]
         speed = ["--niceness", "0", "--cpu-share", "2", "--busy-cpu-share", "2"]
         command = [self.binary, "serve", *addresses, *speed, "--data-dir", "curves", "--log", "warn"]
         self.process = subprocess.Popen(command, cwd=folder)
-        wait_for(lambda: (folder / "ports").exists() or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: (folder / "ports").exists() or self.process.poll() is not None)
         self.grpc, self.http = (folder / "ports").read_text().split()
 
     def stop(self) -> None:
@@ -126,13 +125,10 @@ def test_every_command_runs(served: Served) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_configuration_is_taken(page: str, tmp_path: Path) -> None:
-    binary = find_binary()
-    if binary is None:
-        not_tested("conceptwatch", "has no binary")
     for number, block in enumerate(blocks(page, "toml")):
         file = tmp_path / f"{number}.toml"
         file.write_text(block, encoding="utf-8")
-        done = subprocess.run([binary, "rules", "--config", file], capture_output=True, text=True, check=False)
+        done = subprocess.run([binary(), "rules", "--config", file], capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{block}\n{done.stderr}"
 
 

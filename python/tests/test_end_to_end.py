@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sidecar import find_binary, free_ports, listens, validation_pass
+from test_sidecar import validation_pass
 
 import conceptwatch
 from conftest import not_tested, wait_for
-from monitoring import Prometheus, ask, program_path
+from monitoring import Prometheus, program_path
+from real_sidecar import ask, binary, free_ports, listens
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
@@ -45,16 +46,13 @@ class RealSidecar:
         self.start()
 
     def start(self) -> None:
-        binary = find_binary()
-        if binary is None:
-            not_tested("conceptwatch", "was not found; build it with `cargo build --release`")
         addresses = ["--grpc-address", self.address, "--http-address", self.http]
         # Tests wait for the scores: these need not step back behind a training.
         speed = ["--cpu-share", "1", "--busy-cpu-share", "1", "--niceness", "0"]
         self.process = subprocess.Popen(
-            [binary, "serve", *addresses, *speed, *self.options, "--data-dir", str(self.data), "--log", "warn"]
+            [binary(), "serve", *addresses, *speed, *self.options, "--data-dir", str(self.data), "--log", "warn"]
         )
-        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)
         assert self.process.poll() is None, "the sidecar ended at once"
 
     def kill(self) -> None:
@@ -215,7 +213,7 @@ class OpenPage:
         return steps
 
     def shows(self, what: Callable[[], bool]) -> None:
-        wait_for(lambda: what() or self.process.poll() is not None, seconds=30)
+        wait_for(lambda: what() or self.process.poll() is not None)
         assert self.process.poll() is None, "the page closed"
 
     def close(self) -> None:
@@ -243,8 +241,8 @@ def test_curves_go_on_after_the_sidecar_was_killed(tmp_path: Path, node: tuple[s
     training.start()
     page = None
     try:
-        wait_for(lambda: run.stats.passes_ended > 3, seconds=30)
-        wait_for(lambda: len(sidecar.steps("live")) > 3, seconds=30)
+        wait_for(lambda: run.stats.passes_ended > 3)
+        wait_for(lambda: len(sidecar.steps("live")) > 3)
         page = OpenPage(node, f"http://{sidecar.http}")
         page.shows(lambda: len(page.steps("live")) > 3)
         begin = page.steps("live")

@@ -15,8 +15,9 @@ import pytest
 from test_end_to_end import RealSidecar
 
 import conceptwatch
-from conftest import not_tested
-from monitoring import Prometheus, ask, come_about, program_path
+from conftest import not_tested, wait_for
+from monitoring import Prometheus, program_path
+from real_sidecar import ask
 
 EXPORT = Path(__file__).parents[2] / "deploy" / "prometheus" / "export.py"
 RUN, PASSES = "fast: 0.1", 60
@@ -54,11 +55,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
     sidecar = RealSidecar(folder / "curves")
     try:
         with Prometheus(folder, scraped=sidecar.http) as live:
-            come_about(lambda: live.query("up == 1"))
+            wait_for(lambda: live.query("up == 1"))
             train(sidecar)
             # Scores that train networks join their point later.
             last = {"run": RUN, "split": "val", "step": str(10 * PASSES)}
-            come_about(lambda: "ois" in ask(sidecar.http, "/api/v1/point", **last)["scores"])
+            wait_for(lambda: "ois" in ask(sidecar.http, "/api/v1/point", **last)["scores"])
             text = run_export(f"http://{sidecar.http}", "--run", RUN)
             (folder / "curves.om").write_text(text)
             (folder / "archive").mkdir()
@@ -131,7 +132,7 @@ def test_the_last_pass_is_exported_as_it_is_scraped(exported: Exported) -> None:
     (end, _) = raw(exported.archive, "conceptwatch_step")[-1]
     written = newest(exported.archive, end)
     assert len(written) > 100
-    come_about(lambda: newest(exported.live, None) == written, seconds=20)
+    wait_for(lambda: newest(exported.live, None) == written)
 
 
 def test_every_concept_is_exported(exported: Exported) -> None:

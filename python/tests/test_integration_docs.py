@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from conftest import not_tested
-from curves import curve, eager
+from conftest import package
+from real_sidecar import curve, eager
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["a", "b", "c"]
@@ -46,13 +46,6 @@ def run(code: str, **given: Any) -> dict[str, Any]:
     names: dict[str, Any] = {**given, "concept_names": NAMES}
     exec(compile(code, "block", "exec"), names)  # noqa: S102
     return names
-
-
-def package(name: str, required: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        not_tested(required)
 
 
 README_BLOCKS = {"lightning": 0, "keras": 1, "transformers": 2}

@@ -18,8 +18,8 @@ import pytest
 import conceptwatch
 from conceptwatch._protocol import messages
 from conceptwatch._training import Tap
-from conftest import not_tested
-from curves import answer, curve, eager
+from conftest import package
+from real_sidecar import answer, curve, eager
 from sidecar import Sidecar
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -29,19 +29,12 @@ EPOCH_STEPS = 16  # 4,000 rows in batches of 256
 @pytest.fixture(params=PACKAGES)
 def either(request: pytest.FixtureRequest) -> Any:
     """Each of the two packages."""
-    return package(request.param)
+    return package(request.param, "lightning")
 
 
 @pytest.fixture
 def lightning() -> Any:
-    return package(PACKAGES[0])
-
-
-def package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        not_tested("lightning")
+    return package(PACKAGES[0], "lightning")
 
 
 def toy() -> Any:

@@ -14,8 +14,8 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
-from conceptwatch._sidecar import find_binary
-from conftest import K, batch, not_tested
+from conftest import K, batch
+from real_sidecar import binary
 from sidecar import Sidecar
 
 JOB = textwrap.dedent("""
@@ -44,12 +44,6 @@ JOB = textwrap.dedent("""
 """)
 
 
-@pytest.fixture
-def binary() -> str:
-    found = find_binary()
-    return found if found is not None else not_tested("conceptwatch", "has no binary: set CONCEPTWATCH_BINARY")
-
-
 def record(folder: Path, ranks: int) -> list[str]:
     """What each rank, in a process of its own, has recorded."""
     for rank in range(ranks):
@@ -57,19 +51,19 @@ def record(folder: Path, ranks: int) -> list[str]:
     return sorted(str(path) for path in folder.iterdir())
 
 
-def replay(binary: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([binary, "replay", *arguments], capture_output=True, text=True, timeout=120, check=False)
+def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([binary(), "replay", *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 def points(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_replay_gives_what_the_sidecar_would_have_given(binary: str, tmp_path: Path) -> None:
+def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> None:
     alone, both = record(tmp_path / "alone", 1), record(tmp_path / "both", 2)
     assert (len(alone), len(both)) == (1, 2)
     assert Path(alone[0]).name.startswith("a_run_1-")
-    found = [replay(binary, "--json", *files) for files in (alone, both)]
+    found = [replay("--json", *files) for files in (alone, both)]
     assert [(done.returncode, done.stderr) for done in found] == [
         (0, "run 'a run/1': 18 batches, 1800 rows, 3 passes\n"),
     ] * 2
@@ -82,7 +76,7 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(binary: str, tmp_path:
     assert of_one == of_two
     assert of_one[0]["scores"]["ctl"]["value"] != of_one[1]["scores"]["ctl"]["value"]
 
-    serving = [binary, "serve", "--niceness", "0", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]
+    serving = [binary(), "serve", "--niceness", "0", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]
     ports = tmp_path / "ports"
     with subprocess.Popen([*serving, "--port-file", str(ports), "--log", "warn"], stdin=subprocess.DEVNULL) as server:
         try:
@@ -100,16 +94,16 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(binary: str, tmp_path:
                 if score in live:
                     assert live[score].value == replayed[score]["value"]
             # A run that goes back to steps it had is no fault: it may come from a checkpoint.
-            again = replay(binary, "--address", address, *alone)
+            again = replay("--address", address, *alone)
             assert (again.returncode, again.stdout) == (0, ""), again.stderr
             assert again.stderr.startswith("run 'a run/1': 18 batches, ")
         finally:
             server.terminate()
 
 
-def test_a_table_is_printed_and_curves_are_kept(binary: str, tmp_path: Path) -> None:
+def test_a_table_is_printed_and_curves_are_kept(tmp_path: Path) -> None:
     files = record(tmp_path / "files", 1)
-    done = replay(binary, "--scores", "ctl,icl", "--data-dir", str(tmp_path / "curves"), *files)
+    done = replay("--scores", "ctl,icl", "--data-dir", str(tmp_path / "curves"), *files)
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["run", "split", "step", "rows", "ctl", "icl"]
     assert len(lines) == 4
@@ -117,12 +111,12 @@ def test_a_table_is_printed_and_curves_are_kept(binary: str, tmp_path: Path) -> 
     assert any((tmp_path / "curves").iterdir())
 
 
-def test_a_killed_job_loses_what_it_had_not_written_whole(binary: str, tmp_path: Path) -> None:
+def test_a_killed_job_loses_what_it_had_not_written_whole(tmp_path: Path) -> None:
     (file,) = record(tmp_path, 1)
     whole = Path(file).read_bytes()
     # Within the last message before the end of the run.
     Path(file).write_bytes(whole[:-40])
-    done = replay(binary, "--json", file)
+    done = replay("--json", file)
     assert done.returncode == 0
     assert [point["step"] for point in points(done.stdout)] == [0, 1]
     assert "bytes are not a whole message and were left out" in done.stderr
@@ -138,24 +132,24 @@ def test_a_killed_job_loses_what_it_had_not_written_whole(binary: str, tmp_path:
         (b"PK\x03\x04 is a zip file, which is no recording, and long enough to be read on", "at byte 0, expected"),
     ],
 )
-def test_what_is_no_recording_is_named(binary: str, tmp_path: Path, content: bytes | None, expected: str) -> None:
+def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes | None, expected: str) -> None:
     file = tmp_path / "other.cwrec"
     if content is not None:
         file.write_bytes(content)
-    done = replay(binary, str(file))
+    done = replay(str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert str(file) in done.stderr
     assert expected in done.stderr
 
 
-def test_a_missing_rank_is_named(binary: str, tmp_path: Path) -> None:
+def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     first, _ = record(tmp_path, 2)
-    done = replay(binary, first)
+    done = replay(first)
     assert done.returncode == 2
     assert "got the files of 1 ranks, expected all 2 of the run" in done.stderr
 
 
-def test_a_full_disk_does_not_stop_the_job(binary: str, tmp_path: Path) -> None:
+def test_a_full_disk_does_not_stop_the_job(tmp_path: Path) -> None:
     job = """
         import resource, sys, numpy as np, conceptwatch, logging
         logging.basicConfig(format="%(message)s")
@@ -176,7 +170,7 @@ def test_a_full_disk_does_not_stop_the_job(binary: str, tmp_path: Path) -> None:
     assert done.stderr.count("recording to") == 2, done.stderr  # at the start, and once what went wrong
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size < 100_000
-    kept = replay(binary, "--json", "--scores", "ctl", str(file))
+    kept = replay("--json", "--scores", "ctl", str(file))
     assert (kept.returncode, len(points(kept.stdout))) == (0, 3), kept.stderr
 
 

@@ -312,7 +312,7 @@ def test_a_worker_of_the_job_does_not_keep_the_sidecar_alive(stand_in: tuple[Pat
     """
     done = program(text, f"127.0.0.1:{free_port()}", "0", CONCEPTWATCH_BINARY=str(binary))
     assert done.returncode == 0, done.stderr
-    wait_for(lambda: "ended" in log.read_text(), seconds=20)
+    wait_for(lambda: "ended" in log.read_text())
 
 
 def test_a_binary_that_ends_at_once_is_said_and_training_goes_on(tmp_path: Path) -> None:

@@ -1,13 +1,8 @@
-"""The client and the real sidecar: two runs streamed, scores read back, metrics scraped.
-
-The binary is CONCEPTWATCH_BINARY, or target/release/conceptwatch, or target/debug/conceptwatch.
-"""
+"""The client and the real sidecar: two runs streamed, scores read back, metrics scraped."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -18,66 +13,16 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch, wait_for
+from conftest import batch
+from real_sidecar import serving
 
 ROWS, K = 3000, 3
-
-
-def find_binary() -> str | None:
-    target = Path(__file__).parents[2] / "target"
-    built = [str(target / profile / "conceptwatch") for profile in ("release", "debug")]
-    for candidate in [os.environ.get("CONCEPTWATCH_BINARY", ""), *built]:
-        if candidate and os.access(candidate, os.X_OK):
-            # A binary without a server says nothing when asked for help.
-            asked = subprocess.run([candidate, "serve", "--help"], capture_output=True, timeout=30, check=False)
-            if asked.returncode == 0 and b"--grpc-address" in asked.stdout:
-                return candidate
-    return None
-
-
-def free_ports() -> int:
-    """A port that is free together with the one above it."""
-    for _ in range(100):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no two ports in a row are free")
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with serving() as address:
         yield address
-
-
-@contextlib.contextmanager
-def serving(*options: str) -> Iterator[str]:
-    """A real sidecar with these options; its address."""
-    binary = find_binary()
-    if binary is None:
-        pytest.skip("NOT TESTED: no conceptwatch binary with a server was found; build it with `cargo build --release`")
-    port = free_ports()
-    command = [binary, "serve", "--grpc-address", f"127.0.0.1:{port}", "--http-address", f"127.0.0.1:{port + 1}"]
-    with subprocess.Popen([*command, *options, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
-        wait_for(lambda: listens(port) or process.poll() is not None, seconds=30)
-        assert process.poll() is None, "the sidecar ended at once"
-        yield f"127.0.0.1:{port}"
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(timeout=10) == 0
-
-
-def listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 def page(address: str, path: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from conftest import not_tested
-from curves import curve, eager
+from conftest import package
+from real_sidecar import curve, eager
 from sidecar import Sidecar
 
 EPOCH_STEPS = 16  # 4,000 rows in batches of 256
@@ -22,11 +22,8 @@ EPOCH_STEPS = 16  # 4,000 rows in batches of 256
 
 @pytest.fixture(scope="module")
 def toy() -> Any:
-    for package in ("torch", "transformers", "accelerate"):
-        try:
-            importlib.import_module(package)
-        except ImportError:
-            not_tested("transformers", f"cannot train: {package} is not installed")
+    for module in ("torch", "transformers", "accelerate"):
+        package(module, "transformers")
     return importlib.import_module("toy_transformers")
 
 

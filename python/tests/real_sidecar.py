@@ -1,0 +1,88 @@
+"""The sidecar's own program, on free ports of this machine, and what its page's server answers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conftest import not_tested, wait_for
+
+
+@functools.cache
+def binary() -> str:
+    """CONCEPTWATCH_BINARY, or else what cargo built in this tree, a release first."""
+    target = Path(__file__).parents[2] / "target"
+    built = [str(target / profile / "conceptwatch") for profile in ("release", "debug")]
+    for candidate in [os.environ.get("CONCEPTWATCH_BINARY", ""), *built]:
+        if candidate and os.access(candidate, os.X_OK):
+            # A binary without a server says nothing when asked for help.
+            asked = subprocess.run([candidate, "serve", "--help"], capture_output=True, timeout=60, check=False)
+            if asked.returncode == 0 and b"--grpc-address" in asked.stdout:
+                return candidate
+    return not_tested("conceptwatch", "is not built: run `cargo build`")
+
+
+def free_ports() -> int:
+    """A port that is free together with the one above it."""
+    for _ in range(100):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no two ports in a row are free")
+
+
+def listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """A real sidecar with these options; its address."""
+    port = free_ports()
+    command = [binary(), "serve", "--grpc-address", f"127.0.0.1:{port}", "--http-address", f"127.0.0.1:{port + 1}"]
+    with subprocess.Popen([*command, *options, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
+        wait_for(lambda: listens(port) or process.poll() is not None)
+        assert process.poll() is None, "the sidecar ended at once"
+        yield f"127.0.0.1:{port}"
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=10) == 0
+
+
+def eager(*options: str) -> contextlib.AbstractContextManager[str]:
+    """Tests wait for the scores, so the sidecar need not step back behind a training; its address."""
+    return serving("--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1", "--log", "warn", *options)
+
+
+def ask(address: str, path: str, **query: str) -> Any:
+    with urllib.request.urlopen(f"http://{address}{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def answer(address: str, path: str, **query: str) -> Any:
+    """What the page's server says; its port is one above."""
+    host, _, port = address.rpartition(":")
+    return ask(f"{host}:{int(port) + 1}", path, **query)
+
+
+def curve(address: str, run: str, score: str = "icl", split: str = "val") -> list[Any]:
+    points: list[Any] = answer(address, "/api/v1/series", run=run, split=split, score=score)["points"]
+    return points
