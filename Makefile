@@ -1,22 +1,42 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-peers bench-alerts screenshot dashboard protocol reproduce
+.NOTPARALLEL:
+.PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check bench bench-peers \
+	bench-alerts screenshot dashboard protocol reproduce
 
 PYTHON ?= python3
 VENV := .venv/bin
-# The Python tests run the binary that `cargo test` has just built.
+# The Python tests run the binary that `cargo test` builds.
 BINARY := $(CURDIR)/target/debug/conceptwatch
+# What `make test-quick` runs: nothing that trains, waits for a schedule or needs more than numpy.
+QUICK_RUST := declarations ingest score_command diagnosis sampling
+QUICK_PYTHON := keeping process prompts protocol run tensors thinning
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## watch two models train, at http://127.0.0.1:7801 (ARGS="--keep-open" leaves it open)
-	cargo run --release --locked --quiet -- demo $(ARGS)
+	cargo run --release --locked -- demo $(ARGS)
 
-test: .venv/ready ## every test, Rust, Python and the page
+test: .venv/all test-rust test-core test-widths test-python test-page ## every test, Rust, Python and the page
+	@sh tests/missing.sh
+
+test-quick: .venv/ready ## the tests of an inner loop: the core, the command line and the Python client
+	cargo test --locked --lib --bins $(QUICK_RUST:%=--test %)
+	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -q $(QUICK_PYTHON:%=python/tests/test_%.py)
+
+test-rust:
 	cargo test --locked
+
+test-core:
 	cargo test --locked --lib --no-default-features
+
+test-widths:
 	sh tests/widths/run.sh
+
+test-python: .venv/all
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest python/tests
+
+test-page:
 	CONCEPTWATCH_BINARY=$(BINARY) sh tests/page/run.sh
 
 check: .venv/ready ## formatting, lints and types
@@ -36,8 +56,8 @@ bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/pass_cost.py
 
-# The crate infomeasure is timed too where OpenBLAS and a Fortran library are installed (libopenblas-dev, gfortran).
-bench-peers: .venv-peers/ready ## the estimators beside scikit-learn and others (ARGS="--quick" for a rough look)
+# With OpenBLAS and a Fortran library (libopenblas-dev, gfortran) the crate infomeasure is timed too.
+bench-peers: .venv-peers/ready ## the estimators beside scikit-learn's and others (ARGS="--quick" for a rough look)
 	set -e; cd benches/peers; \
 	if cargo build --release --locked --quiet --features infomeasure-rs; then also=--infomeasure-rs; \
 	else cargo build --release --locked --quiet; fi; \
@@ -55,7 +75,7 @@ screenshot: .venv/torch ## the page during a training run, as docs/page.png
 dashboard: .venv/deploy ## the Grafana dashboard, from its program
 	$(VENV)/python deploy/grafana/dashboard.py
 
-reproduce: .venv/reproduce ## a paper's experiments on TabularToy, through the sidecar; goes on where it was stopped
+reproduce: .venv/reproduce ## a paper's experiments on TabularToy, through the sidecar; resumes where it was stopped
 	cargo build --release --locked
 	mkdir -p docs/reproduce
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
@@ -65,12 +85,14 @@ reproduce: .venv/reproduce ## a paper's experiments on TabularToy, through the s
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
 
-# Large, so only what needs it asks for it; tests that use it say when it is missing.
-.venv/torch: .venv/ready
-	$(VENV)/pip install --quiet --disable-pip-version-check torch
+# PyTorch, the frameworks of the callbacks, and what deploy/ is checked with: several GB where pip brings CUDA along.
+.venv/all: .venv/integrations .venv/deploy
 	touch $@
 
-# The training frameworks of the callbacks and the libraries of the adapters; the same holds for their tests.
+.venv/torch: .venv/ready
+	$(VENV)/pip install --disable-pip-version-check --progress-bar on torch
+	touch $@
+
 .venv/integrations: .venv/torch python/requirements-integrations.txt
 	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements-integrations.txt
 	touch $@
@@ -79,12 +101,11 @@ protocol: ## the Python message code, from proto/
 	$(VENV)/pip install --quiet --disable-pip-version-check -r python/reproduce/requirements.txt
 	touch $@
 
-# The same for deploy/: the dashboard's program, schemas and linters.
 .venv/deploy: .venv/ready deploy/requirements.txt
 	$(VENV)/pip install --quiet --disable-pip-version-check -r deploy/requirements.txt
 	touch $@
 
-# What estimators and alerts are compared with: nothing else needs them.
+# The peers that estimators and alerts are compared with.
 .venv-peers/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
