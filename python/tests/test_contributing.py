@@ -1,0 +1,90 @@
+"""The commands of CONTRIBUTING.md, in order.
+
+What is quick once the tree is built runs as it stands. What is not runs in a dry form here (`make --dry-run`, a build
+without the run, a listing), and in full where `ELSEWHERE` says; benchmarks alone run in full nowhere but by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import not_tested
+from monitoring import program_path
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+# Run in full by a step of .ci/run.
+ELSEWHERE = {
+    "make test": ["make .venv/all", "make test-rust", "make test-core", "make test-widths", "make test-python",
+                  "make test-page"],
+    "make test-quick": ["make test-rust", "make test-python"],
+    "make check": ["make check"],
+    "make protocol": ["make protocol"],
+    "sh tests/widths/run.sh": ["make test-widths"],
+    "PYTHONPATH=python .venv/bin/python -m pytest": ["make test-python"],
+    "pip wheel": ["pip install --quiet --disable-pip-version-check ./python"],
+}  # fmt: skip
+
+
+def commands() -> list[str]:
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
+    return [line.partition(" #")[0].strip() for line in lines if line.strip()]
+
+
+def dry(command: str) -> str:
+    """A quick form of a command, or the command itself where it is quick."""
+    if command.startswith("make "):
+        return f"{command} --dry-run"
+    if command.startswith("cargo bench"):
+        # Parses arguments and manifest, and finds the target, without the build.
+        bench = command.rpartition("--bench ")[2]
+        return f"cargo read-manifest --manifest-path Cargo.toml # {bench}"
+    if command == "cargo package --locked":
+        return "cargo package --locked --list --allow-dirty"
+    if command.startswith("pip wheel"):
+        return f"{sys.executable} -m pip wheel --help"
+    if command.startswith("sh "):
+        return f"sh -n {command.removeprefix('sh ')}"
+    if "-m pytest" in command:
+        return command.replace(".venv/bin/python", sys.executable) + " --collect-only --quiet"
+    return command
+
+
+def test_every_command_runs(tmp_path: Path) -> None:
+    if program_path("cargo") is None:
+        not_tested("cargo")
+    found = commands()
+    assert len(found) > 10
+    for command in found:
+        # Files that commands write and compare stand in the test's folder.
+        line = re.sub(r"\b(before|after)\.txt", lambda m: shlex.quote(str(tmp_path / m[0])), dry(command))
+        done = subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        if command.startswith("cargo bench"):
+            assert f'"name":"{command.rpartition("--bench ")[2]}","src_path"' in done.stdout, command
+
+
+@pytest.mark.parametrize("command", ELSEWHERE)
+def test_what_is_not_run_here_runs_in_ci(command: str) -> None:
+    assert any(found.startswith(command) for found in commands()), f"{command} is no longer documented"
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for step in ELSEWHERE[command]:
+        assert step in steps, f"{command}: {step}"
+
+
+def test_ci_runs_all_that_make_test_does() -> None:
+    rule = re.search(r"^test: (.*?) ##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rule is not None
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for target in rule[1].split():
+        assert f"make {target}" in steps, target
+
+
+def test_it_is_short() -> None:
+    assert len(TEXT.split()) <= 800
