@@ -290,7 +290,7 @@ def health() -> list[Any]:
         curves(
             "Memory", "Against the limits of the options --ingest-mib, --sample-mib and --history-mib.", units.BytesIEC,
             query(gauge("conceptwatch_sample_memory_bytes"), "samples"),
-            query(gauge(used), "batches on their way"),
+            query(gauge(used), "batches in flight"),
             query(gauge("conceptwatch_kept_memory_bytes"), "kept between ticks"),
             query(gauge("conceptwatch_history_used_bytes"), "history"),
             query(gauge("conceptwatch_history_limit_bytes"), "history, at most"),

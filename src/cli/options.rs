@@ -20,8 +20,8 @@ use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Targe
 /// Serve: receive batches, score them, show the curves
 ///
 /// Training jobs send to the gRPC port; people and Prometheus read from the HTTP port. Every option can also be given
-/// as an environment variable, CONCEPTWATCH_ and its name in capitals, or as a key of the TOML file --config names,
-/// with underscores. The command line goes before the environment, and both before the file.
+/// as an environment variable (CONCEPTWATCH_ and its name in capitals) or as a key of the TOML file of --config, with
+/// underscores. The command line overrides the environment, and both override the file.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServeOptions {
@@ -29,47 +29,47 @@ pub struct ServeOptions {
     #[arg(long, env = "CONCEPTWATCH_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     config: Option<PathBuf>,
-    /// Where training jobs send to; port 0 takes a free one [default: 127.0.0.1:7800]
+    /// Address for training jobs (gRPC); port 0 takes a free one [default: 127.0.0.1:7800]
     #[arg(long, env = "CONCEPTWATCH_GRPC_ADDRESS", value_name = "HOST:PORT")]
     pub grpc_address: Option<SocketAddr>,
-    /// The page, /metrics and the API; port 0 takes a free one [default: 127.0.0.1:7801]
+    /// Address of the page, /metrics and the API; port 0 takes a free one [default: 127.0.0.1:7801]
     #[arg(long, env = "CONCEPTWATCH_HTTP_ADDRESS", value_name = "HOST:PORT")]
     pub http_address: Option<SocketAddr>,
-    /// Host names under which the page may be asked for, besides its address and localhost.
+    /// Further host names of the page, besides its address and localhost.
     #[arg(long, env = "CONCEPTWATCH_HOST_NAMES", value_delimiter = ',', value_name = "NAME,NAME")]
     host_names: Option<Vec<String>>,
-    /// File with the bearer token that both ports ask for; required on any address but loopback.
+    /// File with the bearer token that both ports require; mandatory on any address but loopback.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Directory of the curves, made if absent; without it they live in memory and end with the process.
+    /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// MiB that curves may take, in memory or on disk; the oldest matrices go first [default: 64, on disk 1024]
+    /// MiB for curves, in memory or on disk; the oldest matrices are deleted first [default: 64, on disk 1024]
     #[arg(long, env = "CONCEPTWATCH_HISTORY_MIB", value_name = "MIB")]
     history_mib: Option<u32>,
-    /// Rows a sample keeps, N [default: 4096]
+    /// Rows in a sample, N [default: 4096]
     #[arg(long, env = "CONCEPTWATCH_SAMPLE_ROWS", value_name = "ROWS")]
     sample_rows: Option<u32>,
-    /// Seed of the sampling and of the estimators' noise [default: 0]
+    /// Seed of sampling and of the estimators' noise [default: 0]
     #[arg(long, env = "CONCEPTWATCH_SEED", value_name = "SEED")]
     seed: Option<u64>,
-    /// Windows of splits: pass, recent or all [default: train=recent, every other pass]
+    /// Window of each split: pass, recent or all [default: train=recent, every other pass]
     #[arg(long, env = "CONCEPTWATCH_WINDOWS", value_delimiter = ',', value_parser = split_window, value_name = "SPLIT=WINDOW,…")]
     #[serde(skip)]
     window: Option<Vec<(String, WindowKind)>>,
-    /// The file's form of --window.
+    /// [`Self::window`] as it stands in the file.
     #[arg(skip)]
     windows: Option<BTreeMap<String, WindowKind>>,
-    /// Steps in which the weight of a row halves, in recent windows [default: 500]
+    /// Steps after which the weight of a row halves, in recent windows [default: 500]
     #[arg(long, env = "CONCEPTWATCH_HALF_LIFE_STEPS", value_name = "STEPS")]
     half_life_steps: Option<f64>,
-    /// Seconds from the first rank's end of a pass to its close without the others [default: 120]
+    /// Seconds from the first rank's end of a pass until it closes without the others [default: 120]
     #[arg(long, env = "CONCEPTWATCH_PASS_DEADLINE", value_name = "SECONDS")]
     pass_deadline: Option<f64>,
-    /// Seconds without a batch after which a pass that no rank has ended is closed [default: 1800]
+    /// Seconds without a batch after which a pass that no rank has ended closes [default: 1800]
     #[arg(long, env = "CONCEPTWATCH_IDLE_DEADLINE", value_name = "SECONDS")]
     idle_deadline: Option<f64>,
-    /// Passes of a split that may be open at a time [default: 2]
+    /// Open passes per split [default: 2]
     #[arg(long, env = "CONCEPTWATCH_OPEN_PASSES", value_name = "PASSES")]
     open_passes: Option<u16>,
     /// Seconds between two scorings of a rolling window [default: 15]
@@ -84,56 +84,56 @@ pub struct ServeOptions {
     /// Neighbours of the estimators [default: 3]
     #[arg(long, env = "CONCEPTWATCH_NEIGHBOURS", value_name = "K")]
     neighbours: Option<u16>,
-    /// Threads that score [default: 1]
+    /// Scoring threads [default: 1]
     #[arg(long, env = "CONCEPTWATCH_THREADS", value_name = "THREADS")]
     threads: Option<u16>,
     /// CPU-seconds per second that scoring may take on average [default: 0.5]
     #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
     pub cpu_share: Option<f64>,
-    /// What is left of the CPU share while other work keeps every core busy [default: 0.02]
+    /// The CPU share while other work keeps every core busy [default: 0.02]
     #[arg(long, env = "CONCEPTWATCH_BUSY_CPU_SHARE", value_name = "SHARE")]
     pub busy_cpu_share: Option<f64>,
-    /// Niceness of the scoring threads, 0 to 19: training goes first. 19 on Linux: only cores that nobody wants
+    /// Niceness of the scoring threads, 0 to 19. 19 on Linux: they use only idle cores
     /// [default: 19]
     #[arg(long, env = "CONCEPTWATCH_NICENESS", value_name = "NICENESS")]
     pub niceness: Option<u8>,
-    /// MiB of batches that may be on their way at once [default: 256]
+    /// MiB of batches in flight [default: 256]
     #[arg(long, env = "CONCEPTWATCH_INGEST_MIB", value_name = "MIB")]
     ingest_mib: Option<u32>,
-    /// MiB that all samples together may hold [default: 512]
+    /// MiB for all samples together [default: 512]
     #[arg(long, env = "CONCEPTWATCH_SAMPLE_MIB", value_name = "MIB")]
     sample_mib: Option<u32>,
-    /// gRPC connections at a time [default: 256]
+    /// Simultaneous gRPC connections [default: 256]
     #[arg(long, env = "CONCEPTWATCH_CONNECTIONS", value_name = "CONNECTIONS")]
     connections: Option<u16>,
-    /// What happens to rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
+    /// On rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
     #[arg(long, env = "CONCEPTWATCH_NON_FINITE", value_parser = non_finite, value_name = "POLICY")]
     non_finite: Option<NonFinite>,
-    /// Seconds for which a finished run's series stay in /metrics [default: 300]
+    /// Seconds that the series of a finished run stay in /metrics [default: 300]
     #[arg(long, env = "CONCEPTWATCH_LINGER", value_name = "SECONDS")]
     linger: Option<f64>,
     /// Log lines as JSON objects.
     #[arg(long, env = "CONCEPTWATCH_LOG_JSON", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub(super) log_json: Option<bool>,
-    /// What is logged: error, warn, info, debug, or per module [default: info]
+    /// Log level: error, warn, info, debug or trace, also per module, such as warn,conceptwatch=debug [default: info]
     #[arg(long, env = "CONCEPTWATCH_LOG", value_name = "LEVEL")]
     pub(super) log: Option<String>,
-    /// File that gets "GRPC_ADDRESS HTTP_ADDRESS" once both ports are open, for whoever started this with port 0.
+    /// File to write "GRPC_ADDRESS HTTP_ADDRESS" to once both ports are open, for use with port 0.
     #[arg(long, env = "CONCEPTWATCH_PORT_FILE", value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
-    /// Stop when standard input ends: with the process that started this one.
+    /// Stop when standard input closes, as when the starting process ends.
     #[arg(long, env = "CONCEPTWATCH_EXIT_WITH_STDIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub(super) exit_with_stdin: Option<bool>,
-    /// Address that each alert is posted to, as JSON, when it begins and when it is over, such as http://host/path
+    /// Address to post each alert to, as JSON, when it starts and when it ends, such as http://host/path
     #[arg(long, env = "CONCEPTWATCH_WEBHOOK", value_name = "URL")]
     webhook: Option<String>,
     /// Address of an Alertmanager, such as http://127.0.0.1:9093
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER", value_name = "URL")]
     alertmanager: Option<String>,
-    /// Seconds after which Alertmanager hears again of what fires [default: 60]
+    /// Seconds between two notifications of a firing alert to Alertmanager [default: 60]
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER_RESEND", value_name = "SECONDS")]
     alertmanager_resend: Option<f64>,
-    /// Alert rules, from the file alone; without any the default rules hold, and `alerts = []` is none.
+    /// Alert rules, in the file only. Without the key the default rules apply; `alerts = []` is none.
     #[arg(skip)]
     alerts: Option<Vec<Fields>>,
 }
@@ -163,7 +163,7 @@ impl ServeOptions {
         Self { config, ..Self::default() }.with_file()
     }
 
-    /// Adds what the file says to what the command line and the environment left open.
+    /// Adds the file's options where the command line and the environment have none.
     pub fn with_file(self) -> Result<Self, Fault> {
         let Some(path) = &self.config else { return Ok(self) };
         let field = path.display().to_string();
@@ -319,7 +319,7 @@ fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, mo
     }
 }
 
-/// At most a year: nobody means more.
+/// At most a year; more is taken for a mistake.
 fn seconds(field: &str, value: Option<f64>, default: f64) -> Result<Duration, Fault> {
     within(field, value.unwrap_or(default), 0.0, 31_536_000.0).map(Duration::from_secs_f64)
 }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn every_key_of_the_file_stands_in_the_example() {
         let text = include_str!("../../deploy/conceptwatch.toml");
-        // An unknown key is answered with all that are known; `[[alerts]]` and what only the command line has aside.
+        // The error for an unknown key lists the known ones; some are for the command line only.
         let message = toml::from_str::<ServeOptions>("nonsense = 1").unwrap_err().message().to_owned();
         let known = message.split('`').skip(3).step_by(2).filter(|key| !["port_file", "exit_with_stdin"].contains(key));
         let mut count = 0;

@@ -20,7 +20,7 @@ use crate::score::{Wanted, evaluate};
 use super::failure::print;
 use super::{BAD_INPUT, npz};
 
-/// Score a file of a model's outputs
+/// Score a file of model outputs
 ///
 /// The file is a NumPy archive whose arrays have the tensor names of the protocol, such as concept_activations
 /// [n, k], concept_labels [n, k] and task_labels [n]. Scores whose arrays are absent are left out.
@@ -28,22 +28,22 @@ use super::{BAD_INPUT, npz};
 pub struct Options {
     /// Archive written by np.savez or np.savez_compressed.
     file: PathBuf,
-    /// Only these scores, by id; one whose arrays are absent is then undefined, with the array named.
+    /// Compute only these scores, by id. A score whose arrays are absent is undefined, and its reason names the array.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
-    /// tie_aware orders equal distances in expectation; published repeats the authors' noisy estimate.
+    /// tie_aware takes the expectation over orders of equal distances; published repeats the authors' noisy estimate.
     #[arg(long, default_value = "tie_aware", value_parser = ["tie_aware", "published"])]
     estimator: String,
     /// Neighbours of the estimators.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     neighbours: u16,
-    /// Repeats of the published estimator, each with noise of its own.
+    /// Repeats of the published estimator, each with its own noise.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     /// Seed of the noise.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads [default: all cores]. The result does not depend on it.
+    /// Threads [default: all cores]. The result does not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print one JSON object instead of a table.

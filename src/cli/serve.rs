@@ -29,7 +29,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     if server.token.is_none()
         && let Some(open) = [grpc, http].into_iter().find(|address| !address.ip().is_loopback())
     {
-        let message = format!("{open} can be reached from other machines: --token-file is required there");
+        let message = format!("{open} can be reached from other machines, which requires --token-file");
         return Err(Fault::new("token_file", message).into());
     }
     server.check()?;
@@ -42,7 +42,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         let addresses = Addresses::of(&listeners)?;
         let mut announced = Ok(());
         let stop = async {
-            // The server asks for its stop signal when all is up: nobody is told of ports that close at once.
+            // The server polls this future once it is up, so ports that would close at once are not announced.
             announced = addresses.announce(options.port_file.as_deref());
             if announced.is_ok() {
                 signals.stop(options.exit_with_stdin.unwrap_or(false)).await;
@@ -51,12 +51,12 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         run_server(listeners, server, stop).await.map_err(Failure::running)?;
         announced
     });
-    // Whatever still runs, such as a client that never reads, must not hold up the exit.
+    // What still runs, such as a client that never reads, must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
 }
 
-/// A write beyond the limit of `ulimit -f` fails, as on a full disk, and does not end the process by a signal.
+/// Makes a write beyond the limit of `ulimit -f` fail, as on a full disk, instead of ending the process by a signal.
 fn outlive_file_limits() {
     // SAFETY: ignoring a signal runs no code of this process.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -93,7 +93,7 @@ impl Addresses {
     }
 }
 
-/// SIGTERM and SIGINT, caught from the time this is made: also while the server is still starting.
+/// SIGTERM and SIGINT, caught from construction on, so also while the server starts.
 struct StopSignals(Vec<Signal>);
 
 impl StopSignals {
@@ -107,11 +107,11 @@ impl StopSignals {
         )
     }
 
-    /// Completes on either signal, and when standard input ends if that is asked for.
+    /// Completes on either signal, and with `with_stdin` when standard input ends.
     async fn stop(&mut self, with_stdin: bool) {
         let (ended, stdin_ended) = tokio::sync::oneshot::channel::<()>();
         if with_stdin {
-            // A thread of its own: a read of standard input cannot be cancelled.
+            // In a thread, because a read of standard input cannot be cancelled.
             std::thread::spawn(move || {
                 let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
                 let _ = ended.send(());

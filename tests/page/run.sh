@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tests of the page in a real Chromium. Without Chromium or Node they are skipped, unless CONCEPTWATCH_REQUIRE
-# lists what is missing.
+# The tests of the page in a real Chromium. Skipped without Chromium or Node; where CONCEPTWATCH_REQUIRE lists what is
+# missing, they fail.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 browser=${CONCEPTWATCH_CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
