@@ -445,7 +445,7 @@ fn the_largest_declaration_passes_and_survives_json() {
     let widest = run(&[65_536; 4096]);
     assert_eq!(widest.activation_blocks(65_536 * 4096).map(|blocks| blocks.len()), Some(4096));
     let run = run(&[0, 1, 2, 5]);
-    assert_eq!(run.world_size, 1, "0 stands for 1");
+    assert_eq!(run.world_size, 1, "0 means 1");
     let json = serde_json::to_string(&run).unwrap();
     assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
     // A run from a file is checked like any other.

@@ -125,7 +125,7 @@ async fn ranks_in_any_order_give_the_scores_of_one_process() {
         assert!(!point.incomplete);
         let (rows, seen, values) = scores(&point);
         assert_eq!((rows, values), (one.0, one.2.clone()), "{name}");
-        // Repeats among rows that the sample turned away go unseen, so with padding this is an estimate.
+        // Duplicates among rows that the sample rejected are not seen, so with padding this is an estimate.
         assert!(seen.abs_diff(ROWS) <= ROWS / 100, "{name}: {seen} distinct rows");
     }
 }
@@ -137,7 +137,7 @@ async fn a_batch_broken_off_applies_nothing() {
     client.start_run(run("r")).await.unwrap();
     let broken = Stream::open(&mut client).await;
     broken.send(BatchChunk { last: false, ..chunk("r", 1, 0..50) }).await;
-    until("the chunk came", || sidecar.metric("conceptwatch_received_bytes_total", "") > 0.0).await;
+    until("the chunk is received", || sidecar.metric("conceptwatch_received_bytes_total", "") > 0.0).await;
     // The stream is reset, not ended.
     drop(broken);
     let dropped = || sidecar.metric("conceptwatch_rows_dropped_total", "refused");
@@ -168,7 +168,7 @@ async fn over_the_byte_budget_a_stream_ends_and_may_come_again() {
     }
     let waiting = streams.iter_mut().map(|stream| Box::pin(stream.next()));
     let (ended, _, _) = futures::future::select_all(waiting).await;
-    let status = ended.expect_err("more came than there is room for");
+    let status = ended.expect_err("the chunks exceed the budget");
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     let wait = status.get_error_details().retry_info().and_then(|retry| retry.retry_delay);
     assert!(wait.is_some_and(|wait| wait > Duration::ZERO && wait < Duration::from_secs(10)), "{wait:?}");

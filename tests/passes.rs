@@ -306,7 +306,7 @@ fn an_abandoned_pass_does_not_refuse_the_resumed_job() {
     split.new_attempt();
     let opened = Logged::with_ids(0, 1, 2, 0..5).commit(&mut split, 2).unwrap();
     assert_eq!(opened.closed.iter().map(|pass| (pass.step, pass.incomplete())).collect::<Vec<_>>(), [(9, true)]);
-    assert!(Logged::with_ids(0, 2, 9, 0..5).commit(&mut split, 3).is_ok(), "the third attempt came to step 9 itself");
+    assert!(Logged::with_ids(0, 2, 9, 0..5).commit(&mut split, 3).is_ok(), "the third attempt reached step 9 itself");
     let pass = end(&mut split, 9, 0, 3).pop().unwrap();
     assert!(!pass.incomplete());
     // Now that it is whole, it is closed for good.
@@ -494,7 +494,7 @@ fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
 
 #[test]
 fn a_pass_that_lost_rows_is_incomplete() {
-    // As when the server was restarted within the pass: the rank says it sent more than what came.
+    // As after a restart of the server within the pass: the rank reports more rows than arrived.
     for (stated, missing) in [(0, 0), (10, 0), (25, 15)] {
         let mut split = Split::new(options(WindowKind::Pass, 100), &run(1));
         Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();

@@ -278,7 +278,7 @@ fn a_busy_machine_shrinks_the_share_and_a_quiet_one_gives_it_back() {
     for (wait, expected) in waits.iter().zip([200, 2000, 1000, 200]) {
         assert!(wait.abs_diff(expected) <= 1, "{waits:?}");
     }
-    // What came in before is kept when the share changes: half of the debt of 100 ms is paid after 100 ms.
+    // Credit earned before the share changes is kept: half of the debt of 100 ms is paid after 100 ms.
     schedule.spare(0.0, now + ms(100));
     assert!((schedule.next_start().unwrap() - now).as_millis().abs_diff(1100) <= 1);
 }
@@ -334,7 +334,7 @@ fn it_is_known_how_long_a_pass_waits_at_least() {
     assert_eq!(schedule.wait(&val, ms(40)), ms(40), "the job in flight has taken as long");
     assert_eq!(schedule.wait(&test, ms(40)), ms(0), "nothing of it waits");
     schedule.finished(ms(50), ms(50));
-    // 50 ms at a tenth of a core, of which 5 came in meanwhile.
+    // 50 ms at a tenth of a core, 5 of which were earned meanwhile.
     assert!(schedule.wait(&val, ms(50)).abs_diff(ms(500)) <= ms(51));
     assert!(schedule.wait(&val, ms(250)).abs_diff(ms(300)) <= ms(51));
 }
@@ -388,7 +388,7 @@ fn a_tick_may_take_what_the_share_gives_in_an_interval_divided_by_the_splits_tha
     schedule.finished(ms(100), ms(12_100));
     assert_eq!(schedule.spent(), Duration::ZERO);
     close(&schedule, ms(12_100), 0.5);
-    // a had its tick at 10 s and nothing new came: from 30 s on it is not counted.
+    // a had its tick at 10 s and no new rows: from 30 s on it is not counted.
     close(&schedule, ms(30_000), 0.5);
     close(&schedule, ms(30_001), 2.0 / 3.0);
     schedule.remove_run("run");

@@ -1,10 +1,12 @@
 //! `conceptwatch score` as a user runs it: the real program on real files.
 #![cfg(feature = "server")]
 
+#[path = "common/mod.rs"]
+mod common;
+
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use conceptwatch::score::catalogue::{CATALOGUE, Input, Score, find};
 use conceptwatch::tensor::TensorName;
@@ -12,7 +14,8 @@ use half::f16;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use zip::write::{SimpleFileOptions, ZipWriter};
+
+use common::{npy, program};
 
 const ROWS: usize = 120;
 const K: usize = 3;
@@ -57,25 +60,16 @@ impl Array {
     }
 }
 
-/// An archive as `np.savez` writes it.
+/// An archive as `np.savez_compressed` writes it.
 fn archive(arrays: &[Array]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("outputs.npz");
-    let mut zip = ZipWriter::new(std::fs::File::create(&path).unwrap());
-    for array in arrays {
-        zip.start_file(format!("{}.npy", array.name), SimpleFileOptions::default()).unwrap();
+    let entries = arrays.iter().map(|array| {
         let dims: String = array.shape.iter().map(|dim| format!("{dim}, ")).collect();
-        let order = if array.fortran { "True" } else { "False" };
-        let mut header = format!("{{'descr': '{}', 'fortran_order': {order}, 'shape': ({dims}), }}", array.dtype);
-        // Magic, version and length take 10 bytes; the whole is a multiple of 64 and ends in a newline.
-        header += &" ".repeat(63 - (header.len() + 10) % 64);
-        header.push('\n');
-        zip.write_all(b"\x93NUMPY\x01\x00").unwrap();
-        zip.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
-        zip.write_all(header.as_bytes()).unwrap();
-        zip.write_all(&array.data).unwrap();
-    }
-    zip.finish().unwrap();
+        let bytes = npy::npy(&format!("'{}'", array.dtype), array.fortran, &format!("({dims})"), &array.data);
+        (format!("{}.npy", array.name), bytes)
+    });
+    std::fs::write(&path, npy::compressed(&entries.collect::<Vec<_>>())).unwrap();
     (folder, path)
 }
 
@@ -106,8 +100,7 @@ fn with_types(activations: &'static str, labels: &'static str) -> Vec<Array> {
 
 fn score(arrays: &[Array], arguments: &[&str]) -> Output {
     let (_folder, path) = archive(arrays);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
-    command.arg("score").arg(path).args(arguments).output().unwrap()
+    program().arg("score").arg(path).args(arguments).output().unwrap()
 }
 
 fn json(arrays: &[Array], arguments: &[&str]) -> Value {
@@ -306,7 +299,7 @@ fn bad_input_is_one_line_that_names_the_array() {
         (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "cardinalities: got 2 values"),
         (extra(Array::text("cardinalities", "|S3", "two")), "cardinalities: holds strings, expected numbers"),
         (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: got 'soft', expected hard, "),
-        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: 2 weights"),
+        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: got 2 weights"),
         (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: got 1.5, expected whole numbers"),
         (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: got 119 rows"),
         (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),

@@ -1,4 +1,4 @@
-"""Trains the toy module on several processes; what each of them came to is in a file of its own.
+"""Trains the toy module on several processes; each writes its result to a file.
 
     python ddp_training.py ADDRESS RUN DEVICES FOLDER
 

@@ -73,15 +73,15 @@ class Prometheus(Program):
     ) -> None:
         super().__init__(folder)
         self.data = data or folder / "data"
-        told: dict[str, Any] = {"global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"}}
+        config: dict[str, Any] = {"global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"}}
         if scraped:
-            told["scrape_configs"] = [{"job_name": "conceptwatch", "static_configs": [{"targets": [scraped]}]}]
+            config["scrape_configs"] = [{"job_name": "conceptwatch", "static_configs": [{"targets": [scraped]}]}]
         if rules:
-            told["rule_files"] = [str(rules)]
+            config["rule_files"] = [str(rules)]
         if alertmanager:
-            told["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
+            config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
         # JSON is YAML.
-        (folder / "prometheus.yml").write_text(json.dumps(told))
+        (folder / "prometheus.yml").write_text(json.dumps(config))
 
     def options(self) -> dict[str, object]:
         return {
@@ -89,7 +89,7 @@ class Prometheus(Program):
             "storage.tsdb.path": self.data,
             "storage.tsdb.retention.time": "10y",
             "web.listen-address": self.address,
-            # How often Alertmanager hears again of what fires, and so when it takes a silent alert for over.
+            # The interval of notifications, after which Alertmanager considers a silent alert resolved.
             "rules.alert.resend-delay": "1s",
         }
 
@@ -116,7 +116,7 @@ class Prometheus(Program):
 
 
 class Alertmanager(Program):
-    """Holds what it is told of; tells nobody."""
+    """Keeps the alerts it receives and notifies nobody."""
 
     names = ("prometheus-alertmanager", "alertmanager")
 

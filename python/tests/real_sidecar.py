@@ -24,7 +24,7 @@ def binary() -> str:
     built = [str(target / profile / "conceptwatch") for profile in ("release", "debug")]
     for candidate in [os.environ.get("CONCEPTWATCH_BINARY", ""), *built]:
         if candidate and os.access(candidate, os.X_OK):
-            # A binary without a server says nothing when asked for help.
+            # A binary without the server has no such help.
             asked = subprocess.run([candidate, "serve", "--help"], capture_output=True, timeout=60, check=False)
             if asked.returncode == 0 and b"--grpc-address" in asked.stdout:
                 return candidate

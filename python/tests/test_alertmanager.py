@@ -1,4 +1,4 @@
-"""A leaking run is told to a real Alertmanager, by Prometheus' rules and by the sidecar itself, until it ends."""
+"""A leaking run fires in a real Alertmanager until it ends, by Prometheus' rules and by the sidecar's own option."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitoring import Alertmanager, Prometheus
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "conceptwatch.rules.yml"
 RULE = "concepts-task leakage is high"
-# Of the task's information this much gets into the concepts: CTL is near 0.6 then, the limit 0.45.
+# So much information about the task is in the concepts that CTL is near 0.6; the limit is 0.45.
 LEAK = 2.0
 
 
@@ -62,7 +62,7 @@ def test_by_prometheus_rules(alertmanager: Alertmanager, tmp_path: Path) -> None
 
 
 def test_by_the_sidecar_itself(alertmanager: Alertmanager, tmp_path: Path) -> None:
-    # Alertmanager is told so rarely that it is the end of the run, not silence, that ends the alert.
+    # Notifications are so rare that the end of the run, not silence, resolves the alert.
     options = ["--alertmanager", f"http://{alertmanager.address}", "--alertmanager-resend", "600"]
     sidecar = RealSidecar(tmp_path / "curves", *options)
     try:

@@ -115,7 +115,7 @@ def test_cargo_finds_all_it_needs_among_what_is_copied(tmp_path: Path) -> None:
         assert Path(target["src_path"]).exists(), target
 
 
-# ---------------------------------------------------------------- the program, told what the image tells it
+# ---------------------------------------------------------------- the program in the image's environment
 
 
 class Contained:

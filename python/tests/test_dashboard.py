@@ -168,7 +168,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A sidecar with two runs, scraped by Prometheus; one leaks, and nobody hears of its alerts."""
+    """A sidecar with two runs, scraped by Prometheus; one leaks, and its alerts reach nobody."""
     folder = tmp_path_factory.mktemp("dashboard")
     nobody = ["--alertmanager", "http://127.0.0.1:1", "--alertmanager-resend", "1", "--interval", "1"]
     sidecar = RealSidecar(folder / "curves", *nobody)

@@ -119,7 +119,7 @@ def test_a_pass_that_is_partly_sent_goes_on_and_takes_the_place_of_one_that_is_k
         wait_for(lambda: steps(sidecar)[-1] == 2)
         p.log(**wide)
     wait_for(lambda: run.stats.passes_ended == 3)
-    assert steps(sidecar) == [0, 1, 2, 2], "the kept one came first, as it was logged first"
+    assert steps(sidecar) == [0, 1, 2, 2], "the kept pass is first, as it was logged first"
     assert run.stats.passes_left_out == 0
 
 

@@ -191,7 +191,7 @@ def test_training_resumes_from_a_checkpoint(lightning: Any, address: str, tmp_pa
     done = trainer(lightning, *second, Look(), max_epochs=9, enable_checkpointing=True)
     train(lightning, done, 5.0, ckpt_path=str(tmp_path / "last.ckpt"))
     assert restored == [state]
-    # Two more evaluations without an improvement, and the curve goes on in the same run.
+    # Two more evaluations without an improvement, and the curve continues in the same run.
     assert (done.global_step, second[1].wait_count) == (5 * EPOCH_STEPS, 4)
     assert "no better than" in second[1].stopping_reason_message
     assert steps(address, "resumed") == [EPOCH_STEPS * epoch for epoch in range(1, 6)]
@@ -263,7 +263,7 @@ def free_port() -> str:
 
 
 class Scripted(Sidecar):
-    """Answers with the scores a test has written down, by step; `late` ones only when asked for the newest."""
+    """Answers with the scores of a test, by step; `late` ones only to requests for the newest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -393,7 +393,7 @@ def test_a_failing_extract_is_said_and_counted(
     assert done.current_epoch == 1
     assert monitor.run.stats.batches_dropped == {"invalid": 4}
     assert warned() == ["conceptwatch, run 'run': extract: KeyError: 'labels'"]
-    # The sidecar hears that rows are missing.
+    # The sidecar is informed that rows are missing.
     assert [end.rows for end in scripted.ends] == [4]
 
 

@@ -98,7 +98,7 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
     )  # fmt: skip
     with run.evaluation("val", step=5) as p:
         p.log(**batch())
-    scores = p.scores(timeout=5.0)
+    scores = p.scores(timeout=60.0)
     assert scores is not None
     assert (scores.step, scores.epoch, scores.rows, scores.tie_fraction) == (5, 1.5, 4096, 0.25)
     assert (scores["ctl"].value, scores["ctl"].standard_error) == (0.0, 0.01)

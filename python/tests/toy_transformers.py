@@ -2,7 +2,7 @@
 
     python toy_transformers.py ADDRESS RUN FOLDER
 
-trains it, on as many processes as torchrun starts, and writes what each came to.
+trains it, on as many processes as torchrun starts, and writes the result of each.
 """
 
 from __future__ import annotations

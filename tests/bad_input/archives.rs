@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use super::Faults;
-use super::npy::{archive, f32s, f64s, header, i64s, npy, texts};
+use crate::common::npy::{archive, f32s, f64s, header, i64s, npy, texts};
 use crate::common::program;
 
 pub struct Case {
@@ -223,7 +223,7 @@ fn names_the_array_of_a_bad_file_in_one_line() {
 }
 
 #[test]
-fn names_the_flag_that_is_no_good() {
+fn names_the_invalid_flag() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file.npz");
     std::fs::write(&path, archive(&good())).unwrap();

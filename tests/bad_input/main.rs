@@ -10,7 +10,6 @@ mod configuration;
 mod declarations;
 mod messages;
 mod names;
-mod npy;
 mod questions;
 mod streams;
 

@@ -241,7 +241,11 @@ async fn try_case(
     }
     for _ in 0..case.taken {
         let answer = stream.answer().await;
-        faults.check(&case.name, answer.outcome() == Outcome::Accepted, format!("before it came {answer:?}"));
+        faults.check(
+            &case.name,
+            answer.outcome() == Outcome::Accepted,
+            format!("the message before it got {answer:?}"),
+        );
     }
     if case.finish {
         client.finish_run(FinishRunRequest { run: name.into(), rank: 0 }).await.unwrap();

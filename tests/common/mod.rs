@@ -2,6 +2,7 @@
 // Each test program uses a part of this.
 #![allow(dead_code, unused_imports)]
 
+pub mod npy;
 pub mod rows;
 
 use std::io::{Read, Write};

@@ -1,6 +1,9 @@
 //! NumPy arrays and archives, well-formed or not.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
+
+use zip::CompressionMethod;
+use zip::write::{SimpleFileOptions, ZipWriter};
 
 /// One array as `np.save` writes it.
 pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -47,9 +50,18 @@ fn bytes<const N: usize>(values: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
 
 /// Entries by name, put together as `np.savez` does.
 pub fn archive(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    packed(entries, CompressionMethod::Stored)
+}
+
+/// The same as `np.savez_compressed` does it.
+pub fn compressed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
+    packed(entries, CompressionMethod::Deflated)
+}
+
+fn packed(entries: &[(String, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, data) in entries {
-        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        let options = SimpleFileOptions::default().compression_method(method);
         writer.start_file(name.as_str(), options).unwrap();
         writer.write_all(data).unwrap();
     }
