@@ -4,19 +4,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
-
 use crate::batch::{Batch, NonFinite};
 use crate::fault::{Fault, in_short};
 use crate::run::{ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields};
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
-/// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
-const MAX_ARRAY_BYTES: usize = 1 << 36;
+use super::npy::{Element, Header};
 
-/// No array has a longer header.
-const MAX_HEADER_BYTES: usize = 1 << 20;
+/// Larger arrays are refused, so that a broken header cannot reserve the machine's memory.
+const MAX_ARRAY_BYTES: usize = 1 << 36;
 
 /// Reads `path`. The declaration is made from the arrays: k from their shapes, the activation kind from
 /// `activation_kind` or else from the values, label kinds from the element types.
@@ -83,7 +80,8 @@ fn in_array_terms(fault: Fault) -> Fault {
 /// One array, in row-major order.
 struct Array {
     name: String,
-    dtype: TypeChar,
+    /// NumPy's letter for the kind of element.
+    kind: char,
     item_bytes: usize,
     shape: Vec<u64>,
     data: Vec<u8>,
@@ -117,68 +115,72 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
 impl Array {
     fn read(name: String, mut reader: impl Read) -> Result<Self, Fault> {
         let fault = |message: String| Fault::new(name.clone(), message);
-        let header = read_header(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
-        let DType::Plain(kind) = header.dtype() else {
+        let Header { element, fortran_order, shape } =
+            Header::read(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
+        let Element::Plain { text, big_endian, kind, size } = element else {
             return Err(fault("is a structured array, expected one plain element type".into()));
         };
-        if kind.endianness() == Endianness::Big {
-            return Err(fault(format!("has big-endian elements ({kind}), expected little-endian")));
+        if big_endian {
+            return Err(fault(format!("has big-endian elements ({text}), expected little-endian")));
         }
-        let item_bytes = kind.num_bytes().filter(|_| !kind.uses_pickled_array());
+        let item_bytes = usize::try_from(size).ok().and_then(|size| size.checked_mul(if kind == 'U' { 4 } else { 1 }));
         let item_bytes = item_bytes.filter(|&bytes| bytes > 0);
         let item_bytes =
-            item_bytes.ok_or_else(|| fault(format!("has elements of type {kind}, expected plain numbers")))?;
-        let shape = header.shape().to_vec();
+            item_bytes.ok_or_else(|| fault(format!("has elements of type {text}, expected plain numbers")))?;
         let bytes = shape.iter().try_fold(item_bytes, |bytes, &dim| bytes.checked_mul(usize::try_from(dim).ok()?));
         let bytes = bytes.filter(|&bytes| bytes <= MAX_ARRAY_BYTES);
         let bytes = bytes.ok_or_else(|| fault(format!("has shape {shape:?}, which is too large")))?;
         let mut data = Vec::new();
-        // Reads one byte more than expected, to notice a surplus.
+        // Reads one byte more than expected, so that a surplus shows.
         reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
         if data.len() != bytes {
             let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
             return Err(fault(format!("got {got} bytes, expected {bytes} for shape {shape:?}")));
         }
-        if header.order() == Order::Fortran {
+        if fortran_order {
             data = to_row_major(&data, &shape, item_bytes);
         }
-        Ok(Self { name, dtype: kind.type_char(), item_bytes, shape, data })
+        Ok(Self { name, kind, item_bytes, shape, data })
     }
 
     fn into_tensor(self, name: TensorName) -> Result<Tensor, Fault> {
-        if self.dtype == TypeChar::UnicodeStr || self.dtype == TypeChar::ByteStr {
+        if self.is_text() {
             let texts = self.texts()?;
             return Tensor::texts(name, &self.shape, texts).map_err(in_array_terms);
         }
-        let dtype = match (self.dtype, self.item_bytes) {
-            (TypeChar::Float, 2) => DataType::Float16,
-            (TypeChar::Float, 4) => DataType::Float32,
-            (TypeChar::Float, 8) => DataType::Float64,
-            (TypeChar::Int, 1) => DataType::Int8,
-            (TypeChar::Int, 2) => DataType::Int16,
-            (TypeChar::Int, 4) => DataType::Int32,
-            (TypeChar::Int, 8) => DataType::Int64,
-            (TypeChar::Uint, 1) => DataType::UInt8,
-            (TypeChar::Uint, 2) => DataType::UInt16,
-            (TypeChar::Uint, 4) => DataType::UInt32,
-            (TypeChar::Uint, 8) => DataType::UInt64,
-            (TypeChar::Bool, 1) => DataType::Bool,
+        let dtype = match (self.kind, self.item_bytes) {
+            ('f', 2) => DataType::Float16,
+            ('f', 4) => DataType::Float32,
+            ('f', 8) => DataType::Float64,
+            ('i', 1) => DataType::Int8,
+            ('i', 2) => DataType::Int16,
+            ('i', 4) => DataType::Int32,
+            ('i', 8) => DataType::Int64,
+            ('u', 1) => DataType::UInt8,
+            ('u', 2) => DataType::UInt16,
+            ('u', 4) => DataType::UInt32,
+            ('u', 8) => DataType::UInt64,
+            ('b', 1) => DataType::Bool,
             (kind, bytes) => {
-                let message = format!("has {bytes}-byte elements of kind {kind:?}, expected float, int, uint or bool");
+                let message = format!("has {bytes}-byte elements of kind {kind}, expected float, int, uint or bool");
                 return Err(Fault::new(self.name, message));
             }
         };
         Tensor::numbers(name, dtype, &self.shape, self.data.into()).map_err(in_array_terms)
     }
 
+    fn is_text(&self) -> bool {
+        matches!(self.kind, 'U' | 'S' | 'a')
+    }
+
     fn texts(&self) -> Result<Vec<String>, Fault> {
         let fault = |message: &str| Fault::new(self.name.clone(), message);
-        let decode = |item: &[u8]| match self.dtype {
-            TypeChar::UnicodeStr => {
+        let decode = |item: &[u8]| match self.kind {
+            'U' => {
                 let chars = item.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).take_while(|&c| c != 0);
                 chars.map(char::from_u32).collect::<Option<String>>().ok_or_else(|| fault("is not valid text"))
             }
-            TypeChar::ByteStr => {
+            'S' | 'a' => {
                 let end = item.iter().position(|&b| b == 0).unwrap_or(item.len());
                 String::from_utf8(item[..end].to_vec()).map_err(|_| fault("is not valid UTF-8"))
             }
@@ -188,7 +190,7 @@ impl Array {
     }
 
     fn numbers(&self) -> Result<Vec<f64>, Fault> {
-        if self.dtype == TypeChar::UnicodeStr || self.dtype == TypeChar::ByteStr {
+        if self.is_text() {
             return Err(Fault::new(self.name.clone(), "holds strings, expected numbers"));
         }
         let count = (self.data.len() / self.item_bytes) as u64;
@@ -214,37 +216,6 @@ impl Array {
         };
         self.numbers()?.into_iter().map(count).collect()
     }
-}
-
-/// Reads a header whose declared length and shape are plausible.
-fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
-    let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
-    let mut bytes = vec![0; 10];
-    reader.read_exact(&mut bytes)?;
-    // Version 1 has a length of two bytes, later ones of four.
-    let mut length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    if bytes[6] > 1 {
-        let mut high = [0; 2];
-        reader.read_exact(&mut high)?;
-        bytes.extend(high);
-        length |= usize::from(u16::from_le_bytes(high)) << 16;
-    }
-    if length > MAX_HEADER_BYTES {
-        return Err(fault("it is too long"));
-    }
-    let start = bytes.len();
-    bytes.resize(start + length, 0);
-    reader.read_exact(&mut bytes[start..])?;
-    // The parser multiplies the dimensions without a check.
-    let text = String::from_utf8_lossy(&bytes[start..]);
-    let shape = text.split_once("'shape'").map_or("", |(_, rest)| rest.split([')', ']']).next().unwrap_or_default());
-    let dims = shape.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
-    let product =
-        dims.map(|digits| digits.parse::<u64>().ok()).try_fold(1u64, |product, dim| product.checked_mul(dim?));
-    if product.is_none() {
-        return Err(fault("its shape is too large"));
-    }
-    NpyHeader::from_reader(bytes.as_slice())
 }
 
 /// Elements of a column-major array in row-major order.
@@ -286,7 +257,7 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fau
         Some((_, k)) => Ok(k),
         // Text and image scores need no concepts; a declaration needs one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
-        None => Err(Fault::new("concept_activations", "is missing, and no other array has the number of concepts")),
+        None => Err(Fault::new("concept_activations", "is missing, and no other array gives the number of concepts")),
     }
 }
 

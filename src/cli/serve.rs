@@ -29,7 +29,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     if server.token.is_none()
         && let Some(open) = [grpc, http].into_iter().find(|address| !address.ip().is_loopback())
     {
-        let message = format!("{open} can be reached from other machines, which requires --token-file");
+        let message = format!("{open} can be reached from other machines: --token-file is required there");
         return Err(Fault::new("token_file", message).into());
     }
     server.check()?;
