@@ -299,7 +299,7 @@ fn bad_input_is_one_line_that_names_the_array() {
         (extra(Array::new("cardinalities", "<i8", &[2], &[2.0, 2.0])), "cardinalities: got 2 values"),
         (extra(Array::text("cardinalities", "|S3", "two")), "cardinalities: holds strings, expected numbers"),
         (extra(Array::text("activation_kind", "|S4", "soft")), "activation_kind: got 'soft', expected hard, "),
-        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: 2 weights"),
+        (extra(Array::new("concept_weights", "<f8", &[2], &[1.0, 1.0])), "concept_weights: got 2 weights"),
         (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: got 1.5, expected whole numbers"),
         (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: got 119 rows"),
         (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),

@@ -59,7 +59,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // clap knows which of its "errors" are answers, such as --help.
             let status = if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
-            // If standard output is gone, there is nobody to report it to.
+            // Fails when standard output is closed, and then nobody reads it.
             let _ = error.print();
             return status;
         }

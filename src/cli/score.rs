@@ -43,7 +43,7 @@ pub struct Options {
     /// Seed of the noise.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads [default: all cores]. The result does not depend on it.
+    /// Threads [default: all cores]. The result does not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print one JSON object instead of a table.
