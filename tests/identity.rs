@@ -1,4 +1,5 @@
 //! A run is known by more than its name: what one training sends and asks has nothing to do with another's.
+#![cfg(feature = "server")]
 
 mod common;
 

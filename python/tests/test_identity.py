@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from test_lightning import free_port
 from test_offline import points, replay
-from test_sidecar import find_binary
 
 import conceptwatch
 from conceptwatch import Run
-from conftest import K, batch, not_tested
-from curves import answer, curve, eager
+from conftest import K, batch
+from real_sidecar import answer, curve, eager
 
 SCORES = ("ctl", "icl")
 
@@ -182,20 +181,17 @@ def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, 
 
 
 def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:
-    binary = find_binary()
-    if binary is None:
-        not_tested("conceptwatch", "has no binary: set CONCEPTWATCH_BINARY")
     for step in (1, 2):
         with conceptwatch.init("recorded", concepts=K, mode="offline", offline_dir=tmp_path) as run:
             log(run, step, seed=step)
     first, second = sorted(str(file) for file in tmp_path.iterdir())
-    done = replay(binary, "--json", first, second)
+    done = replay("--json", first, second)
     assert sorted((point["run"], point["step"]) for point in points(done.stdout)) == [
         ("recorded", 1),
         ("recorded-2", 2),
     ]
     # Sent twice, a recording changes nothing.
     for _ in range(2):
-        sent = replay(binary, "--address", address, first, second)
+        sent = replay("--address", address, first, second)
         assert sent.returncode == 0, sent.stderr
     assert (steps(address, "recorded"), steps(address, "recorded-2")) == ([1], [2])
