@@ -11,6 +11,7 @@ use crate::compare::{
 use crate::diagnosis::{Diagnosis, diagnose};
 use crate::fault::{Fault, in_short};
 use crate::history::{History, HistoryError, StoredRun};
+use crate::point::Point;
 use crate::score::catalogue;
 
 /// Evaluations of each run that are compared unless told otherwise, as far as there are so many: the paper repeats
@@ -320,11 +321,17 @@ impl Question {
     }
 }
 
-/// What the rules make of a run's newest finished evaluation of a split.
-pub fn diagnosis_of(history: &History, run: &str, split: &str) -> Result<Diagnosis, Refused> {
+/// What the rules make of a run's newest finished evaluation of a split, of those that `admits` lets through.
+pub fn diagnosis_of(
+    history: &History,
+    run: &str,
+    split: &str,
+    admits: impl Fn(&Point) -> bool,
+) -> Result<Diagnosis, Refused> {
     let runs = history.runs()?;
     let stored = find(&runs, "run", run)?;
-    let points = history.evaluations(run, split, LOOKED_BACK)?;
+    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
+    points.retain(admits);
     match diagnose(&stored.run, &points) {
         Some(diagnosis) => Ok(diagnosis),
         None => Err(without(history, "split", run, split)?),

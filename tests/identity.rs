@@ -5,8 +5,8 @@ mod common;
 
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{
-    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, ListRunsRequest, Point, RunStatus,
-    StartRunRequest,
+    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetDiagnosisRequest, GetScoresRequest, ListRunsRequest,
+    Point, RunStatus, StartRunRequest,
 };
 use tonic::Code;
 
@@ -76,8 +76,11 @@ async fn a_name_used_again_does_not_answer_with_an_earlier_training() {
         let found = known(&mut client, "r", step).await;
         assert!(found.is_none(), "step {step:?}: {:?} of the earlier training", found.map(|point| point.step));
     }
+    let diagnosis = GetDiagnosisRequest { run: "r".into(), split: "val".into() };
+    assert_eq!(client.get_diagnosis(diagnosis.clone()).await.unwrap_err().code(), Code::NotFound);
     stream.ask(second.end(1)).await;
     assert_eq!(point(&mut client, "r", "val", 1).await.rows, 48);
+    assert_eq!(client.get_diagnosis(diagnosis).await.unwrap().into_inner().rows, 48);
     assert_eq!(known(&mut client, "r", None).await.unwrap().rows, 48);
     assert!(known(&mut client, "r", Some(2)).await.is_none());
 }

@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn diagnose(options: &Options) -> Result<String, Failure> {
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
-    let local = |history: &_| diagnosis_of(history, &options.run, &options.split);
+    let local = |history: &_| diagnosis_of(history, &options.run, &options.split, |_| true);
     let diagnosis: Diagnosis = options.source.answer("/api/v1/diagnosis", &asked, local)?;
     Ok(if options.json { format!("{}\n", serde_json::json!(diagnosis)) } else { table(&diagnosis) })
 }

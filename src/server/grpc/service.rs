@@ -288,8 +288,9 @@ impl ConceptWatch for Service {
         let proto::GetDiagnosisRequest { run, split } = request.into_inner();
         check_name("run", &run).map_err(refused)?;
         check_name("split", &split).map_err(refused)?;
-        let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || diagnosis_of(&history, &run, &split)).await {
+        let (history, board) = (Arc::clone(&self.history), Arc::clone(&self.board));
+        let diagnosis = move || diagnosis_of(&history, &run, &split, |point| board.admits(point));
+        match tokio::task::spawn_blocking(diagnosis).await {
             Ok(diagnosis) => Ok(Response::new(convert::diagnosis(diagnosis.map_err(Refusal::from)?))),
             Err(_) => Err(Status::internal("the diagnosis failed")),
         }

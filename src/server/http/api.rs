@@ -103,7 +103,7 @@ pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
 pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);
-    blocking(shared, move |app| Ok(Json(diagnosis_of(&app.history, &run, &split)?).into_response())).await
+    blocking(shared, move |app| Ok(Json(diagnosis_of(&app.history, &run, &split, |_| true)?).into_response())).await
 }
 
 /// Not JSON, but answered in the same way.
