@@ -207,7 +207,7 @@ impl<'a> Prepared<'a> {
     /// Warnings for a reader of the values.
     pub fn warnings(&self) -> Vec<String> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
-        let remark = "concept_activations are in half precision: coarse values tie, which lowers the normaliser of \
+        let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
                       icl and raises its value; send float32 to compare with other runs";
         half.then(|| remark.to_owned()).into_iter().collect()
     }

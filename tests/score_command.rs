@@ -242,7 +242,7 @@ fn element_types_and_orders_carry_the_same_values() {
     assert_eq!(without_seconds(json(&arrays, &[])), expected, "column by column");
     let mut half = without_seconds(json(&with_types("<f2", "<i8"), &[]));
     let warnings = half["warnings"].take();
-    assert!(warnings[0].as_str().unwrap().starts_with("concept_activations are in half precision"), "{warnings}");
+    assert!(warnings[0].as_str().unwrap().starts_with("concept_activations came in half precision"), "{warnings}");
     assert_eq!(half["scores"], expected["scores"], "the values are exact in float16");
 }
 
