@@ -1,19 +1,19 @@
-//! The size limit: what goes first when the store has grown past it.
+//! The size limit, and what is removed first when the store exceeds it.
 
 use rusqlite::Connection;
 
 use super::{History, HistoryError, Store};
 
-/// How much the history may hold.
+/// The history's size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of stored pages. Above it the oldest matrices go, then the oldest points, then finished runs without
-    /// points. The newest point always stays. On disk the file may be larger by free pages, which are used again,
-    /// and has a log of up to 16 MiB beside it.
+    /// Bytes of pages in use. Above the limit the oldest matrices are removed, then the oldest points, then finished runs
+    /// without points. The newest point is always kept. The file on disk may be larger by free pages, which SQLite
+    /// reuses, and has a log of up to 16 MiB beside it.
     pub bytes: u64,
 }
 
-/// What the limit has cost since the history was opened.
+/// What the limit has removed since the history was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub matrices: u64,
@@ -21,7 +21,7 @@ pub struct Dropped {
     pub runs: u64,
 }
 
-/// The history's size.
+/// The history's size and limit, in bytes, and what the limit has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct Usage {
     pub dropped: Dropped,
 }
 
-/// How many go before the size is looked at again.
+/// Rows removed between two checks of the size.
 const AT_ONCE: i64 = 16;
 
 impl History {
@@ -59,11 +59,11 @@ impl Store {
                 &mut dropped.runs,
             ),
         ];
-        for (statement, gone) in stages {
+        for (statement, removed) in stages {
             while used(connection)? > limits.bytes {
                 match connection.prepare_cached(statement)?.execute([AT_ONCE])? {
                     0 => break,
-                    rows => *gone += rows as u64,
+                    rows => *removed += rows as u64,
                 }
             }
         }
