@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
         code: Code::FailedPrecondition,
         finish: true,
         afterwards: (2, 16),
-        ..Case::new(name, "run", "is finished, start it again", messages).after(1, 16)
+        ..Case::new(name, "run", "has finished, start it again", messages).after(1, 16)
     };
     let unknown = |case: Case| Case { code: Code::NotFound, ..case };
     let mut cases = vec![
