@@ -34,7 +34,7 @@ use crate::point::ScoreDescription;
 use assets::Page;
 use refusal::Refusal;
 
-/// What the port reads from.
+/// The state that the port reads from.
 #[derive(Clone)]
 pub struct App {
     pub history: Arc<History>,
@@ -52,7 +52,7 @@ struct Shared {
     app: App,
     page: Arc<Page>,
     stop: CancellationToken,
-    /// Longest time to the head of an answer.
+    /// Time limit for the head of an answer.
     patience: Duration,
 }
 
@@ -78,9 +78,9 @@ fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Around every route: access, the time limit, the headers and the count.
+/// Wraps every route: checks access, limits the time, sets headers and counts the request.
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    // Paths that a client made up match no route and share one label.
+    // Unknown paths match no route and share one label, so that clients cannot create series.
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = match shared.app.access.check(&request) {
         Err(refusal) => refusal.into_response(),

@@ -1,4 +1,4 @@
-//! Prometheus metrics. All names are in [`names`]; score families are read off the latest points at each scrape.
+//! Prometheus metrics. All names are in [`names`]; score families are read from the latest points at each scrape.
 
 mod alerts;
 mod own;
@@ -31,7 +31,7 @@ pub mod names {
     pub const TIE_FRACTION: &str = "conceptwatch_tie_fraction";
     pub const PROVISIONAL: &str = "conceptwatch_provisional";
     pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_seconds";
-    // And `score`.
+    // The same and `score`.
     pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
     pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
     pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
