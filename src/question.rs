@@ -1,4 +1,6 @@
-//! What is asked of finished evaluations, and the answer out of the history: the same for the API and the command line.
+//! Comparisons and diagnoses of finished evaluations: parses a request, reads the history and computes the report.
+//!
+//! The API and the command line share it, so both take the same parameters and give the same answers and errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,46 +16,50 @@ use crate::history::{History, HistoryError, StoredRun};
 use crate::point::Point;
 use crate::score::catalogue;
 
-/// Evaluations of each run that are compared unless told otherwise, as far as there are so many: the paper repeats
-/// each of its evaluations five times (Appendix A.3).
+/// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
+/// its evaluations five times (Appendix A.3).
 const LAST: usize = 5;
-/// Most that can be asked for.
+/// Upper limit of `last`.
 const MOST: usize = 1000;
 const CONFIDENCE: f64 = 0.95;
 const SPLIT: &str = "val";
 /// Evaluations that a diagnosis looks back over.
 const LOOKED_BACK: usize = 100;
-/// Names of a kind that a refusal lists.
+/// Names that an error message lists before it only counts the rest.
 const LISTED: usize = 12;
 
-/// All parameters, each a text.
+/// The names of all parameters; every value is text.
 pub const PARAMETERS: [&str; 9] =
     ["run_a", "run_b", "by", "where", "split", "with_split", "score", "last", "confidence"];
 
-/// A checked question.
+/// A valid request for a comparison.
 pub struct Question {
     of: Of,
     splits: Vec<String>,
-    /// Empty: the usual ones, as far as there are.
+    /// Catalogue ids; empty: the default scores that all sides have.
     scores: Vec<String>,
-    /// `None`: up to [`LAST`].
+    /// Newest evaluations of each run, 1 to [`MOST`]; `None`: up to [`LAST`].
     last: Option<usize>,
+    /// Of the intervals, between 0.5 and 1.
     confidence: f64,
 }
 
 enum Of {
     Pair(String, String),
-    /// A run, whose split is compared with this one.
+    /// A run, and the split that `split` is compared with.
     Splits(String, String),
-    /// Runs with all these labels, by the value of another.
+    /// The label whose values form the groups, and the labels that a run needs to be included.
     Label(String, Vec<(String, String)>),
 }
 
 impl Of {
-    /// With `with_split` among the parameters.
+    /// For parameters that include `with_split`.
     fn splits(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Refused> {
         if let Some(other) = ["run_b", "by", "where"].into_iter().find(|key| parameter(key).is_some()) {
-            return Err(bad(other, "got it with with_split, expected run_a alone: it compares two splits of one run"));
+            return Err(bad(
+                other,
+                "cannot be combined with with_split, expected run_a alone: with_split compares two splits of one run",
+            ));
         }
         match (parameter("run_a"), parameter("with_split")) {
             (Some(run), Some(split)) => Ok(Self::Splits(run, split.trim().to_owned())),
@@ -73,9 +79,10 @@ pub enum Report {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// A run, split, score or label that there is not.
+    /// The run, split, score or label does not exist.
     #[error("{0}")]
     Unknown(Fault),
+    /// A parameter is missing, malformed, out of range or in conflict with another.
     #[error("{0}")]
     Bad(Fault),
     #[error(transparent)]
@@ -91,7 +98,7 @@ fn unknown(field: &str, message: impl Into<String>) -> Refused {
 }
 
 impl Question {
-    /// From parameters named as in [`PARAMETERS`]; lists have commas.
+    /// Parses and checks parameters, named as in [`PARAMETERS`]; lists are separated by commas. Errors name the parameter.
     pub fn of(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Refused> {
         let list = |key: &str| -> Vec<String> {
             let text = parameter(key).unwrap_or_default();
@@ -100,10 +107,15 @@ impl Question {
         let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
             _ if parameter("with_split").is_some() => Of::splits(&parameter)?,
             (Some(a), Some(b), None) if a == b => {
-                return Err(bad("run_b", format!("got '{}' for both runs, expected another than run_a", in_short(&b))));
+                return Err(bad(
+                    "run_b",
+                    format!("got '{}' for both runs, expected a run other than run_a", in_short(&b)),
+                ));
             }
             (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
-            (Some(_), Some(_), None) => return Err(bad("where", "chooses runs of groups: expected it with by alone")),
+            (Some(_), Some(_), None) => {
+                return Err(bad("where", "selects the runs of groups, expected it only with by"));
+            }
             (None, None, Some(label)) => {
                 let pair = |text: String| match text.split_once('=') {
                     Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
@@ -116,7 +128,9 @@ impl Question {
             }
             (None, _, None) => return Err(bad("run_a", "is missing: got one run, expected two")),
             (_, None, None) => return Err(bad("run_b", "is missing: got one run, expected two, or with_split")),
-            (_, _, Some(_)) => return Err(bad("by", "got it with runs, expected either two runs or a label")),
+            (_, _, Some(_)) => {
+                return Err(bad("by", "cannot be combined with runs, expected either two runs or a label"));
+            }
         };
         let mut splits = list("split");
         if splits.is_empty() {
@@ -133,19 +147,19 @@ impl Question {
         }
         if let Of::Splits(_, with) = &of {
             if splits.len() > 1 {
-                let message = format!("got {} splits, expected one, and the other as with_split", splits.len());
+                let message = format!("got {} splits, expected one and the other as with_split", splits.len());
                 return Err(bad("split", message));
             }
             if *with == splits[0] {
                 return Err(bad(
                     "with_split",
-                    format!("got '{}' for both, expected another than split", in_short(with)),
+                    format!("got '{}' for both, expected a split other than split", in_short(with)),
                 ));
             }
         }
         let scores = list("score");
         if let Some(score) = scores.iter().find(|id| catalogue::find(id).is_none()) {
-            return Err(unknown("score", format!("'{}' is no score of the catalogue", in_short(score))));
+            return Err(unknown("score", format!("'{}' is not a score of the catalogue", in_short(score))));
         }
         let last = parameter("last").map(|text| {
             let whole = text.parse().ok().filter(|last| (1..=MOST).contains(last));
@@ -167,6 +181,7 @@ impl Question {
         })
     }
 
+    /// Reads the evaluations and compares them. Blocks.
     pub fn ask(&self, history: &History) -> Result<Report, Refused> {
         let runs = history.runs()?;
         match &self.of {
@@ -210,7 +225,7 @@ impl Question {
         let concepts: Vec<String> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         let mut pairs = Vec::new();
         for step in steps {
-            // A point that was let go meanwhile is none.
+            // The size limit may have removed a point since the steps were read.
             let at = |split: &str| history.point(name, split, Some(step), false);
             pairs.extend(at(split)?.zip(at(with)?));
         }
@@ -257,16 +272,16 @@ impl Question {
                     let new = || Side { name: value.to_owned(), folds: Vec::new() };
                     sides.entry(value).or_insert_with(new).folds.push(fold);
                 }
-                // A run without the split is no reason to tell nothing of the others.
+                // Runs without the split are named in a note; the others are still compared.
                 Err(Refused::Unknown(_)) => without.push(&stored.run.name),
                 Err(other) => return Err(other),
             }
         }
         if sides.len() < 2 {
             let values = listed(sides.keys().copied());
-            let came = if sides.is_empty() { "no run".to_owned() } else { format!("{label}={values} alone") };
+            let got = if sides.is_empty() { "no run".to_owned() } else { format!("only {label}={values}") };
             let message =
-                format!("{came} has evaluations of split '{}', expected two values of the label", self.splits[0]);
+                format!("{got} has evaluations of split '{}', expected two values of the label", self.splits[0]);
             return Err(bad("by", message));
         }
         let sides: Vec<Side> = sides.into_values().collect();
@@ -296,7 +311,8 @@ impl Question {
         }
     }
 
-    /// The scores asked for; else the usual ones that all sides have, else all that all sides have.
+    /// The requested scores; by default the `usual` ones that all sides have, or if they have none of them, all scores
+    /// in common.
     fn common(&self, sides: &[&Side], usual: &[&'static str]) -> Result<Vec<String>, Refused> {
         let on_all = |id: &str| sides.iter().all(|side| side.has(id));
         let asked: Vec<&str> = self.scores.iter().map(String::as_str).collect();
@@ -312,8 +328,8 @@ impl Question {
             };
             let each: Vec<String> = sides.iter().map(has).collect();
             let message = match asked_for_none {
-                true => format!("there is none in common: {}", each.join("; ")),
-                false => format!("not all have {}: {}", self.scores.join(", "), each.join("; ")),
+                true => format!("no score in common: {}", each.join("; ")),
+                false => format!("not all sides have {}: {}", self.scores.join(", "), each.join("; ")),
             };
             return Err(bad("score", message));
         }
@@ -321,7 +337,8 @@ impl Question {
     }
 }
 
-/// What the rules make of a run's newest finished evaluation of a split, of those that `admits` lets through.
+/// The diagnosis of a run's newest finished evaluation of a split, with up to [`LOOKED_BACK`] evaluations as context, of
+/// those that `admits` accepts. Errors when the run or the split is unknown or has no such evaluation. Blocks.
 pub fn diagnosis_of(
     history: &History,
     run: &str,
@@ -345,11 +362,14 @@ fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r Stored
     })
 }
 
-/// Says that a run has no finished evaluation of a split.
+/// The error for a run without a finished evaluation of a split.
 fn without(history: &History, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
     let known = history.splits(run)?;
     let known = listed(known.iter().map(|stored| stored.split.as_str()));
-    Ok(unknown(field, format!("run '{run}' has no evaluation of '{}', its splits are {known}", in_short(split))))
+    Ok(unknown(
+        field,
+        format!("run '{run}' has no evaluation of '{}', expected one of its splits: {known}", in_short(split)),
+    ))
 }
 
 fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {
@@ -358,7 +378,7 @@ fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<St
     (!names.is_empty()).then(|| format!("not finished yet: {}", listed(names)))
 }
 
-/// Other labels that differ between runs of one group.
+/// A note that names the other labels whose values differ between runs of one group.
 fn mixed<'r>(label: &str, runs: impl Iterator<Item = &'r StoredRun>) -> Option<String> {
     let mut values: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for stored in runs {

@@ -255,11 +255,20 @@ async fn what_cannot_be_compared_is_named() {
     let cases: [(&[&str], &str); 29] = [
         (&[], "run_a: is missing: expected run_a and run_b, run_a and with_split, or by"),
         (&["a"], "run_b: is missing: got one run, expected two, or with_split"),
-        (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected another than split"),
+        (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected a split other than split"),
         (&["a", "--split", "early", "--with-split", " early"], "with_split: got 'early' for both, expected another"),
-        (&["a", "--with-split", "none"], "with_split: run 'a' has no evaluation of 'none', its splits are early, val"),
-        (&["a", "--with-split", ""], "with_split: run 'a' has no evaluation of '', its splits are early, val"),
-        (&["a", "--split", "no", "--with-split", "val"], "split: run 'a' has no evaluation of 'no', its splits are"),
+        (
+            &["a", "--with-split", "none"],
+            "with_split: run 'a' has no evaluation of 'none', expected one of its splits: early, val",
+        ),
+        (
+            &["a", "--with-split", ""],
+            "with_split: run 'a' has no evaluation of '', expected one of its splits: early, val",
+        ),
+        (
+            &["a", "--split", "no", "--with-split", "val"],
+            "split: run 'a' has no evaluation of 'no', expected one of its splits:",
+        ),
         (
             &["a", "--with-split", "early"],
             "with_split: run 'a' has no step with evaluations of both 'val' and 'early', expected passes over both",
@@ -269,12 +278,15 @@ async fn what_cannot_be_compared_is_named() {
             "last: run 'b' has 1 steps with evaluations of both, expected 2",
         ),
         (&["b", "--split", "val,x", "--with-split", "odd"], "split: got 2 splits, expected one, and the other as with"),
-        (&["a", "b", "--with-split", "odd"], "run_b: got it with with_split, expected run_a alone"),
-        (&["--by", "lambda", "--with-split", "odd"], "by: got it with with_split, expected run_a alone"),
+        (&["a", "b", "--with-split", "odd"], "run_b: cannot be combined with with_split, expected run_a alone"),
+        (&["--by", "lambda", "--with-split", "odd"], "by: cannot be combined with with_split, expected run_a alone"),
         (&["--with-split", "odd"], "run_a: is missing: expected the run whose splits are compared"),
-        (&["a", "a"], "run_b: got 'a' for both runs, expected another than run_a"),
+        (&["a", "a"], "run_b: got 'a' for both runs, expected a run other than run_a"),
         (&["a", "nobody"], "run_b: 'nobody' is unknown, expected one of bare, b, a"),
-        (&["a", "b", "--split", "test"], "split: run 'a' has no evaluation of 'test', its splits are early, val"),
+        (
+            &["a", "b", "--split", "test"],
+            "split: run 'a' has no evaluation of 'test', expected one of its splits: early, val",
+        ),
         (&["a", "b", "--split", "val,val"], "split: got 'val' twice, expected folds that differ"),
         (&["a", "b", "--last", "2"], "last: run 'b' has 1 evaluations of 'val', expected 2"),
         (&["a", "b", "--last", "0"], "last: got '0', expected a whole number from 1 to 1000"),
@@ -283,11 +295,11 @@ async fn what_cannot_be_compared_is_named() {
             &["a", "b", "--confidence", "nan"],
             "confidence: got 'nan', expected a number between 0.5 and 1, such as 0.95",
         ),
-        (&["a", "b", "--score", "leakage"], "score: 'leakage' is no score of the catalogue"),
-        (&["a", "b", "--score", "bleu"], "score: not all have bleu: 'a' has ctl, "),
-        (&["a", "bare"], "score: there is none in common: 'a' has ctl, "),
-        (&["a", "b", "--where", "lambda=1"], "where: chooses runs of groups: expected it with by alone"),
-        (&["a", "b", "--by", "lambda"], "by: got it with runs, expected either two runs or a label"),
+        (&["a", "b", "--score", "leakage"], "score: 'leakage' is not a score of the catalogue"),
+        (&["a", "b", "--score", "bleu"], "score: not all sides have bleu: 'a' has ctl, "),
+        (&["a", "bare"], "score: no score in common: 'a' has ctl, "),
+        (&["a", "b", "--where", "lambda=1"], "where: selects the runs of groups, expected it only with by"),
+        (&["a", "b", "--by", "lambda"], "by: cannot be combined with runs, expected either two runs or a label"),
         (&["--by", "seed"], "by: no run has the label 'seed', expected one of lambda"),
         (
             &["--by", "lambda", "--split", "val,test"],
@@ -300,7 +312,7 @@ async fn what_cannot_be_compared_is_named() {
         assert!(message.starts_with(expected), "{arguments:?}: {message}");
     }
     let one = refused(&compare(&["--by", "lambda", "--where", "lambda=1", "--address", &address]), 2);
-    assert_eq!(one, "by: lambda=1 alone has evaluations of split 'val', expected two values of the label");
+    assert_eq!(one, "by: only lambda=1 has evaluations of split 'val', expected two values of the label");
     let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=a&run_b=b&depth=1")).unwrap();
     assert_eq!(api["error"]["field"], "depth");
 }

@@ -106,7 +106,7 @@ async fn runs_are_read_by_all_ways_of_asking() {
         ),
         (
             ["poor", "--split", "test"],
-            "conceptwatch diagnose: split: run 'poor' has no evaluation of 'test', its splits are val\n",
+            "conceptwatch diagnose: split: run 'poor' has no evaluation of 'test', expected one of its splits: val\n",
         ),
     ] {
         let output = diagnose(&[&arguments[..], &["--address", &address]].concat());

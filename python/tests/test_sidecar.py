@@ -108,7 +108,8 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         unknown = next(line for line in diagnosis.lines if line.rule == "alignment_leakage")
         assert (unknown.state, unknown.evidence) == ("unknown", ())
         assert "alignment_leakage" in unknown.text
-        with pytest.raises(conceptwatch.ConceptwatchError, match="has no evaluation of 'test', its splits are val"):
+        expected = "has no evaluation of 'test', expected one of its splits: val"
+        with pytest.raises(conceptwatch.ConceptwatchError, match=expected):
             run.diagnosis("test")
 
 

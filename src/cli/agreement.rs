@@ -1,4 +1,4 @@
-//! `conceptwatch agreement`: scores of items compared with people's ratings.
+//! `conceptwatch agreement`: compares scores of items with people's ratings of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use super::BAD_INPUT;
 
 /// Compare scores of items with people's ratings of them
 ///
-/// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES, and a rater
-/// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b of each score with the mean rating, and the agreement
-/// of the raters: Fleiss' κ and Krippendorff's α.
+/// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES and a rater
+/// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b between each score and the mean rating, and the
+/// agreement between raters: Fleiss' κ and Krippendorff's α.
 #[derive(Args)]
 pub struct Options {
     /// A column for each score, such as concept_score
@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// A CSV file: named columns of numbers, and a row for each item.
+/// A CSV file: named columns of numbers, and a row for each item; `None` is an empty cell.
 struct Table {
     columns: Vec<String>,
     rows: BTreeMap<String, Vec<Option<f64>>>,

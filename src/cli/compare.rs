@@ -1,4 +1,4 @@
-//! `conceptwatch compare`: two runs, groups of runs by a label, or two splits of a run.
+//! `conceptwatch compare`: compares two runs, groups of runs by a label, or two splits of a run.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -16,35 +16,35 @@ use super::source::Source;
 
 /// Compare two runs, groups of runs by a label, or two splits of a run
 ///
-/// Two runs: the Leakage Criterion, and the difference of every score with its interval, over their newest evaluations.
-/// With --by: means of the runs with each value of a label, such as lambda, and the range of least leakage. With
-/// --with-split: the scores of one run on two splits, evaluated at the same steps. Reads a running sidecar, or with
-/// --data-dir the curves of one that has stopped.
+/// Two runs: the Leakage Criterion, and the difference in each score with its interval, over their newest evaluations.
+/// With --by: mean scores of the runs for each value of a label, such as lambda, and the range of least leakage. With
+/// --with-split: the scores of one run on two splits, evaluated at the same steps. Reads from a running sidecar, or with
+/// --data-dir from the curves of a stopped one.
 #[derive(Args)]
 pub struct Options {
     /// A run.
     run_a: Option<String>,
-    /// The run it is compared with.
+    /// The run to compare it with.
     run_b: Option<String>,
-    /// Label whose values form the groups, instead of two runs.
+    /// Compare groups of runs by the values of this label.
     #[arg(long, value_name = "LABEL")]
     by: Option<String>,
-    /// Only runs with these labels, with --by.
+    /// With --by, include only runs with these labels.
     #[arg(long, value_name = "LABEL=VALUE,…")]
     r#where: Option<String>,
-    /// Split whose evaluations are compared; for two runs also several, as folds [default: val]
+    /// Split whose evaluations are compared; for two runs, several splits are taken as folds [default: val]
     #[arg(long, value_name = "SPLIT,…")]
     split: Option<String>,
-    /// Split of the run that --split is compared with, such as the same images with a region dropped.
+    /// Split of the same run to compare --split with, such as the same images with a region removed.
     #[arg(long, value_name = "SPLIT")]
     with_split: Option<String>,
-    /// Scores, by id [default: the usual ones that all runs have]
+    /// Scores, by id [default: the main scores that all runs have]
     #[arg(long, alias = "scores", value_name = "ID,ID")]
     score: Option<String>,
-    /// Newest evaluations of each run [default: up to 5]
+    /// Number of newest evaluations of each run [default: up to 5]
     #[arg(long, value_name = "N")]
     last: Option<String>,
-    /// Confidence of the intervals [default: 0.95]
+    /// Confidence level of the intervals, between 0.5 and 1 [default: 0.95]
     #[arg(long, value_name = "SHARE")]
     confidence: Option<String>,
     /// Print one JSON object instead of a table.
@@ -169,7 +169,7 @@ fn range(interval: &Interval) -> String {
     }
 }
 
-/// The concepts that differ; --json has all.
+/// The concepts that differ; `--json` lists them all.
 fn concepts(text: &mut String, score: &ScoreComparison) {
     let differ = |verdict| matches!(verdict, Verdict::HigherInA | Verdict::HigherInB);
     let found: Vec<_> = score.per_concept.iter().filter(|one| differ(one.comparison.verdict)).collect();

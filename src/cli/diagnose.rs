@@ -1,4 +1,4 @@
-//! `conceptwatch diagnose`: what is wrong with a run, by its scores.
+//! `conceptwatch diagnose`: finds problems of a run from its scores.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,15 +14,15 @@ use super::source::Source;
 /// Find out what is wrong with a run
 ///
 /// Prints each finding with its numbers, their limits and the section of the paper, then what was checked and passed.
-/// Reads the newest finished evaluation of a running sidecar, or with --data-dir the curves of one that has stopped.
+/// Reads the newest finished evaluation from a running sidecar, or with --data-dir from the curves of a stopped one.
 #[derive(Args)]
 pub struct Options {
     /// The run.
     run: String,
-    /// Split whose evaluations are read.
+    /// Split whose evaluations to read.
     #[arg(long, default_value = "val")]
     split: String,
-    /// Print one JSON object, with the numbers of the rules that found nothing as well.
+    /// Print one JSON object, which also has the numbers behind checks that passed.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

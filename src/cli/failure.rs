@@ -1,4 +1,4 @@
-//! How a command ends: with its output, or with a message and an exit status.
+//! The end of a command: its output, or a message and an exit status.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use crate::question::Refused;
 
 use super::BAD_INPUT;
 
-/// Why a command failed.
+/// Why a command failed, and its exit status: [`BAD_INPUT`], or 1 for any other failure.
 pub struct Failure {
     pub status: u8,
     pub message: String,
@@ -51,7 +51,7 @@ pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
     }
 }
 
-/// Writes to standard output. A reader that closed the pipe needs no more of it.
+/// Writes to standard output. Errors are ignored: a reader that closed the pipe, such as `head`, has what it needs.
 pub fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

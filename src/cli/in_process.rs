@@ -1,4 +1,4 @@
-//! A sidecar in this process, for commands that need one for a while.
+//! A sidecar inside the process of a command, for as long as the command runs.
 
 use std::io::{Error, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -13,12 +13,12 @@ use crate::server::{Listeners, ServeError, run};
 
 use super::options::ServeOptions;
 
-/// Where one of its ports is opened.
+/// The address of one of its ports.
 #[derive(Clone, Copy)]
 pub enum Port {
-    /// Here, or the start fails.
+    /// This address; the start fails if it is taken.
     At(SocketAddr),
-    /// Here, or at a free port of the same host where this one is taken.
+    /// This address, or a free port of the same host if it is taken.
     Preferably(SocketAddr),
 }
 
@@ -50,7 +50,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts it at these ports, gRPC and HTTP. It may take every core: the command waits for its scores.
+    /// Starts it on these gRPC and HTTP ports. It may use every core, because the command waits for its scores.
     pub fn start(runtime: &Runtime, mut options: ServeOptions, [grpc, http]: [Port; 2]) -> Result<Self, String> {
         options.cpu_share = Some(16.0);
         options.busy_cpu_share = Some(16.0);
@@ -62,13 +62,13 @@ impl InProcess {
         let (grpc, http) = (address(&listeners.grpc)?, address(&listeners.http)?);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = runtime.spawn(run(listeners, server, async {
-            // An error means that the sender is gone, which is a stop too.
+            // An error means that the sender was dropped, which is the stop signal.
             let _ = stopped.await;
         }));
         Ok(Self { grpc, http, stop, serving })
     }
 
-    /// Stops it, and the runtime with it.
+    /// Stops it and then the runtime. Errors when the sidecar failed.
     pub fn end(self, runtime: Runtime) -> Result<(), String> {
         drop(self.stop);
         let ended = runtime.block_on(self.serving);

@@ -14,12 +14,12 @@ pub fn start(level: &str, json: bool) -> Result<(), Fault> {
         .parse()
         .map_err(|error| Fault::new("log", format!("got '{level}', expected a level such as info: {error}")))?;
     let colours = std::io::stderr().is_terminal();
-    // A log that cannot be written, such as on a full disk, must not end what is logged about: the complaint about it
-    // goes to standard error as well, and would panic there.
+    // A log line that cannot be written, such as on a full disk, must not end the program. Reporting the failure would
+    // write to standard error again, and panic.
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = lines.with_target(false).with_ansi(colours).log_internal_errors(false);
     let filtered = tracing_subscriber::registry().with(filter);
-    // Fails when a logger was started before, as in tests that run two servers: then that one stays.
+    // Fails if a logger is already running, as in tests that start two servers; that one stays in place.
     let _ = if json { filtered.with(lines.json()).try_init() } else { filtered.with(lines).try_init() };
     Ok(())
 }

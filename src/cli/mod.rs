@@ -1,6 +1,6 @@
 //! The command line: one file per subcommand.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to the terminal")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints to the terminal")]
 
 mod agreement;
 mod compare;
@@ -27,7 +27,7 @@ pub use options::ServeOptions;
 
 use crate::memory;
 
-/// Bad input or usage, as for most command line tools.
+/// Exit status for bad input or usage, as in most command-line tools.
 const BAD_INPUT: u8 = 2;
 
 /// Measures concept leakage while a concept-based model trains.
@@ -57,9 +57,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let command = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line.command,
         Err(error) => {
-            // clap knows which of its "errors" are answers, such as --help.
+            // clap reports --help and --version as errors that belong on standard output.
             let status = if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
-            // Fails when standard output is closed, and then nobody reads it.
+            // If standard output is closed, the failure cannot be reported.
             let _ = error.print();
             return status;
         }

@@ -1,4 +1,4 @@
-//! Reads a NumPy archive (`np.savez`) whose arrays carry the tensor names, and makes one batch of it.
+//! Reads one batch from a NumPy archive (`np.savez`) whose arrays are named like the protocol's tensors.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,14 +12,15 @@ use crate::run::{ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
-/// Arrays larger than this are refused: a broken header must not reserve the machine's memory.
+/// Larger arrays are refused, so that a corrupt header cannot exhaust the machine's memory.
 const MAX_ARRAY_BYTES: usize = 1 << 36;
 
-/// No array has a longer header.
+/// Longer headers are refused; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// Reads `path`. The declaration is made from the arrays: k from their shapes, the activation kind from
-/// `activation_kind` or else from the values, label kinds from the element types.
+/// Reads `path` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
+/// array `activation_kind` or, without it, from the values, and the label kinds from the element types. Errors name the
+/// array.
 pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     let arrays = read_arrays(path)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
@@ -61,13 +62,14 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     };
     fields.concept_label_kind = label_kind(TensorName::ConceptLabels);
     fields.task_label_kind = label_kind(TensorName::TaskLabels);
-    fields.activation_kind = kind.or_else(|| find(TensorName::ConceptActivations).map(look)).unwrap_or_default();
+    fields.activation_kind =
+        kind.or_else(|| find(TensorName::ConceptActivations).map(kind_by_values)).unwrap_or_default();
     let run = Run::try_from(fields).map_err(in_array_terms)?;
     let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms)?;
     Ok((run, batch))
 }
 
-/// A file has arrays, not protocol fields.
+/// Renames a fault's field from the protocol's terms to the array of the file.
 fn in_array_terms(fault: Fault) -> Fault {
     let field = fault.field.as_str();
     let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
@@ -75,7 +77,7 @@ fn in_array_terms(fault: Fault) -> Fault {
         Some(_) => "cardinalities",
         None => field.strip_prefix("tensors.").or_else(|| field.strip_prefix("run.constants.")).unwrap_or(field),
     };
-    // This fault means that there is nothing but ids.
+    // A fault of `tensors` means that the file has no tensor except sample ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
     Fault::new(array, fault.message)
 }
@@ -133,7 +135,7 @@ impl Array {
         let bytes = bytes.filter(|&bytes| bytes <= MAX_ARRAY_BYTES);
         let bytes = bytes.ok_or_else(|| fault(format!("has shape {shape:?}, which is too large")))?;
         let mut data = Vec::new();
-        // Reads one byte more than expected, to notice a surplus.
+        // Reads one byte more than expected, to detect a surplus.
         reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
         if data.len() != bytes {
             let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
@@ -196,7 +198,7 @@ impl Array {
             return Err(Fault::new(self.name.clone(), "is empty, expected numbers"));
         }
         let flat = Array { name: self.name.clone(), shape: vec![1, count], data: self.data.clone(), ..*self };
-        // Any numeric tensor name serves to decode the elements; a fault is this array's all the same.
+        // Any numeric tensor name will do for decoding; a fault is reported under this array's name.
         let decoded = flat.into_tensor(TensorName::TaskLogits);
         let tensor = decoded.map_err(|fault| Fault { field: self.name.clone(), ..fault })?;
         let mut numbers = Vec::new();
@@ -204,7 +206,7 @@ impl Array {
         Ok(numbers)
     }
 
-    /// Whole numbers of 0 or more.
+    /// The elements as whole numbers of at least 0.
     fn counts(&self) -> Result<Vec<u32>, Fault> {
         let count = |value: f64| match value as u32 {
             count if f64::from(count) == value => Ok(count),
@@ -216,12 +218,12 @@ impl Array {
     }
 }
 
-/// Reads a header whose declared length and shape are plausible.
+/// Reads a header. Errors when its declared length or shape is implausible.
 fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
     let mut bytes = vec![0; 10];
     reader.read_exact(&mut bytes)?;
-    // Version 1 has a length of two bytes, later ones of four.
+    // The length has two bytes in version 1 and four in later versions.
     let mut length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     if bytes[6] > 1 {
         let mut high = [0; 2];
@@ -235,7 +237,7 @@ fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     let start = bytes.len();
     bytes.resize(start + length, 0);
     reader.read_exact(&mut bytes[start..])?;
-    // The parser multiplies the dimensions without a check.
+    // The parser multiplies the dimensions without an overflow check.
     let text = String::from_utf8_lossy(&bytes[start..]);
     let shape = text.split_once("'shape'").map_or("", |(_, rest)| rest.split([')', ']']).next().unwrap_or_default());
     let dims = shape.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
@@ -247,7 +249,7 @@ fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     NpyHeader::from_reader(bytes.as_slice())
 }
 
-/// Elements of a column-major array in row-major order.
+/// Reorders the elements of a column-major array in row-major order.
 fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
     let dims: Vec<usize> = shape.iter().map(|&dim| dim as usize).collect();
     let mut index = vec![0; dims.len()];
@@ -284,15 +286,15 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fau
             Err(Fault::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
         }
         Some((_, k)) => Ok(k),
-        // Text and image scores need no concepts; a declaration needs one.
+        // Text and image scores need no concepts, but a declaration needs at least one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
-        None => Err(Fault::new("concept_activations", "is missing, and no other array has the number of concepts")),
+        None => Err(Fault::new("concept_activations", "is missing, and no other array gives the number of concepts")),
     }
 }
 
-/// Hard when every value is an integer (as the paper's authors decide), probability within [0, 1], else logit. Of
-/// Monte-Carlo samples the mean counts, because it is what is scored.
-fn look(activations: &Tensor) -> ActivationKind {
+/// The activation kind by its values: hard if all are integers (the rule in the paper authors' code), probability if all
+/// are within [0, 1], otherwise logit. Monte-Carlo samples are averaged first, because their mean is what is scored.
+fn kind_by_values(activations: &Tensor) -> ActivationKind {
     let mut averaged = Column::for_tensor(activations, false);
     (0..activations.rows()).for_each(|row| averaged.push(activations, row));
     let (mut integral, mut in_unit) = (true, true);
@@ -320,7 +322,7 @@ fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
     }
 }
 
-/// Of an array [k, p] of 0 and 1, the parts of each concept.
+/// The parts of each concept, from an array [k, p] of 0 and 1.
 fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
     let (flags, shape) = (array.counts()?, &array.shape);
     match shape[..] {

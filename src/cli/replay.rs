@@ -1,4 +1,4 @@
-//! `conceptwatch replay`: recordings of jobs, scored here or sent to a sidecar.
+//! `conceptwatch replay`: scores recordings of jobs in this process, or sends them to a sidecar.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,25 +23,25 @@ use super::options::{ServeOptions, token};
 
 /// Replay recordings that jobs made with mode="offline"
 ///
-/// Scores every evaluation pass in this process and prints a line for each. With --data-dir the curves are kept, for
-/// `conceptwatch serve --data-dir`; with --address everything is sent to a running sidecar instead. Give the files of all
-/// ranks in one call: a pass closes when all ranks have ended it. Rolling windows are scored by the clock, so a replay
-/// produces fewer points of them than training does.
+/// Scores every evaluation pass in this process and prints a line for each. With --data-dir it keeps the curves, for
+/// `conceptwatch serve --data-dir`; with --address it sends everything to a running sidecar instead. Give the files of
+/// all ranks in one call: a pass closes when all ranks have ended it. Rolling windows are scored by the clock, so a replay
+/// produces fewer points for them than training does.
 #[derive(Args)]
 pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// gRPC address of a sidecar to send everything to.
+    /// gRPC address of a sidecar to send the recordings to.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
     address: Option<SocketAddr>,
     /// File with the sidecar's token, if it requires one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Directory of the curves, created if absent.
+    /// Directory to keep the curves in, created if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// TOML file with options of `conceptwatch serve` for samples, windows and estimators.
+    /// TOML file with the options of `conceptwatch serve` for samples, windows and estimators.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Scores to print, by id.
@@ -108,14 +108,14 @@ struct Replay<'o> {
 }
 
 impl Replay<'_> {
-    /// Sends everything, and with `scored` waits for the scores of each pass and prints them.
+    /// Sends everything. With `scored`, waits for the scores of each pass and prints them.
     async fn to(&mut self, address: SocketAddr, token: Option<&str>, scored: bool) -> Result<(), Failure> {
         let mut relay = Relay::connect(address, token).await?;
         for part in &mut self.merged.parts {
             part.run = relay.start(part.recording.start().clone()).await?;
             self.tallies.entry(part.run.clone()).or_default();
         }
-        // Ranks that have ended a pass.
+        // Number of ranks that have ended each open pass.
         let mut ended: BTreeMap<(String, String, u64), u32> = BTreeMap::new();
         let mut printer = Printer::new(self.options);
         while let Some((run, ranks, item)) = self.merged.next()? {
@@ -162,7 +162,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Prints the counts of each run; a failure when something was refused.
+    /// Prints the counts of each run to standard error. Errors when a message was refused.
     fn summary(&self) -> Result<(), Failure> {
         let mut refused = Vec::new();
         for (run, tally) in &self.tallies {
@@ -176,23 +176,23 @@ impl Replay<'_> {
             }
         }
         for (path, bytes) in self.merged.cut_off() {
-            eprintln!("{}: the last {bytes} bytes are not a whole message and were left out", path.display());
+            eprintln!("{}: ignored the last {bytes} bytes: the message is incomplete", path.display());
         }
         if refused.is_empty() { Ok(()) } else { Err(Failure::running(refused.join("\n"))) }
     }
 }
 
-/// Several recordings in the order of their steps.
+/// Several recordings, merged in the order of their steps.
 struct Merged {
     parts: Vec<Part>,
 }
 
 struct Part {
     recording: Recording,
-    /// As the sidecar names it.
+    /// The run's name in the sidecar.
     run: String,
     next: Option<Item>,
-    /// Files of the same run.
+    /// The run's world size.
     ranks: u32,
 }
 
@@ -217,7 +217,7 @@ impl Merged {
         Ok(Self { parts })
     }
 
-    /// Its run, that run's ranks, and the item of the lowest step; a file's own order is kept.
+    /// The next item by step, with its run and that run's number of ranks. Items of one file keep their order.
     fn next(&mut self) -> Result<Option<(String, u32, Item)>, Failure> {
         let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
         let Some(part) = waiting.min_by_key(|part| part.next.as_ref().map_or(u64::MAX, Item::step)) else {
@@ -238,7 +238,7 @@ fn read(recording: &mut Recording) -> Result<Option<Item>, Failure> {
     recording.next_item().map_err(Failure::bad_input)
 }
 
-/// One line for each pass.
+/// Prints one line or JSON object for each pass.
 struct Printer<'o> {
     options: &'o ReplayOptions,
     titled: bool,

@@ -1,4 +1,4 @@
-//! `conceptwatch rules`: the alert rules for Prometheus.
+//! `conceptwatch rules`: prints the alert rules in Prometheus' format.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
 ///
-/// The sidecar judges its rules itself, evaluation by evaluation, and exports the state of each as a metric. The printed
-/// rules alert on that metric, so that they agree with the page, the webhook and the stop advice: Prometheus has no
-/// expressions for warm-up, hysteresis and the test for rises.
+/// The sidecar evaluates its own alert rules after each evaluation of the model and exports the state of each rule as a
+/// metric. The printed rules alert on that metric, so that they agree with the page, the webhook and the stop advice:
+/// Prometheus cannot express warm-up, hysteresis and the test for rises.
 #[derive(Args)]
 pub struct RulesOptions {
-    /// TOML file with [[alerts]]; without it the default rules are printed.
+    /// TOML file with [[alerts]] [default: the built-in rules]
     #[arg(long, env = "CONCEPTWATCH_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Time for which a rule must fire, at Prometheus' scrapes, before Prometheus alerts: its `for`.
+    /// How long Prometheus must see a rule fire before it alerts: its `for`.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
     r#for: String,
 }
@@ -45,7 +45,7 @@ fn duration(text: &str) -> Result<String, String> {
 pub fn run(options: RulesOptions) -> ExitCode {
     match rules(&options) {
         Ok(text) => {
-            // If standard output is gone, there is nobody to report it to.
+            // If standard output is closed, the failure cannot be reported.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -62,7 +62,7 @@ fn rules(options: &RulesOptions) -> Result<String, Fault> {
     Ok(prometheus(&server.alerts, &options.r#for))
 }
 
-/// A rule file: two recorded counts, an alert for each rule, and one for a sidecar that is gone.
+/// A rule file: two recording rules, an alert for each rule, and one for a sidecar that is down.
 fn prometheus(rules: &Rules, wait: &str) -> String {
     let state = names::ALERT_STATE;
     let mut text = format!(
@@ -86,7 +86,7 @@ groups:
         alert(format!("        expr: {}", quoted(&format!("{state}{{rule={name}, split={split}}} == 2"))));
         alert(format!("        for: {wait}"));
         alert("        labels:".into());
-        // That of the series, not of the rule: a doubtful rise has a lower one.
+        // The severity of the series, not of the rule: a doubtful rise has a lower one.
         alert("          severity: '{{ $labels.severity }}'".into());
         alert("        annotations:".into());
         alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name()))));
@@ -104,7 +104,7 @@ groups:
           severity: warning
         annotations:
           summary: no conceptwatch sidecar answers
-          description: Its alerts cannot fire while it is gone.
+          description: Its alerts cannot fire while it is down.
 ",
         build = names::BUILD_INFO
     );

@@ -1,4 +1,4 @@
-//! `conceptwatch score`: all scores of one file, offline.
+//! `conceptwatch score`: computes all scores of one file, without a sidecar.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -22,28 +22,28 @@ use super::{BAD_INPUT, npz};
 
 /// Score a file of model outputs
 ///
-/// The file is a NumPy archive whose arrays have the tensor names of the protocol, such as concept_activations
-/// [n, k], concept_labels [n, k] and task_labels [n]. Scores whose arrays are absent are left out.
+/// The file is a NumPy archive whose arrays are named like the tensors of the protocol, such as concept_activations
+/// [n, k], concept_labels [n, k] and task_labels [n]. Scores whose arrays are absent are omitted.
 #[derive(Args)]
 pub struct Options {
     /// Archive written by np.savez or np.savez_compressed.
     file: PathBuf,
-    /// Compute only these scores, by id. A score whose arrays are absent is undefined, and its reason names the array.
+    /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
-    /// tie_aware takes the expectation over orders of equal distances; published repeats the authors' noisy estimate.
+    /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
     #[arg(long, default_value = "tie_aware", value_parser = ["tie_aware", "published"])]
     estimator: String,
-    /// Neighbours of the estimators.
+    /// Number of neighbours of the estimators.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     neighbours: u16,
-    /// Repeats of the published estimator, each with its own noise.
+    /// Number of repeats of the published estimator, each with its own noise.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     /// Seed of the noise.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads [default: all cores]. The result does not depend on it
+    /// Number of threads; the result does not depend on it [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print one JSON object instead of a table.
@@ -55,7 +55,7 @@ pub fn run(options: Options) -> ExitCode {
     let text = match score(&options) {
         Ok(text) => text,
         Err(message) => {
-            // Names in a file are anyone's: they must not break the line or reach the terminal as commands.
+            // Names in a file are untrusted: they must not break the line or send escape sequences to the terminal.
             eprintln!("{}", printable(&message));
             return ExitCode::from(BAD_INPUT);
         }

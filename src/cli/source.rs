@@ -1,4 +1,4 @@
-//! The source of answers about finished evaluations: a running sidecar, or the curves of one that has stopped.
+//! Where commands get answers about finished evaluations: a running sidecar, or the curves of a stopped one.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use crate::question::Refused;
 use super::failure::Failure;
 use super::options::token;
 
-/// Longer than any answer takes.
+/// Timeout for an answer; any real one is faster.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Far above any answer.
+/// Bytes at which an answer is cut off; any real one is far smaller.
 const LARGEST: usize = 256 << 20;
 
 #[derive(Args)]
@@ -33,13 +33,14 @@ pub struct Source {
     /// File with the sidecar's token, if it needs one.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Read the curves in this directory instead, of a sidecar that has stopped.
+    /// Read the curves of a stopped sidecar from this directory instead.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
 
 impl Source {
-    /// The answer of `path` of the API to these parameters, or of `local` out of the curves.
+    /// The answer of the API's `path` to these parameters, or with a data directory the answer of `local` from its
+    /// curves.
     pub fn answer<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -101,7 +102,7 @@ async fn get(
     let mut answered = std::pin::pin!(answered);
     tokio::select! {
         answer = &mut answered => answer,
-        // The connection may end before the answer is read.
+        // The connection may close before the answer has been read.
         _ = &mut connection => answered.await,
     }
 }

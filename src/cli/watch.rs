@@ -1,4 +1,4 @@
-//! `conceptwatch watch`: the curves of running jobs in a terminal.
+//! `conceptwatch watch`: shows the curves of running jobs in a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -20,12 +20,12 @@ use super::options::token;
 
 /// Show the curves of runs in a terminal
 ///
-/// Shows one line for each run and score, with the newest value, its standard error and the curve, and below them the
-/// newest alerts. If the output is not a terminal, prints a line for each evaluation and alert. Ends with the sidecar, or
-/// with Ctrl-C.
+/// Shows one line for each run and score, with the newest value, its standard error and the curve, and the newest alerts
+/// below. If the output is not a terminal, prints a line for each evaluation and alert. Ends when the sidecar stops, or on
+/// Ctrl-C.
 #[derive(Args)]
 pub struct WatchOptions {
-    /// Runs to watch [default: all that are running or start]
+    /// Runs to watch [default: all running runs, and those that start later]
     runs: Vec<String>,
     /// Scores to show, by id.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl")]
@@ -41,9 +41,9 @@ pub struct WatchOptions {
     token_file: Option<PathBuf>,
 }
 
-/// Alerts that stay in sight.
+/// Alerts shown at a time.
 const ALERTS: usize = 5;
-/// Evaluations that a curve shows.
+/// Evaluations shown in a curve, one character each.
 const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -76,7 +76,7 @@ fn watch(options: &WatchOptions) -> Result<(), String> {
 
 async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate::server::client::ClientError> {
     let mut reader = Reader::connect(options.address, token).await?;
-    // Listens first, so that nothing is missed while the curves are fetched.
+    // Subscribes first, so that no event is missed while the curves are fetched.
     let mut heard = pin!(reader.watch(options.runs.clone()).await?);
     let mut screen = Screen::new(options);
     let known = reader.runs().await?.into_iter();
@@ -84,7 +84,7 @@ async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate
         known.filter(|(run, finished)| if options.runs.is_empty() { !finished } else { options.runs.contains(run) });
     for (run, _) in wanted.collect::<Vec<_>>().into_iter().rev() {
         for score in &options.scores {
-            // A split without points is unknown until its first.
+            // A split is unknown until its first point.
             let points = reader.series(&run, &options.split, score).await.unwrap_or_default();
             screen.load(&run, score, points);
         }
@@ -96,11 +96,11 @@ async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate
     Ok(())
 }
 
-/// What is shown: curves, and the newest alerts.
+/// The contents of the screen: curves, and the newest alerts.
 struct Screen<'o> {
     options: &'o WatchOptions,
     terminal: bool,
-    /// Lines that the last drawing took.
+    /// Number of lines drawn last time.
     lines: usize,
     /// By run and index of the score.
     curves: BTreeMap<(String, usize), Curve>,
@@ -131,7 +131,7 @@ impl<'o> Screen<'o> {
         let Some(place) = self.options.scores.iter().position(|wanted| wanted == score) else { return };
         let curve = self.curves.entry((run.to_owned(), place)).or_default();
         if step < curve.step {
-            // The run went back: what lay ahead is no longer its curve.
+            // The run went back to an earlier step, so later values no longer belong to its curve.
             curve.values.clear();
         }
         curve.step = step;
@@ -158,7 +158,7 @@ impl<'o> Screen<'o> {
                 let state = match change.state() {
                     proto::AlertState::Firing => "FIRING",
                     proto::AlertState::Pending => "pending",
-                    _ => "over",
+                    _ => "resolved",
                 };
                 let line = format!("{state}  {}: {}: {}", change.run, change.rule, change.evidence);
                 self.alerts.push(line.clone());
@@ -172,7 +172,7 @@ impl<'o> Screen<'o> {
         self.show();
     }
 
-    /// A line for an output that is not a terminal. Nothing can be done when the output is gone.
+    /// Prints a line if the output is not a terminal. Errors are ignored: the output may have been closed.
     fn say(&self, line: String) {
         if !self.terminal {
             let _ = writeln!(std::io::stdout(), "{line}");
@@ -203,7 +203,7 @@ impl<'o> Screen<'o> {
     }
 }
 
-/// The newest value in words.
+/// The newest value as text, with its standard error and the age of its oldest pair.
 fn newest(value: Option<f64>, error: Option<f64>, age: Option<f64>, why: &str) -> String {
     let value = match (value, error) {
         (Some(value), Some(error)) => format!("{value:.4} ± {error:.4}"),
@@ -213,12 +213,12 @@ fn newest(value: Option<f64>, error: Option<f64>, age: Option<f64>, why: &str) -
     value + &of_age(age)
 }
 
-/// The age of the oldest pair in a score, where some were computed before this evaluation for lack of CPU time.
+/// The age of the oldest pair in a score, if some pairs were computed on earlier samples for lack of CPU time.
 fn of_age(age: Option<f64>) -> String {
     age.map_or_else(String::new, |age| format!(" (pairs up to {age:.0} s old)"))
 }
 
-/// The newest values as bars of one character, from 0, or the lowest if it is negative, to the highest.
+/// The newest values as bars of one character. The scale runs from 0, or the lowest value if negative, to the highest.
 fn sparkline(values: &[f64]) -> String {
     let shown = &values[values.len().saturating_sub(WIDTH)..];
     let low = shown.iter().copied().fold(0.0, f64::min);

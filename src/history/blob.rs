@@ -1,4 +1,4 @@
-//! Lists of optional numbers as bytes. An absent number is NaN; whatever is not finite reads as absent.
+//! Lists of optional numbers as bytes. An absent number is stored as NaN; any number that is not finite reads as absent.
 
 pub(super) fn pack_f64(values: &[Option<f64>]) -> Vec<u8> {
     values.iter().flat_map(|value| value.unwrap_or(f64::NAN).to_le_bytes()).collect()

@@ -1,4 +1,4 @@
-//! What can go wrong with the history, in words a person can act on.
+//! Errors of the history, worded so that the reader can act on them.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,21 @@ pub enum HistoryError {
     NotHistory { path: PathBuf, why: String },
     #[error("history {path}: got schema version {found}, expected at most {known}: a newer program wrote it")]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
+    /// Another process holds the file's lock.
     #[error("history {path}: in use by another process")]
     InUse { path: PathBuf },
     #[error("history {path}: cannot be written: {source}")]
     Unwritable { path: PathBuf, source: rusqlite::Error },
-    /// The run is known under another declaration; a run's declaration never changes.
+    /// The run is stored with a different declaration; a run's declaration never changes.
     #[error("{field}: got {came}, but run '{run}' was declared with {stored}")]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
     /// `what` is `run` or `concept`.
     #[error("{what}: '{name}' is unknown")]
     Unknown { what: &'static str, name: String },
+    /// A number that cannot be stored, or a list of the wrong length.
     #[error("{field}: {message}")]
     Invalid { field: String, message: String },
-    #[error("history: the disk or the file's size limit is full")]
+    #[error("history: the disk is full or the file has reached its size limit")]
     Full,
     #[error("history: {0}")]
     Storage(rusqlite::Error),

@@ -1,7 +1,7 @@
 //! The history: curve points in SQLite, on disk or in memory with the same code.
 //!
-//! All calls block; a server makes them from blocking tasks. One connection behind a lock serves readers and the
-//! writer: a point takes milliseconds to write, and the file is held exclusively anyway.
+//! All calls block; the server makes them from blocking tasks. One connection behind a lock serves readers and the
+//! writer: writing a point takes milliseconds, and the file is locked exclusively anyway.
 
 mod blob;
 mod error;

@@ -1,4 +1,4 @@
-//! Opening the store: where it lies, how durable it is, and how old schemas become new ones.
+//! Opening the store: its path, its durability, and the migration of older schemas.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::error::HistoryError;
 
-/// The file under the data directory.
+/// The file in the data directory.
 pub const FILE_NAME: &str = "history.sqlite3";
 
-/// Entry i leads from schema version i to i + 1. Entries are never changed, only added.
+/// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
 const MIGRATIONS: &[&str] = &[
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),
@@ -18,16 +18,16 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_4.sql"),
 ];
 
-/// A process that stops holds the file for a moment longer; a restart waits this long for it.
+/// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
 
 /// Opens `directory`/[`FILE_NAME`], or a store in memory.
 ///
 /// Durability: a write-ahead log with `synchronous=NORMAL`. The log is synced before its pages reach the main file,
-/// and each of its frames has a checksum, so after power loss the last points may be missing and older ones are
-/// whole. Syncing each point would buy little: a lost point is one evaluation of many.
+/// and each of its frames has a checksum, so after a power loss the last points may be missing but the older ones are
+/// intact. Syncing each point would gain little: a lost point is one evaluation of many.
 ///
-/// The file is held exclusively, so that two sidecars never write one history.
+/// The file is locked exclusively, so that two sidecars never write to one history.
 pub(super) fn open(directory: Option<&Path>) -> Result<Connection, HistoryError> {
     let path = match directory {
         Some(directory) => {
@@ -70,7 +70,7 @@ fn prepare(path: &Path, memory: bool) -> Result<Connection, Fault> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
 
-    // An immediate transaction takes the lock at once, and finds out at once whether the file can be written.
+    // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = MIGRATIONS.len() as i64;

@@ -15,15 +15,16 @@ pub struct StoredRun {
     pub run: Run,
     /// Seconds since 1970-01-01 UTC.
     pub started: f64,
-    /// Absent while the run lives.
+    /// Seconds since 1970-01-01 UTC; absent until the run finishes.
     pub finished: Option<f64>,
 }
 
-/// What is stored of one split.
+/// What the history holds of one split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSplit {
     pub split: String,
     pub points: u64,
+    /// The highest step of a point.
     pub last_step: u64,
 }
 
@@ -36,23 +37,25 @@ pub struct SeriesPoint {
     pub time: f64,
     /// Absent when undefined.
     pub value: Option<f64>,
-    /// Of the mean only; a single concept has none.
+    /// Of the score's mean; absent for a single concept.
     pub standard_error: Option<f64>,
     /// Why there is no value.
     pub undefined: Option<String>,
     pub rows: u64,
+    /// Share of activations that equal another in their column, 0 to 1.
     pub tie_fraction: f64,
     pub provisional: bool,
     pub incomplete: bool,
 }
 
-/// A pair matrix: row i from concept i.
+/// A k × k matrix over pairs of concepts; cell (i, j) is the value from concept i to concept j.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreMatrix {
     pub step: u64,
     pub concepts: Vec<String>,
     pub matrix: Vec<Vec<Option<f64>>>,
-    /// Seconds since each pair was computed, to the point's sample; absent where all were on that sample.
+    /// Age of each pair in seconds: the time from the sample it was computed on to the point's own sample. Absent when
+    /// all pairs were computed on the point's sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ages: Option<Vec<Vec<f64>>>,
 }
@@ -88,7 +91,8 @@ impl History {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The points of one score by step, both ends included; of one concept when it is named.
+    /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order.
+    /// Errors when the run or the concept is unknown.
     pub fn series(
         &self,
         run: &str,
@@ -107,7 +111,7 @@ impl History {
             }
             None => None,
         };
-        // Steps are stored as signed numbers; none is larger.
+        // Stored steps are signed integers, so no stored step is larger.
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
         let mut statement = store.connection.prepare_cached(
             "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
@@ -138,7 +142,7 @@ impl History {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Steps of a split's newest points, at most so many, ascending. None of a split that has no points.
+    /// Steps of a split's newest points, at most `most`, in ascending order. Empty for a split without points.
     pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
         let (id, _) = find_run(&store.connection, run)?;
@@ -150,8 +154,8 @@ impl History {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    /// A split's newest finished evaluations, at most so many, oldest first, without matrices. None of a split that has
-    /// no points.
+    /// A split's newest finished evaluations, at most `most`, oldest first, without matrices. Empty for a split without
+    /// points.
     pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
         let steps: Vec<u64> = {
             let store = self.store();
@@ -165,11 +169,11 @@ impl History {
             steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?
         };
         let points = steps.into_iter().map(|step| self.point(run, split, Some(step), false));
-        // A point that was let go meanwhile is none.
+        // The size limit may have removed a point since the steps were read.
         points.filter_map(Result::transpose).collect()
     }
 
-    /// The newest steps at which both splits have a finished evaluation, at most so many, ascending.
+    /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
         let (id, _) = find_run(&store.connection, run)?;
@@ -183,8 +187,8 @@ impl History {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    /// The point at `step`, or the newest; `None` if there is none. Matrices only when asked for, as far as the
-    /// limit has kept them.
+    /// The point at `step`, or the newest; `None` if there is none. With `matrices`, it includes the matrices that the
+    /// size limit has not removed.
     pub fn point(
         &self,
         run: &str,

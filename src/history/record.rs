@@ -1,4 +1,4 @@
-//! Writing points, and the ends of runs.
+//! Writing points, and marking runs as finished.
 
 use rusqlite::{OptionalExtension, Transaction, named_params, params};
 
@@ -7,7 +7,7 @@ use super::error::HistoryError;
 use super::store::History;
 use crate::point::{Outcome, Point};
 
-/// What became of a point that was to be stored.
+/// The outcome of [`History::record_point`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Recorded {
     Stored,
@@ -19,7 +19,7 @@ pub enum Recorded {
 }
 
 impl History {
-    /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC.
+    /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC. Errors when the run is unknown.
     pub fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
         finite("run.finished", finished)?;
         let store = self.store();
@@ -29,9 +29,9 @@ impl History {
         }
     }
 
-    /// Stores a point with all its scores, or nothing of it. A point of the same run, split and step is replaced unless
-    /// it is more complete: a complete one is never replaced by one that is provisional or incomplete, nor an incomplete
-    /// one by one of fewer rows. Numbers that are not finite become absent: a value with its reason, an error, a cell.
+    /// Stores a point with all its scores, atomically. It replaces a point of the same run, split and step unless that
+    /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
+    /// with more rows. Scores, errors and cells that are not finite are stored as absent.
     pub fn record_point(&self, point: &Point) -> Result<Recorded, HistoryError> {
         let mut store = self.store();
         let transaction = store.connection.transaction()?;
@@ -52,7 +52,7 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<Recorded
     finite("point.tie_fraction", point.tie_fraction)?;
     finite("point.seconds", point.seconds)?;
     let step = integer("point.step", point.step)?;
-    // One that is not finite would be no number in JSON.
+    // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
     if let Some(time) = outranking(transaction, run, point, step)? {
@@ -96,7 +96,7 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<Recorded
     Ok(Recorded::Stored)
 }
 
-/// The time of a stored point of this step that is more complete.
+/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
 fn outranking(transaction: &Transaction<'_>, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
     let stored = transaction
         .prepare_cached(
@@ -111,7 +111,7 @@ fn outranking(transaction: &Transaction<'_>, run: i64, point: &Point, step: i64)
     Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
 }
 
-/// Orders points of one step. Of complete ones the newer is as good as the older, whatever their rows.
+/// Orders points of one step. Complete points are equal whatever their rows, so the newer one replaces the older.
 fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) -> (bool, bool, u64) {
     (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
 }
@@ -181,7 +181,7 @@ pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
     }
 }
 
-/// SQLite's integers are signed.
+/// The value as a signed integer, the only kind that SQLite has.
 fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
     i64::try_from(value)
         .map_err(|_| HistoryError::invalid(field, format!("got {value}, expected at most {}", i64::MAX)))

@@ -1,11 +1,11 @@
-//! The size limit: what goes first when the store has grown past it.
+//! The size limit, and what is removed first when the store exceeds it.
 
 use rusqlite::Connection;
 
 use super::error::HistoryError;
 use super::store::{Dropped, History, Limits, Store};
 
-/// The history's size.
+/// The history's size and limit, in bytes, and what the limit has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub bytes: u64,
@@ -13,7 +13,7 @@ pub struct Usage {
     pub dropped: Dropped,
 }
 
-/// How many go before the size is looked at again.
+/// Rows removed between two checks of the size.
 const AT_ONCE: i64 = 16;
 
 impl History {
@@ -43,11 +43,11 @@ impl Store {
                 &mut dropped.runs,
             ),
         ];
-        for (statement, gone) in stages {
+        for (statement, removed) in stages {
             while used(connection)? > limits.bytes {
                 match connection.prepare_cached(statement)?.execute([AT_ONCE])? {
                     0 => break,
-                    rows => *gone += rows as u64,
+                    rows => *removed += rows as u64,
                 }
             }
         }

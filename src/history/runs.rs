@@ -1,4 +1,4 @@
-//! Writing runs: which run a declaration starts, joins or resumes.
+//! Writing runs: decides which run a declaration starts, joins or resumes.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde_json::Value;
@@ -10,36 +10,39 @@ use crate::fault::in_short;
 use crate::run::{MAX_NAME, Run, RunFields};
 use crate::sample::Attempt;
 
-/// Who declares a run.
+/// The launch that declares a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity<'a> {
-    /// Of the launch, equal on all its ranks; empty where it is not named.
+    /// The launch's name, equal on all its ranks; empty for an unnamed launch.
     pub job: &'a str,
     /// Restarts of the launch so far.
     pub restart: u32,
-    /// Another job goes on with the run of exactly that name.
+    /// This launch continues the run of exactly that name, even if another launch started it.
     pub resume: bool,
 }
 
-/// What came of declaring a run.
+/// The result of declaring a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// As declared, under the name that is its own.
+    /// As declared, except for the name if that was taken.
     pub run: Run,
-    /// The run was known, with the same declaration. If it was finished, it is open again.
+    /// The run existed, with the same declaration. If it had finished, it is open again.
     pub resumed: bool,
     /// Seconds since 1970-01-01 UTC of its first start.
     pub started: f64,
-    /// Where the launch is named: its place among the run's launches, and the restart.
+    /// The index of the launch among the run's launches, and its restart count; `None` for an unnamed launch.
     pub attempt: Option<Attempt>,
-    /// The attempt was known, and goes on from the evaluations that are stored.
+    /// The attempt was already known and the run had not finished: it continues the stored evaluations.
     pub continues: bool,
 }
 
 impl History {
-    /// Declares a run at `started`, in seconds since 1970-01-01 UTC. A launch that is named belongs to the run that it
-    /// declared before, if any; another one resumes the run of that name where it says so, and else starts a run of its
-    /// own, under the next free name (`name-2`, …) where the name is taken. One that is not named resumes the run.
+    /// Declares a run at `started`, in seconds since 1970-01-01 UTC.
+    ///
+    /// A named launch that has declared this run before joins it. Any other named launch resumes the run of that name if
+    /// `identity.resume` is set; otherwise it starts a new run, under the next free name (`name-2`, …) if the name is
+    /// taken. An unnamed launch resumes the run of that name or starts it. Errors when the run that is joined or resumed
+    /// was declared differently.
     pub fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
         finite("run.started", started)?;
         let mut store = self.store();
@@ -87,7 +90,7 @@ impl History {
     }
 }
 
-/// The name of the run that a declaration under `declared` is of.
+/// The name of the run that a declaration under the name `declared` refers to.
 fn own_name(transaction: &Transaction<'_>, declared: &str, identity: &Identity<'_>) -> Result<String, HistoryError> {
     if identity.job.is_empty() {
         return Ok(declared.to_owned());
@@ -122,7 +125,7 @@ fn named(run: &Run, name: String) -> Result<Run, HistoryError> {
     Run::try_from(fields).map_err(|fault| HistoryError::invalid(fault.field, fault.message))
 }
 
-/// The attempt of a launch of the run, which is noted; whether it was known.
+/// Records a launch of the run. Returns its attempt, and whether that attempt was already known.
 fn launch(transaction: &Transaction<'_>, run: i64, job: &str, restart: u32) -> Result<(Attempt, bool), HistoryError> {
     let known: Option<(i64, u32)> = transaction
         .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
@@ -146,14 +149,15 @@ fn launch(transaction: &Transaction<'_>, run: i64, job: &str, restart: u32) -> R
     Ok((Attempt { launch, restart }, known.is_some_and(|(_, restarts)| restart <= restarts)))
 }
 
-/// Errors at the first difference but for `world_size`. Both texts are read back by one parser, so that equal numbers stay equal.
-fn same_declaration(run: &str, stored: &str, came: &str) -> Result<(), HistoryError> {
-    let (mut stored, mut came): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(came)?);
-    // A job may come back with more or fewer ranks; everything else would make another curve.
-    for declaration in [&mut stored, &mut came] {
+/// Errors at the first difference other than `world_size`. Both texts go through the same parser, so that equal numbers
+/// compare equal.
+fn same_declaration(run: &str, stored: &str, got: &str) -> Result<(), HistoryError> {
+    let (mut stored, mut got): (Value, Value) = (serde_json::from_str(stored)?, serde_json::from_str(got)?);
+    // A job may restart with more or fewer ranks; any other difference would make the curve incomparable.
+    for declaration in [&mut stored, &mut got] {
         declaration.as_object_mut().and_then(|fields| fields.remove("world_size"));
     }
-    match first_difference("run", &stored, &came) {
+    match first_difference("run", &stored, &got) {
         None => Ok(()),
         Some((field, stored, came)) => {
             Err(HistoryError::DeclarationDiffers { run: run.to_owned(), field, stored, came })
@@ -161,9 +165,9 @@ fn same_declaration(run: &str, stored: &str, came: &str) -> Result<(), HistoryEr
     }
 }
 
-/// Path of the first field that differs, with both values as short texts.
-fn first_difference(path: &str, stored: &Value, came: &Value) -> Option<(String, String, String)> {
-    match (stored, came) {
+/// Path of the first field that differs, and both values as short text.
+fn first_difference(path: &str, stored: &Value, got: &Value) -> Option<(String, String, String)> {
+    match (stored, got) {
         (a, b) if a == b => None,
         (Value::Object(a), Value::Object(b)) => {
             let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();

@@ -5,7 +5,7 @@ CREATE TABLE run (
     name        TEXT NOT NULL UNIQUE,
     declaration TEXT NOT NULL,          -- JSON, as serde writes `run::Run`
     started     REAL NOT NULL,          -- seconds since 1970-01-01 UTC
-    finished    REAL                    -- NULL while the run lives
+    finished    REAL                    -- NULL until the run finishes
 ) STRICT;
 
 -- A larger id was recorded later.
@@ -24,7 +24,7 @@ CREATE TABLE point (
     warnings          TEXT NOT NULL,    -- JSON list of strings
     estimator         TEXT NOT NULL,
     neighbours        INTEGER NOT NULL,
-    seed              INTEGER NOT NULL, -- the 64 bits of an unsigned number
+    seed              INTEGER NOT NULL, -- bits of an unsigned 64-bit number
     catalogue_version INTEGER NOT NULL,
     seconds           REAL NOT NULL,
     UNIQUE (run, split, step)
@@ -33,7 +33,7 @@ CREATE TABLE point (
 -- Either `value` or `undefined` is set.
 CREATE TABLE value (
     point          INTEGER NOT NULL REFERENCES point(id) ON DELETE CASCADE,
-    position       INTEGER NOT NULL,    -- place in catalogue order
+    position       INTEGER NOT NULL,    -- index in catalogue order
     score          TEXT NOT NULL,
     value          REAL,
     standard_error REAL,

@@ -8,16 +8,16 @@ use rusqlite::Connection;
 use super::error::HistoryError;
 use super::open;
 
-/// How much the history may hold.
+/// The history's size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of stored pages. Above it the oldest matrices go, then the oldest points, then finished runs without
-    /// points. The newest point always stays. On disk the file may be larger by free pages, which are used again,
-    /// and has a log of up to 16 MiB beside it.
+    /// Bytes of pages in use. Above the limit the oldest matrices are removed, then the oldest points, then finished runs
+    /// without points. The newest point is always kept. The file on disk may be larger by free pages, which SQLite
+    /// reuses, and has a log of up to 16 MiB beside it.
     pub bytes: u64,
 }
 
-/// What the limit has cost since the history was opened.
+/// What the limit has removed since the history was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub matrices: u64,
@@ -25,7 +25,7 @@ pub struct Dropped {
     pub runs: u64,
 }
 
-/// Runs and their curve points. Names are only ever bound as parameters.
+/// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
 pub struct History {
     store: Mutex<Store>,
     pub(super) limits: Limits,
@@ -37,13 +37,14 @@ pub(super) struct Store {
 }
 
 impl History {
-    /// Opens the history under `directory`, made if absent; without one the history lives in memory.
+    /// Opens the history in `directory`, which is created if absent; without a directory the history lives in memory.
+    /// Errors when the file is in use, cannot be written, is not a history or has a newer schema.
     pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
         let connection = open::open(directory)?;
         Ok(Self { store: Mutex::new(Store { connection, dropped: Dropped::default() }), limits })
     }
 
-    /// A caller that panicked left no half-written state: its transaction rolled back when it was dropped.
+    /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

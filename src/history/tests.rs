@@ -130,7 +130,7 @@ fn common_steps_are_those_that_both_splits_have_finished() {
 }
 
 #[test]
-fn the_newest_steps_come_in_their_order() {
+fn the_newest_steps_are_in_ascending_order() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [4, 1, 3, 2] {
@@ -190,7 +190,7 @@ fn a_declaration_does_not_change() {
     let ranks = RunFields { world_size: 2, ..fields };
     assert!(
         history.record_run(&declared(&ranks), &Identity::default(), 3.0).unwrap().resumed,
-        "a job may come back with more ranks"
+        "a job may restart with more ranks"
     );
     assert_eq!(history.runs().unwrap()[0].run.world_size, 2);
 }
@@ -290,7 +290,7 @@ fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
 }
 
 #[test]
-fn a_matrix_of_112_concepts_comes_back() {
+fn a_matrix_of_112_concepts_is_read_back_exactly() {
     let history = memory();
     history.record_run(&run("cub", 112), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("cub", "val", 5, 112)).unwrap();
@@ -314,7 +314,7 @@ fn fill_past_the_limit(directory: Option<&Path>) {
     }
     let usage = history.usage().unwrap();
     assert!(usage.dropped.matrices > 0);
-    assert_eq!((usage.dropped.points, usage.dropped.runs), (0, 0), "matrices go first");
+    assert_eq!((usage.dropped.points, usage.dropped.runs), (0, 0), "matrices are removed first");
     assert_eq!(steps(&history, "a", "val").len(), 200);
     assert!(history.matrix("a", "val", "icl", Some(0)).unwrap().is_none());
     assert!(history.matrix("a", "val", "icl", Some(199)).unwrap().is_some());
@@ -325,13 +325,13 @@ fn fill_past_the_limit(directory: Option<&Path>) {
         step += 1;
     }
     let kept = steps(&history, "a", "val");
-    assert!(kept[0] > 0 && kept.last() == Some(&(step - 1)), "the oldest points go");
+    assert!(kept[0] > 0 && kept.last() == Some(&(step - 1)), "the oldest points are removed");
     assert_eq!(kept.len() as u64 + history.usage().unwrap().dropped.points, step);
     assert!(history.usage().unwrap().bytes <= limits.bytes);
 }
 
 #[test]
-fn the_oldest_go_when_the_limit_is_passed() {
+fn the_oldest_points_are_removed_above_the_limit() {
     fill_past_the_limit(None);
     let directory = tempfile::tempdir().unwrap();
     fill_past_the_limit(Some(directory.path()));
@@ -388,7 +388,7 @@ fn a_directory_that_cannot_be_made_is_named() {
     let error = History::open(Some(&file.join("under")), ROOMY).err().unwrap();
     assert!(matches!(&error, HistoryError::Directory { .. }), "{error}");
     assert!(error.to_string().contains("file/under"), "{error}");
-    // Where a directory stands in the file's place, SQLite cannot open it.
+    // SQLite cannot open a directory that has the file's name.
     std::fs::create_dir(directory.path().join(FILE_NAME)).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::Unwritable { .. }), "{error}");
@@ -412,7 +412,7 @@ fn foreign_files_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_history_of_an_older_schema_is_read_and_written_on() {
+fn a_history_of_an_older_schema_is_migrated() {
     let without_ages = "ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages;";
     let without_errors = "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve;";
     let without_launches = "ALTER TABLE run DROP COLUMN declared_name; DROP TABLE launch;";
@@ -455,7 +455,7 @@ fn a_newer_schema_is_refused() {
 }
 
 #[test]
-fn a_second_opener_is_told_that_the_history_is_in_use() {
+fn a_second_process_gets_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let first = History::open(Some(directory.path()), ROOMY).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
@@ -477,7 +477,7 @@ fn a_full_disk_is_an_error_and_loses_nothing_old() {
     assert_eq!(history.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 64)));
 }
 
-/// Power loss leaves a prefix of the log, its last frame torn: the points before it are whole.
+/// A power loss leaves a prefix of the log with a torn last frame; the points before it are intact.
 #[test]
 fn a_torn_log_keeps_the_older_points() {
     let directory = tempfile::tempdir().unwrap();
@@ -511,7 +511,7 @@ fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order() {
         rows_seen,
         ..point("r", "val", 1, 2)
     };
-    // From the least complete to the most; of the last two, which are equally complete, the later arrival stays.
+    // From the least to the most complete. The last two are equally complete: the later arrival is kept.
     let ranked = [
         as_of(1.0, true, true, 10),
         as_of(2.0, true, false, 10),

@@ -1,4 +1,5 @@
-//! Alerts of the running sidecar: what they tell whom, and the stop advice that follows from them.
+//! Alerts of the running sidecar: evaluates the rules on new points, notifies watchers and receivers of changes, and
+//! derives the stop advice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,9 +14,9 @@ use super::clock::lock;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
 
-/// Answers kept of each run: ranks ask for a step within moments of each other.
+/// Answers kept for each run; few are enough, since all ranks ask about a step at almost the same time.
 const KEPT: usize = 4096;
-/// Changes kept for pages that are opened later.
+/// Past changes kept for pages that are opened later.
 const CHANGES: usize = 2000;
 
 /// An answer to "should training stop?"
@@ -27,7 +28,7 @@ pub struct Decision {
     pub decided_by_step: u64,
 }
 
-/// The alerts, and the answers already given.
+/// The state of all alert rules, and the stop advice already given.
 pub struct Advice {
     splits: Vec<String>,
     events: broadcast::Sender<Event>,
@@ -54,7 +55,8 @@ impl Advice {
         self.splits.iter().map(String::as_str)
     }
 
-    /// A run started or came back; whether this process has not known it.
+    /// Notes that a run started or resumed, at `time` in seconds since 1970-01-01 UTC. Returns whether it is new to this
+    /// process.
     pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) -> bool {
         let mut given = lock(&self.state);
         let new = !given.alerts.knows(run);
@@ -62,36 +64,36 @@ impl Advice {
         new
     }
 
-    /// A newer attempt of a run begins: its advice rests on evaluations of its own.
+    /// Notes that a newer attempt of a run begins: its advice depends on its own evaluations only.
     pub fn begin(&self, run: &str) {
         lock(&self.state).newest.remove(run);
     }
 
-    /// Splits that rules look at.
+    /// Splits that any rule evaluates.
     pub fn judged_splits(&self) -> Vec<String> {
         let given = lock(&self.state);
         let splits: BTreeSet<&str> = given.alerts.rules().iter().map(|rule| rule.split()).collect();
         splits.into_iter().map(str::to_owned).collect()
     }
 
-    /// Looks again at what an earlier process saw of a run, oldest first. Watchers heard of it then; the receivers of
-    /// alerts hear again of what fires in the end, since they are told when it is over.
+    /// Replays the points of a run that an earlier process evaluated, oldest first. Watchers are not notified again.
+    /// Receivers of alerts are notified of the alerts that still fire, because they will be notified of the resolution.
     pub fn restore(&self, run: &Arc<str>, points: &[Point]) {
         let mut given = lock(&self.state);
         for point in points {
             let newest = given.newest.entry(Arc::clone(run)).or_default();
             *newest = point.step.max(*newest);
             for Change { rule, run, standing } in given.alerts.observe(point) {
-                given.keep(Arc::new(told(&rule, &run, &standing)));
+                given.keep(Arc::new(change_of(&rule, &run, &standing)));
             }
         }
         let firing = given.alerts.standings().filter(|(_, of, standing)| *of == run && standing.state == State::Firing);
         for (rule, run, standing) in firing {
-            self.notifier.tell(Arc::new(told(rule, run, standing)));
+            self.notifier.tell(Arc::new(change_of(rule, run, standing)));
         }
     }
 
-    /// Looks at a new point.
+    /// Evaluates the rules on a new point.
     pub fn observe(&self, point: &Point) {
         self.tell(|given| {
             let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
@@ -100,12 +102,12 @@ impl Advice {
         });
     }
 
-    /// Looks at scores of an evaluation that came later than its others.
+    /// Evaluates the rules on the slow scores of an evaluation whose fast scores were observed before.
     pub fn observe_late(&self, point: &Point) {
         self.tell(|given| given.alerts.observe_late(point));
     }
 
-    /// Looks at the clock, in seconds since 1970-01-01 UTC.
+    /// Evaluates the rules that depend on time, at `time` in seconds since 1970-01-01 UTC.
     pub fn look(&self, time: f64) {
         self.tell(|given| given.alerts.look(time));
     }
@@ -122,17 +124,17 @@ impl Advice {
         given.decisions.remove(run);
     }
 
-    /// Tells watchers, the log and the receivers of alerts what has changed. In the order of the changes, so under the
-    /// lock; nobody is waited for.
+    /// Sends the changes to watchers, the log and the receivers of alerts. It holds the lock to keep them in order, and
+    /// never waits for a recipient.
     fn tell(&self, look: impl FnOnce(&mut Given) -> Vec<Change>) {
         let mut given = lock(&self.state);
         for Change { rule, run, standing } in look(&mut given) {
-            let change = Arc::new(told(&rule, &run, &standing));
+            let change = Arc::new(change_of(&rule, &run, &standing));
             tracing::info!(
                 rule = %change.rule, run = %change.run, state = change.state.name(), evidence = %change.evidence, "alert"
             );
             given.keep(Arc::clone(&change));
-            // Fails when nobody listens.
+            // Fails if there are no watchers.
             let _ = self.events.send(Event::Alert(Arc::clone(&change)));
             self.notifier.tell(change);
         }
@@ -142,12 +144,12 @@ impl Advice {
         let given = lock(&self.state);
         AlertsStatus {
             rules: given.alerts.rules().to_vec(),
-            standings: given.alerts.standings().map(|(rule, run, standing)| told(rule, run, standing)).collect(),
+            standings: given.alerts.standings().map(|(rule, run, standing)| change_of(rule, run, standing)).collect(),
             changes: given.changes.iter().cloned().collect(),
         }
     }
 
-    /// The answer to an attempt of a run for a step. The first one given is kept, so that all its ranks get the same.
+    /// The advice for an attempt of a run at a step. The first answer is kept, so that all ranks get the same one.
     pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64) -> Decision {
         let mut given = lock(&self.state);
         if let Some(decision) = given.decisions.get(run).and_then(|of_run| of_run.get(&(attempt, step))) {
@@ -168,7 +170,7 @@ impl Advice {
         let of_run = given.decisions.entry(Arc::clone(run)).or_default();
         of_run.insert((attempt, step), decision.clone());
         if of_run.len() > KEPT {
-            // The lowest step of the oldest attempt: answers are asked for in ascending steps.
+            // Removes the lowest step of the oldest attempt: ranks ask in ascending order of steps.
             of_run.pop_first();
         }
         decision
@@ -184,7 +186,7 @@ impl Given {
     }
 }
 
-fn told(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
+fn change_of(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
     AlertChange {
         rule: rule.name().to_owned(),
         run: run.to_owned(),

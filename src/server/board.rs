@@ -1,7 +1,7 @@
-//! Where the curves of this process stand: the newest point of each split, its slow scores, and what is settled.
+//! The current state of each curve: the newest point of each split, its newest slow scores, and the latest step that
+//! was scored or skipped.
 //!
-//! Points are put up by the [`Publisher`](super::publish::Publisher) alone. Readers take one short lock, which ingest
-//! never holds.
+//! Only the [`Publisher`](super::publish::Publisher) adds points. Readers take one short lock, never those of ingest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use super::live::Latest;
 
 /// All curves of this process.
 pub struct Board {
-    /// Time for which the curves of a finished run stay up.
+    /// How long the curves of a finished run are still listed.
     linger: Duration,
     runs: Mutex<BTreeMap<Arc<str>, Curves>>,
 }
 
-/// Those of one run.
+/// The curves of one run.
 #[derive(Default)]
 struct Curves {
     /// k names.
@@ -33,29 +33,30 @@ struct Curves {
 
 struct Curve {
     attempt: Attempt,
-    /// Seconds since 1970-01-01 UTC from which on points are of this attempt; −∞ where it goes on from the history's.
+    /// Start of the attempt in seconds since 1970-01-01 UTC; older points belong to earlier attempts. −∞ if the attempt
+    /// continues the points of the history.
     since: f64,
-    /// The earliest step that the attempt has come to.
+    /// The earliest step that the attempt has sent.
     first_step: Step,
     rolling: bool,
-    /// The newest point of a full or finished sample.
+    /// The newest point that is not provisional.
     newest: Option<Arc<Point>>,
-    /// The slow scores of the newest evaluation that has them.
+    /// The slow scores of the newest evaluation that has any.
     slow: Option<Arc<Point>>,
-    /// The latest step whose evaluation was scored or passed over.
+    /// The latest step whose evaluation was scored or skipped.
     settled: Option<Step>,
     /// The newest sample is still filling.
     filling: bool,
-    /// The run has finished since; what comes next begins again, whoever sends it.
+    /// The run has finished; the next attempt starts a new curve, even if it is the same one.
     over: bool,
 }
 
-/// An attempt that begins in a split.
+/// The start of an attempt in a split.
 #[derive(Clone, Debug)]
 pub struct Beginning {
     pub attempt: Attempt,
     pub first_step: Step,
-    /// Its evaluations go on from those that the history holds.
+    /// Its evaluations continue those in the history.
     pub continues: bool,
     pub rolling: bool,
     /// k names.
@@ -67,7 +68,8 @@ impl Board {
         Self { linger, runs: Mutex::default() }
     }
 
-    /// An attempt begins in a split, or comes to an earlier step than before. The points of another attempt come down.
+    /// Notes that an attempt begins in a split, or returns to a step earlier than any before. Points of another attempt
+    /// are removed from the board.
     pub fn begin(&self, key: &SplitKey, beginning: Beginning) {
         let Beginning { attempt, first_step, continues, rolling, concepts } = beginning;
         let mut runs = lock(&self.runs);
@@ -83,7 +85,7 @@ impl Board {
         run.splits.insert(Arc::clone(&key.split), curve);
     }
 
-    /// Puts up the point of an evaluation, or notes that it has none.
+    /// Sets the point of an evaluation, or notes that the evaluation has none.
     pub fn settle(&self, evaluation: &Evaluation, point: Option<&Arc<Point>>) {
         self.curve(evaluation, |curve| {
             curve.settled = curve.settled.max(Some(evaluation.step));
@@ -95,7 +97,7 @@ impl Board {
         });
     }
 
-    /// Puts up the slow scores of an evaluation: `whole` is its point with them, `slow` the same with nothing else.
+    /// Sets the slow scores of an evaluation: `whole` is its point with all scores, `slow` has the slow scores only.
     pub fn settle_slow(&self, evaluation: &Evaluation, whole: &Arc<Point>, slow: &Arc<Point>) {
         self.curve(evaluation, |curve| {
             if curve.newest.as_ref().is_some_and(|newest| newest.step == whole.step) {
@@ -105,7 +107,7 @@ impl Board {
         });
     }
 
-    /// Changes the curve of an evaluation, unless another attempt has taken its place.
+    /// Changes the curve of an evaluation, unless the split belongs to another attempt by now.
     fn curve(&self, evaluation: &Evaluation, change: impl FnOnce(&mut Curve)) {
         let mut runs = lock(&self.runs);
         let curve = runs.get_mut(&evaluation.key.run).and_then(|run| run.splits.get_mut(&evaluation.key.split));
@@ -119,30 +121,30 @@ impl Board {
         lock(&self.runs).get(run).and_then(|run| run.splits.get(split)).map(read)
     }
 
-    /// The newest point of a split that is not provisional, whether or not the history could store it.
+    /// The split's newest point that is not provisional, even if the history could not store it.
     pub fn newest(&self, run: &str, split: &str) -> Option<Arc<Point>> {
         self.read(run, split, |curve| curve.newest.clone()).flatten()
     }
 
-    /// Whether anything of the split has arrived.
+    /// Whether this process has received rows of the split.
     pub fn has_split(&self, run: &str, split: &str) -> bool {
         self.read(run, split, |_| ()).is_some()
     }
 
-    /// Whether the evaluation of `step` was scored, or passed over for a newer one.
+    /// Whether the evaluation of `step` was scored, or skipped in favour of a newer one.
     pub fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
         let settled = self.read(run, split, |curve| curve.settled).flatten();
         settled.is_some_and(|settled| settled.get() >= step)
     }
 
-    /// Whether a stored point is one that the attempt which now sends to the split made or goes on from. Points at its
-    /// own steps, and later ones, that an earlier training left are not.
+    /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training
+    /// left at the attempt's first step or later do not.
     pub fn admits(&self, point: &Point) -> bool {
         let admits = |curve: &Curve| point.time >= curve.since || point.step < curve.first_step.get();
         self.read(&point.run, &point.split, admits).unwrap_or(true)
     }
 
-    /// Whether the attempt made the evaluation whose point the history has from `time`.
+    /// Whether a stored point from `time`, in seconds since 1970-01-01 UTC, belongs to the attempt of `evaluation`.
     pub fn is_own(&self, evaluation: &Evaluation, time: f64) -> bool {
         let own = |curve: &Curve| curve.attempt == evaluation.attempt && time >= curve.since;
         self.read(&evaluation.key.run, &evaluation.key.split, own).unwrap_or(false)
@@ -159,7 +161,7 @@ impl Board {
         lock(&self.runs).remove(run);
     }
 
-    /// Where the curves stand, the newest first, without runs that finished longer ago than they linger.
+    /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
     pub fn latest(&self) -> Vec<Latest> {
         let runs = lock(&self.runs);
         let lingers = |run: &&Curves| run.finished.is_none_or(|at| at.elapsed() <= self.linger);
@@ -181,7 +183,7 @@ impl Board {
         latest
     }
 
-    /// Age in seconds of the newest point of the unfinished split that has waited longest; 0 without any.
+    /// The highest age, in seconds, of a newest point over the splits of unfinished runs; 0 if there is none.
     pub fn staleness(&self) -> f64 {
         let now = unix_time();
         let runs = lock(&self.runs);

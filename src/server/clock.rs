@@ -1,11 +1,11 @@
-//! The shell's clocks, and its locks.
+//! The clocks of the server, and its way to lock a mutex.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::sample::Now;
 
-/// Time since the process started, beside that of the world.
+/// Reads the time since its start together with the time since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
@@ -25,7 +25,8 @@ pub fn unix_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// State behind these locks is whole between any two statements, so a panic elsewhere does not spoil it.
+/// Locks a mutex even if it is poisoned: the state behind the server's locks is consistent after every statement, so a
+/// panic leaves it usable.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

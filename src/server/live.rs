@@ -1,4 +1,4 @@
-//! What the exports ask of the running sidecar, and the events it announces.
+//! The state of the running sidecar as the HTTP API and the metrics read it, and the events it broadcasts.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::alert::{Rule, Severity, State};
 use crate::point::Point;
 
-/// The state of the running sidecar as its readers see it. Calls must be quick: they happen at every scrape.
+/// The state of the running sidecar. Calls must be fast: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {
-    /// Runs that this process has received something from.
+    /// Runs that clients have declared to this process.
     fn runs(&self) -> Vec<RunStatus>;
-    /// One entry for each split whose metrics are to be given out, the most wanted first: when a family has more
-    /// series than its cap, the last ones are left out. A run that finished long enough ago has no entry.
+    /// One entry for each split to export, in order of priority: a metric family that exceeds its cap omits the last
+    /// ones. A run has no entry once it has finished and its linger time is over.
     fn latest(&self) -> Vec<Latest>;
-    /// Where every rule stands, and what changed lately.
+    /// The state of every rule for every run, and recent changes.
     fn alerts(&self) -> AlertsStatus;
     fn status(&self) -> Status;
-    /// Whether batches are taken; if not, why.
+    /// Whether batches are accepted; the error says why not.
     fn ready(&self) -> Result<(), String>;
 }
 
@@ -33,26 +33,26 @@ pub struct SplitStatus {
     /// `pass`, `recent` or `all`.
     pub window: &'static str,
     pub rows_received: u64,
-    /// Of these, rows already known.
+    /// Received rows that the sample already had.
     pub rows_duplicate: u64,
-    /// Rows not taken.
+    /// Rows that were not accepted.
     pub rows_dropped: u64,
 }
 
-/// Where a split's curve stands.
+/// The current state of a split's curve.
 #[derive(Clone, Debug)]
 pub struct Latest {
     pub run: Arc<str>,
     pub split: Arc<str>,
     /// k names.
     pub concepts: Arc<[String]>,
-    /// The newest point of a full or finished sample; absent before the first.
+    /// The newest point that is not provisional; absent before the first.
     pub point: Option<Arc<Point>>,
-    /// The slow scores of the newest point that has them, which may be an earlier one.
+    /// The slow scores of the newest point that has any, which may be older than `point`.
     pub slow: Option<Arc<Point>>,
-    /// Its window is not a pass.
+    /// The window is rolling, not a pass.
     pub rolling: bool,
-    /// A newer sample is filling; its values are not part of the curve yet.
+    /// The newest sample is still filling; its values are not part of the curve yet.
     pub filling: bool,
 }
 
@@ -62,23 +62,23 @@ pub struct Status {
     pub version: &'static str,
     pub catalogue_version: u32,
     pub uptime_seconds: f64,
-    /// How far scoring is behind what was received.
+    /// Scoring delay: how long the oldest waiting evaluation has been due.
     pub lag_seconds: f64,
     pub rows_dropped: u64,
     /// Evaluations that a newer one replaced before they ran.
     pub points_skipped: u64,
     pub memory_bytes: u64,
     pub memory_limit_bytes: u64,
-    /// Age of the newest point of the running split that has waited longest.
+    /// The highest age of a newest point over the splits of unfinished runs.
     pub staleness_seconds: f64,
-    /// CPU-seconds per second that scoring may take on average.
+    /// CPU-seconds per second that scoring may use on average.
     pub cpu_share: f64,
-    /// That scoring has taken.
+    /// CPU-seconds that scoring has used.
     pub cpu_seconds: f64,
     pub estimator: &'static str,
 }
 
-/// Something that watchers hear of at once.
+/// An event that is sent to watchers immediately.
 #[derive(Clone, Debug)]
 pub enum Event {
     Point(Arc<Point>),
@@ -87,30 +87,30 @@ pub enum Event {
     Alert(Arc<AlertChange>),
 }
 
-/// Where an alert rule stands for a run, or how it came to stand there.
+/// The state of an alert rule for a run, or a change to that state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertChange {
     pub rule: String,
     pub run: String,
     pub split: String,
-    /// Catalogue id; empty for rules that look at no score.
+    /// Catalogue id; empty for rules that are not about a score.
     pub score: &'static str,
     pub state: State,
-    /// Seconds since 1970-01-01 UTC.
+    /// When the state began, in seconds since 1970-01-01 UTC.
     pub since: f64,
-    /// In words: value, limit, for how many evaluations.
+    /// The reason in words: value, limit and number of evaluations.
     pub evidence: String,
     pub step: u64,
     pub severity: Severity,
     pub advises_stop: bool,
     pub value: Option<f64>,
-    /// That a rise is measured from.
+    /// The value that a rise is measured from.
     pub baseline: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runbook: Option<String>,
 }
 
-/// The rules, where each stands for each run, and what changed lately, oldest first.
+/// The rules, the state of each for each run, and recent changes, oldest first.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AlertsStatus {
     pub rules: Vec<Arc<Rule>>,

@@ -1,12 +1,12 @@
-//! The shell: what knows async, protobuf, sockets and clocks, and wires the rest together.
+//! The server: everything that depends on async, protobuf, sockets and clocks, and the wiring of the other modules.
 //!
 //! ```text
 //! grpc ─▶ runs ─▶ scoring ─▶ publish ─▶ history, advice, board, events
-//!        samplers  queues,    the one     what the ports read: grpc answers, http page and API, metrics,
-//!                  threads    way out     notify
+//!        samplers  queues,    the only    read by the ports: gRPC calls, HTTP page and API, metrics,
+//!                  threads    way out     alert receivers
 //! ```
 //!
-//! [`run`] serves on sockets and until a stop signal that the caller owns, and stops within a grace period whatever
+//! The caller of [`run`] owns the sockets and the stop signal. Stopping takes at most a fixed grace period, whatever
 //! clients do.
 
 mod advice;
@@ -44,10 +44,11 @@ pub use scoring::pool::WorkerOptions;
 use http::Bounds;
 use parts::Parts;
 
-/// Time for calls in flight when the server stops.
+/// How long calls in flight may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Serves until `shutdown` completes, which is first polled when all is up.
+/// Serves until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when an option is out
+/// of range, the history cannot be opened, or the gRPC port fails.
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
     options.check()?;
     let history = open_history(&options).await?;
@@ -74,7 +75,7 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
             None => timeout(DRAIN, &mut grpc).await.ok(),
         }
     };
-    // Both at once: one port's clients must not use up the other's time.
+    // Both ports drain at once, so that the clients of one cannot use up the time of the other.
     let (ended, _) = tokio::join!(drained, timeout(DRAIN, http));
     grpc.abort();
     upkeep.abort();

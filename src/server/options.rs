@@ -1,4 +1,4 @@
-//! What can be configured, and why the server could not start or go on.
+//! The server's options, and its errors.
 
 use std::path::PathBuf;
 
@@ -22,28 +22,29 @@ pub struct Options {
     pub ticks: Ticks,
     pub cpu: CpuBudget,
     pub ingest: IngestLimits,
-    /// Bytes of batches in flight, over all connections.
+    /// Maximum bytes of batches in flight, over all connections.
     pub ingest_bytes: usize,
-    /// gRPC connections at a time.
+    /// Maximum number of open gRPC connections.
     pub connections: usize,
-    /// Where the history is kept; in memory without.
+    /// Directory of the history; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
+    /// Size limit of the history.
     pub history_bytes: u64,
     pub alerts: Rules,
     pub notify: NotifyOptions,
-    /// Required of every call, on both ports, when given.
+    /// If set, every call on either port must carry it.
     pub token: Option<String>,
-    /// Names under which the page may be requested besides its address and localhost.
+    /// Host names accepted for the page, in addition to its address and localhost.
     pub host_names: Vec<String>,
 }
 
-/// Sockets that are bound already, so that the caller knows their addresses.
+/// Bound sockets, whose addresses the caller therefore knows.
 pub struct Listeners {
     pub grpc: TcpListener,
     pub http: TcpListener,
 }
 
-/// Why the server could not start or go on.
+/// Why the server could not start or keep running.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
@@ -59,7 +60,7 @@ pub enum ServeError {
 }
 
 impl Options {
-    /// Errors naming the option that is out of range.
+    /// Errors when an option is out of range; the fault names it.
     pub fn check(&self) -> Result<(), Fault> {
         self.sampling.split("val").check()?;
         self.cpu.check()

@@ -1,4 +1,4 @@
-//! The parts of a running sidecar, wired from the way out to the way in: each is given what it hands its values to.
+//! The parts of a running sidecar, built from output to input: each part is constructed with the one it passes values to.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use super::scoring::pool::estimator_name;
 use super::sidecar::{Sidecar, VERSION};
 use super::upkeep::Upkeep;
 
-/// Events kept for watchers that read slowly; beyond them they are told how many they lost.
+/// Events buffered for slow watchers. A watcher that falls further behind gets the number of events it lost.
 const EVENTS: usize = 1024;
 
 pub struct Parts {
     options: Options,
-    /// Of the HTTP port.
+    /// Address of the HTTP port.
     address: SocketAddr,
     page_url: String,
     registry: Registry,
@@ -44,7 +44,7 @@ pub struct Parts {
     board: Arc<Board>,
     pub scoring: Scoring,
     pub runs: Arc<Runs>,
-    /// Cancelled once, by whoever stops the server.
+    /// Cancelled once, when the server stops.
     pub stop: CancellationToken,
 }
 
@@ -73,7 +73,7 @@ impl Parts {
         Ok(Self { options, address, page_url, registry, metrics, history, events, advice, board, scoring, runs, stop })
     }
 
-    /// What the HTTP port reads from, and the metrics that are derived from it.
+    /// The state of the HTTP port. Also registers the metrics that are derived from the latest points and alerts.
     pub fn app(&self) -> Result<App, ServeError> {
         let live: Arc<dyn Live> = Arc::new(Sidecar {
             runs: Arc::clone(&self.runs),

@@ -1,4 +1,5 @@
-//! The only way a point leaves the scorers: into the history, past the alert rules, onto the board, to the watchers.
+//! Publishes points. Every point that leaves the scorers goes to the history, the alert rules, the board and the
+//! watchers, in that order.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::board::Board;
 use super::live::Event;
 use super::metrics::Metrics;
 
-/// What points pass through, in this order.
+/// The recipients of points.
 #[derive(Clone)]
 pub struct Publisher {
     pub history: Arc<History>,
@@ -25,7 +26,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes the point of an evaluation. Whether it is a point of the curve that slow scores may join.
+    /// Publishes the point of an evaluation. Returns whether it is part of the curve, so that slow scores can be added.
     pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>) -> bool {
         self.metrics.score_duration.observe(point.seconds);
         if !self.record(evaluation, point) {
@@ -38,9 +39,9 @@ impl Publisher {
         !point.provisional
     }
 
-    /// Publishes the slow scores of an evaluation, computed in `seconds`: they join the point that it has.
+    /// Adds slow scores, computed in `seconds`, to the published point of an evaluation.
     pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, outcomes: Vec<(String, Outcome)>, seconds: f64) {
-        // A run that came back from a checkpoint may have evaluated the same step again.
+        // A run that resumed from a checkpoint may have evaluated the same step again.
         let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
         if newest.is_some_and(|newest| newest.step == point.step && newest.time != point.time) {
             return;
@@ -56,12 +57,13 @@ impl Publisher {
         self.send(&whole);
     }
 
-    /// An evaluation has no point and will have none.
+    /// Notes that an evaluation will have no point.
     pub fn pass_over(&self, evaluation: &Evaluation) {
         self.board.settle(evaluation, None);
     }
 
-    /// Whether the point may be shown: not where the history holds a more complete one of the same attempt and step.
+    /// Stores a point. Returns whether to publish it: not if the history has a more complete one of the same attempt and
+    /// step.
     fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
         match self.history.record_point(point) {
             Ok(Recorded::Stored) => self.metrics.points_recorded.inc(),
@@ -69,7 +71,7 @@ impl Publisher {
                 self.metrics.points_outranked.inc();
                 tracing::warn!(
                     run = %point.run, split = %point.split, step = point.step, rows = point.rows_seen,
-                    "a curve point was not stored: the history has a more complete one of this step"
+                    "a curve point was not stored: the history has a more complete one for this step"
                 );
                 return !self.board.is_own(evaluation, time);
             }
@@ -82,7 +84,7 @@ impl Publisher {
     }
 
     fn send(&self, point: &Arc<Point>) {
-        // Fails when nobody listens.
+        // Fails if there are no watchers.
         let _ = self.events.send(Event::Point(Arc::clone(point)));
     }
 }

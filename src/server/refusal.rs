@@ -1,11 +1,11 @@
-//! Why the sidecar does not apply or answer something: one list for every port.
+//! The reasons for which the sidecar refuses a message or a request, shared by both ports.
 
 use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
 use crate::question::Refused;
 use crate::sample::CommitError;
 
-/// Why something received was not applied.
+/// Why a message or a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
@@ -14,10 +14,10 @@ pub enum Refusal {
     Commit(#[from] CommitError),
     #[error("{what}: '{name}' is unknown")]
     Unknown { what: &'static str, name: String },
-    /// What a question is about is not there.
+    /// The subject of a comparison or diagnosis does not exist.
     #[error(transparent)]
     Nothing(Fault),
-    #[error("run: '{0}' is finished, start it again to resume it")]
+    #[error("run: '{0}' has finished, start it again to resume it")]
     Finished(String),
     #[error("{what} is at its limit of {limit}, send it again later")]
     OverBudget { what: &'static str, limit: usize },
@@ -38,17 +38,17 @@ impl From<Refused> for Refusal {
 }
 
 impl Refusal {
-    /// A name that anyone may have made up, shortened.
+    /// An unknown name, shortened because a client may have sent any text.
     pub fn unknown(what: &'static str, name: &str) -> Self {
         Self::Unknown { what, name: in_short(name) }
     }
 
-    /// Whether sending the same again, later, may succeed.
+    /// Whether the same message may succeed later.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Commit(CommitError::Restarted { .. }) | Self::OverBudget { .. } | Self::Stopping)
     }
 
-    /// The field at fault; empty when it is none of the message's.
+    /// The field at fault; empty if no field of the message is.
     pub fn field(&self) -> &str {
         match self {
             Self::Invalid(fault) | Self::Nothing(fault) | Self::Commit(CommitError::Invalid(fault)) => &fault.field,

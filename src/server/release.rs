@@ -1,20 +1,21 @@
-//! When memory is given back to the system: when ingest rests. The allocator would keep what a burst of batches took.
+//! Decides when to return memory to the system: when ingest is idle. The allocator would otherwise keep what a burst of
+//! batches needed.
 
 use std::time::{Duration, Instant};
 
-/// Time without a batch after which memory is given back.
+/// Time without a batch after which memory is returned.
 const REST: Duration = Duration::from_secs(2);
 
-/// When memory was last in demand.
+/// Tracks when ingest last received bytes.
 #[derive(Default)]
 pub struct Release {
     received_bytes: u64,
-    /// The newest look that saw new bytes, until memory was given back for them.
+    /// The last check that saw new bytes; `None` once memory has been returned since.
     busy: Option<Instant>,
 }
 
 impl Release {
-    /// Whether now is the time to give memory back: batches came, and none for a while. `received_bytes` counts up.
+    /// Whether to return memory now: batches were received, but none for [`REST`]. `received_bytes` is a running total.
     pub fn is_due(&mut self, received_bytes: u64, now: Instant) -> bool {
         if received_bytes != self.received_bytes {
             self.received_bytes = received_bytes;
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_given_back_once_after_each_burst() {
+    fn memory_is_returned_once_after_each_burst() {
         let start = Instant::now();
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let mut release = Release::default();

@@ -1,4 +1,4 @@
-//! This process as its exports see it.
+//! The sidecar's implementation of [`Live`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,6 +59,6 @@ impl Live for Sidecar {
     fn ready(&self) -> Result<(), String> {
         let used = self.runs.memory();
         let limit = self.runs.options().memory;
-        if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, the limit is {limit}")) }
+        if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, expected less than {limit}")) }
     }
 }

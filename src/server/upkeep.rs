@@ -1,5 +1,5 @@
-//! What happens by the clock: overdue passes close, rolling samples fall due, finished runs are forgotten, and memory
-//! is given back when batches have stopped arriving.
+//! Periodic work: closes overdue passes, schedules rolling samples, forgets finished runs, and returns memory to the
+//! system when no batches arrive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use super::scoring::queue::Queue;
 use super::scoring::slow::Scored;
 use super::scoring::spare::Spare;
 
-/// How often everything is looked at.
+/// Interval of the periodic work.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Everything that changes with time alone.
+/// The parts whose state changes with time.
 pub struct Upkeep {
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
@@ -41,8 +41,8 @@ impl Upkeep {
         let mut spare = Spare::default();
         while !stop.is_cancelled() {
             looks.tick().await;
-            for gone in self.runs.close_overdue() {
-                self.forget(&gone);
+            for run in self.runs.close_overdue() {
+                self.forget(&run);
             }
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
@@ -54,7 +54,7 @@ impl Upkeep {
             self.queue.look(&self.runs.rolling());
             self.advice.look(unix_time());
             if release.is_due(self.metrics.received_bytes.get(), Instant::now()) {
-                // Not waited for: it only has to happen away from the threads that serve.
+                // Not awaited: it only must not run on a thread that serves.
                 tokio::task::spawn_blocking(memory::give_back);
             }
         }

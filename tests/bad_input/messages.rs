@@ -103,7 +103,7 @@ pub fn cases() -> Vec<Case> {
         code: Code::FailedPrecondition,
         finish: true,
         afterwards: (2, 16),
-        ..Case::new(name, "run", "is finished, start it again", messages).after(1, 16)
+        ..Case::new(name, "run", "has finished, start it again", messages).after(1, 16)
     };
     let unknown = |case: Case| Case { code: Code::NotFound, ..case };
     let mut cases = vec![
@@ -146,7 +146,7 @@ pub fn cases() -> Vec<Case> {
             })
             .after(1, 16)
         },
-        Case::new("a batch above 64 MiB", "batch", "got more than 67108864 bytes", |run| {
+        Case::new("a batch above 64 MiB", "batch", "expected at most 67108864", |run| {
             let wide = floats("image_embeddings", &[15, 65_536], &[0.5; 15 * 65_536]);
             let part =
                 |at: u32| BatchChunk { chunk: at, last: at == 17, tensors: vec![wide.clone()], ..chunk(run, 1, 0..0) };
@@ -157,7 +157,7 @@ pub fn cases() -> Vec<Case> {
         }),
         finished("a batch after the run", |run| vec![chunk(run, 1, 0..16).message(), chunk(run, 2, 16..32).message()]),
         finished("an end after the run", |run| vec![chunk(run, 1, 0..16).message(), end_pass(run, 2).message()]),
-        end("sequence 0", "sequence", "count from 1", |e| e.sequence = 0),
+        end("sequence 0", "sequence", "expected at least 1", |e| e.sequence = 0),
         end("a NaN epoch", "epoch", "expected a finite number", |e| e.epoch = Some(f64::NAN)),
         end("a negative epoch", "epoch", "got -2", |e| e.epoch = Some(-2.0)),
         end("a step of 2^63", "step", "expected at most", |e| e.step = 1 << 63),

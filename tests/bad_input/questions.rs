@@ -61,13 +61,13 @@ pub fn cases() -> Vec<Case> {
         case("a series of an unknown run", unknown, "run", "'other' is unknown", {
             Call::Series(GetSeriesRequest { run: other(), ..series() })
         }),
-        case("a series of an unknown score", bad, "score", "'leak' is no score", {
+        case("a series of an unknown score", bad, "score", "'leak' is not a score", {
             Call::Series(GetSeriesRequest { score: "leak".into(), ..series() })
         }),
-        case("a series of an enormous score", bad, "score", "is no score", {
+        case("a series of an enormous score", bad, "score", "is not a score", {
             Call::Series(GetSeriesRequest { score: "x".repeat(1 << 20), ..series() })
         }),
-        case("a series of a score in HTML", bad, "score", "is no score", {
+        case("a series of a score in HTML", bad, "score", "is not a score", {
             Call::Series(GetSeriesRequest { score: "<b>\n".into(), ..series() })
         }),
         case("a series of an unknown concept", unknown, "concept", "'tail' is unknown", {

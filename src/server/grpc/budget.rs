@@ -1,4 +1,4 @@
-//! The byte budget of ingest: what may be held of batches that are on their way.
+//! The byte budget of ingest: a limit on the memory of batches in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use prometheus::IntGauge;
 
 use crate::server::metrics::Metrics;
 
-/// Bytes that may be in flight at once, over all connections.
+/// A limit on the bytes in flight, over all connections.
 #[derive(Clone)]
 pub struct Budget(Arc<Inner>);
 
@@ -18,7 +18,7 @@ struct Inner {
 }
 
 impl Budget {
-    /// The metrics show the limit and the bytes in use.
+    /// A budget of `limit` bytes. The metrics export the limit and the bytes in use.
     pub fn new(limit: usize, metrics: &Metrics) -> Self {
         metrics.ingest_budget_limit.set(limit as i64);
         Self::shown_by(limit, metrics.ingest_budget_used.clone())
@@ -32,7 +32,7 @@ impl Budget {
         self.0.limit
     }
 
-    /// Room for `bytes`, given back when the reservation is dropped; `None` when there is not enough.
+    /// Reserves `bytes` until the reservation is dropped; `None` if they would exceed the limit.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut reservation = Reservation { budget: self.clone(), bytes: 0 };
         reservation.resize(bytes).then_some(reservation)
@@ -46,7 +46,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Grows or shrinks to `bytes`; `false`, changing nothing, when there is not enough room.
+    /// Grows or shrinks the reservation to `bytes`. Returns `false`, and changes nothing, if it would exceed the limit.
     pub fn resize(&mut self, bytes: usize) -> bool {
         let Inner { limit, used, gauge } = &*self.budget.0;
         let held = self.bytes;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_back_what_is_dropped_and_never_exceeds_its_limit() {
+    fn releases_dropped_reservations_and_never_exceeds_its_limit() {
         let gauge = IntGauge::new("used", "bytes").unwrap();
         let budget = Budget::shown_by(100, gauge.clone());
         let mut first = budget.reserve(60).unwrap();

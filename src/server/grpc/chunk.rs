@@ -1,4 +1,4 @@
-//! What must hold of a chunk and of an end of pass besides their tensors.
+//! Checks of the headers of chunks and ends of passes.
 
 use crate::fault::Fault;
 use crate::run::check_name;
@@ -6,13 +6,13 @@ use crate::step::{Epoch, Step};
 
 use super::proto::BatchChunk;
 
-/// The step and the epoch of a chunk whose header is in order.
+/// Checks a chunk's header and returns its step and epoch.
 pub fn check_header(chunk: &BatchChunk) -> Result<(Step, Option<Epoch>), Fault> {
     check_names(&chunk.run, &chunk.split, &chunk.client)?;
     check_numbers(chunk.sequence, chunk.step, chunk.epoch)
 }
 
-/// Errors when a chunk is not the one expected, or is of something else than the batch's first.
+/// Errors when a chunk is out of order, or its header differs from that of the batch's first chunk.
 pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) -> Result<(), Fault> {
     if chunk.chunk != expected {
         return Err(Fault::new("chunk", format!("got {}, expected {expected}", chunk.chunk)));
@@ -26,13 +26,13 @@ pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) ->
     ];
     match same.into_iter().find(|(_, same)| !same) {
         Some((field, _)) => {
-            Err(Fault::new(field, format!("got another with chunk {expected}, expected that of the first chunk")))
+            Err(Fault::new(field, format!("got another value with chunk {expected}, expected that of the first chunk")))
         }
         None => Ok(()),
     }
 }
 
-/// Rows of a logged batch have 32-bit numbers.
+/// Checks a number of rows left out: the rows of a logged batch have 32-bit numbers.
 pub fn check_left_out(rows: u64) -> Result<(), Fault> {
     match u32::try_from(rows) {
         Ok(_) => Ok(()),
@@ -48,7 +48,7 @@ pub fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
 
 pub fn check_numbers(sequence: u64, step: u64, epoch: Option<f64>) -> Result<(Step, Option<Epoch>), Fault> {
     if sequence == 0 {
-        return Err(Fault::new("sequence", "got 0, sequences count from 1"));
+        return Err(Fault::new("sequence", "got 0, expected at least 1"));
     }
     Ok((Step::new(step)?, epoch.map(Epoch::new).transpose()?))
 }

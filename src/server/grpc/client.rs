@@ -1,4 +1,4 @@
-//! A small client of the gRPC port, for jobs in Rust: the demo and the tests send what a training job sends.
+//! A small client of the gRPC port, for the demo, the commands and the tests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::proto::{
     StartRunRequest, Tensor, ingest_request,
 };
 
-/// Why the sidecar did not take something, in its own words.
+/// Why a call or a message failed, with the sidecar's message.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("{0} cannot be reached: {1}")]
@@ -29,6 +29,7 @@ pub enum ClientError {
     Call(#[from] Box<Status>),
     #[error("{field}: {message}")]
     Refused { field: String, message: String },
+    /// The sidecar ended the ingest stream.
     #[error("the stream ended")]
     Ended,
 }
@@ -39,7 +40,7 @@ impl From<Status> for ClientError {
     }
 }
 
-/// One rank's connection for one run.
+/// The connection of one rank of a run.
 pub struct Client {
     relay: Relay,
     run: String,
@@ -48,7 +49,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, and starts or resumes `run`. `name` tells this process from others.
+    /// Connects, and starts or resumes `run`. `name` identifies this process and must be unique.
     pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
         let mut relay = Relay::connect(address, None).await?;
         let start = StartRunRequest {
@@ -61,7 +62,7 @@ impl Client {
         Ok(Self { relay, run, name: name.to_owned(), sequence: 0 })
     }
 
-    /// Sends a whole pass of rank 0 in one batch, of at most one chunk, and ends it.
+    /// Sends a complete pass of rank 0 as one batch of one chunk, and ends it.
     pub async fn pass(&mut self, split: &str, step: u64, epoch: f64, tensors: Vec<Tensor>) -> Result<(), ClientError> {
         self.sequence += 1;
         let rows = tensors.first().and_then(|tensor| tensor.shape.first()).copied().unwrap_or_default();
@@ -76,7 +77,7 @@ impl Client {
             tensors,
             ..BatchChunk::default()
         };
-        taken(self.relay.batch(vec![chunk]).await?)?;
+        check_accepted(self.relay.batch(vec![chunk]).await?)?;
         self.sequence += 1;
         let end = EndPass {
             run: self.run.clone(),
@@ -89,10 +90,10 @@ impl Client {
             rows,
             left_out: 0,
         };
-        taken(self.relay.end_pass(end).await?)
+        check_accepted(self.relay.end_pass(end).await?)
     }
 
-    /// The scores of a step, waited for; `None` when they did not come in time.
+    /// Waits for the scores of a step; `None` if there are none before the timeout.
     pub async fn scores(
         &mut self,
         split: &str,
@@ -102,7 +103,7 @@ impl Client {
         self.relay.scores(&self.run, split, step, timeout).await
     }
 
-    /// Why training should stop after `step`, whose evaluation is waited for; `None` when it should go on.
+    /// Waits for the evaluation of `step` and returns why training should stop; `None` if it should continue.
     pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
         let (run, client) = (self.run.clone(), self.name.clone());
         let request = GetAdviceRequest { run, step, timeout_seconds: timeout.as_secs_f64(), client };
@@ -115,15 +116,15 @@ impl Client {
     }
 }
 
-/// An error where something was refused.
-fn taken(answers: Vec<IngestResponse>) -> Result<(), ClientError> {
+/// Errors when an answer is a refusal.
+fn check_accepted(answers: Vec<IngestResponse>) -> Result<(), ClientError> {
     match answers.into_iter().find(|answer| answer.outcome() == Outcome::Refused) {
         Some(IngestResponse { field, message, .. }) => Err(ClientError::Refused { field, message }),
         None => Ok(()),
     }
 }
 
-/// The token that goes with each call.
+/// The token that each call carries, if any.
 #[derive(Clone)]
 struct Authorization(Option<AsciiMetadataValue>);
 
@@ -132,7 +133,7 @@ impl Authorization {
         let value = token.map(|token| format!("Bearer {token}").parse()).transpose();
         value.map(Self).map_err(|_| ClientError::Refused {
             field: "token_file".into(),
-            message: "the token is no text of printable characters".into(),
+            message: "the token is not printable ASCII text".into(),
         })
     }
 
@@ -145,7 +146,7 @@ impl Authorization {
     }
 }
 
-/// Passes on the messages of jobs, as they sent them.
+/// Forwards the messages of jobs unchanged.
 pub struct Relay {
     calls: ConceptWatchClient<Channel>,
     authorization: Authorization,
@@ -153,18 +154,18 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Connects; `token` is the server's, where it asks for one.
+    /// Connects. `token` is the server's token, if it requires one.
     pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
         let calls = ConceptWatchClient::new(channel(address).await?);
         Ok(Self { calls, authorization: Authorization::new(token)?, stream: None })
     }
 
-    /// The name of the run that a declaration is of.
+    /// Declares a run and returns its name, which differs from the declared one if that was taken.
     pub async fn start(&mut self, start: StartRunRequest) -> Result<String, ClientError> {
         Ok(self.calls.start_run(self.authorization.request(start)).await?.into_inner().run)
     }
 
-    /// Sends the chunks of a batch. The answers to it, and to the end of pass that came with it.
+    /// Sends the chunks of a batch. Returns the answer to it, and that to the end of pass joined to it, if any.
     pub async fn batch(&mut self, chunks: Vec<BatchChunk>) -> Result<Vec<IngestResponse>, ClientError> {
         for chunk in chunks {
             self.send(ingest_request::Message::Chunk(chunk)).await?;
@@ -194,7 +195,7 @@ impl Relay {
         Ok(std::iter::once(answer).chain(of_end).collect())
     }
 
-    /// The scores of a step, waited for; `None` when they did not come in time.
+    /// Waits for the scores of a step; `None` if there are none before the timeout.
     pub async fn scores(
         &mut self,
         run: &str,
@@ -213,22 +214,22 @@ impl Relay {
     }
 }
 
-/// Reads curves and alerts as they come.
+/// Reads curves, and points and alerts as they happen.
 pub struct Reader {
     calls: ConceptWatchClient<Channel>,
     authorization: Authorization,
 }
 
-/// What a [`Reader`] hears.
+/// An event received by a [`Reader`].
 pub enum Heard {
     Point(proto::Point),
     Alert(proto::AlertChange),
-    /// Events that it was too slow for.
+    /// Number of events lost because the reader was too slow.
     Lost(u64),
 }
 
 impl Reader {
-    /// Connects; `token` is the server's, where it asks for one.
+    /// Connects. `token` is the server's token, if it requires one.
     pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
         let calls = ConceptWatchClient::new(channel(address).await?);
         Ok(Self { calls, authorization: Authorization::new(token)? })
@@ -244,7 +245,7 @@ impl Reader {
         Ok(runs.into_iter().filter_map(|status| Some((status.run?.name, status.finished))).collect())
     }
 
-    /// The curve of a score, oldest point first; empty while the run has nothing of the split.
+    /// The curve of a score, oldest point first.
     pub async fn series(
         &mut self,
         run: &str,
@@ -256,7 +257,7 @@ impl Reader {
         Ok(self.calls.get_series(self.request(request)).await?.into_inner().points)
     }
 
-    /// What happens to these runs from now on, or to all; ends with the sidecar.
+    /// Future events of these runs, or of all runs if the list is empty, until the sidecar stops.
     pub async fn watch(&mut self, runs: Vec<String>) -> Result<impl Stream<Item = Heard> + use<>, ClientError> {
         use proto::watch_response::Event;
         let stream = self.calls.watch(self.request(proto::WatchRequest { runs })).await?.into_inner();

@@ -1,4 +1,4 @@
-//! Between the protocol's messages and the core's types. Faults name the protocol's fields.
+//! Conversions between the protocol's messages and the core's types. Faults name the protocol's fields.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;
 
-/// Longest a call may wait for a result.
+/// Longest timeout of a call.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 pub fn run(message: proto::Run) -> Result<Run, Fault> {
@@ -114,7 +114,7 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
         return Err(Fault::new(
             "tensors.name",
-            format!("'{}' is no tensor; known are {}", in_short(&message.name), known.join(", ")),
+            format!("got '{}', expected one of {}", in_short(&message.name), known.join(", ")),
         ));
     };
     use proto::DataType as Message;
@@ -133,8 +133,8 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         Ok(Message::Uint64) => DataType::UInt64,
         Ok(Message::Bool) => DataType::Bool,
         Ok(Message::String) if !message.data.is_empty() => {
-            let came = format!("{} bytes came with strings, expected none", message.data.len());
-            return Err(Fault::new(format!("tensors.{name}.data"), came));
+            let fault = format!("got {} bytes with strings, expected none", message.data.len());
+            return Err(Fault::new(format!("tensors.{name}.data"), fault));
         }
         Ok(Message::String) => return Tensor::texts(name, &message.shape, message.texts),
         Ok(Message::Unspecified) | Err(_) => {
@@ -145,8 +145,8 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         }
     };
     if !message.texts.is_empty() {
-        let came = format!("{} strings came with {}, expected none", message.texts.len(), dtype.name());
-        return Err(Fault::new(format!("tensors.{name}.texts"), came));
+        let fault = format!("got {} strings with {}, expected none", message.texts.len(), dtype.name());
+        return Err(Fault::new(format!("tensors.{name}.texts"), fault));
     }
     Tensor::numbers(name, dtype, &message.shape, message.data)
 }
@@ -159,7 +159,7 @@ pub fn window(kind: WindowKind) -> proto::WindowKind {
     }
 }
 
-/// A point as a message; the k × k matrices only when asked for.
+/// A point as a message; with `matrices` it includes the k × k matrices.
 pub fn point(point: &Point, matrices: bool) -> proto::Point {
     proto::Point {
         run: point.run.to_string(),
@@ -183,7 +183,7 @@ pub fn point(point: &Point, matrices: bool) -> proto::Point {
 }
 
 fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
-    // The protocol says undefined parts by NaN: protobuf has no null in repeated numbers.
+    // The protocol marks undefined parts with NaN, because repeated numbers in protobuf have no null.
     let number = |value: &Option<f64>| value.unwrap_or(f64::NAN);
     let matrix = outcome.matrix().filter(|_| matrices).unwrap_or_default();
     let undefined = match outcome {
@@ -201,7 +201,7 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
     }
 }
 
-/// A waiting time in seconds, 0 to an hour.
+/// Converts a timeout in seconds. Errors outside 0 to an hour.
 pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(wait) if wait <= MAX_WAIT => Ok(wait),

@@ -1,4 +1,4 @@
-//! The ingest stream: batches arrive in chunks, are checked and thinned as they come, and apply as a whole.
+//! The ingest stream: batches arrive in chunks, are checked and sampled chunk by chunk, and are applied atomically.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,26 +25,26 @@ use crate::server::refusal::Refusal;
 use crate::server::runs::{Running, Runs, Sent};
 use crate::step::Epoch;
 
-/// What one message and one batch may hold.
+/// Limits of a message and a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Largest ingest message.
+    /// Maximum size of an ingest message.
     pub chunk_bytes: usize,
-    /// Largest batch, all chunks together.
+    /// Maximum size of a batch, all chunks together.
     pub batch_bytes: usize,
     pub non_finite: NonFinite,
 }
 
-/// Time between two chunks of a batch after which the batch is given up and its room given back.
+/// Time between two chunks of a batch after which the batch is abandoned and its memory released.
 const BETWEEN_CHUNKS: Duration = Duration::from_secs(60);
 
-/// Longest time a client is asked to keep a pass back.
+/// Longest time that a client is asked to hold back a pass.
 const LONGEST_KEPT: Duration = Duration::from_secs(1);
 
-/// Most passes that can have been kept back between two that were sent.
+/// Maximum number of passes that a client can have held back between two that it sent.
 const MOST_LEFT_OUT: u64 = 1 << 32;
 
-/// What every ingest stream works with.
+/// The shared state of all ingest streams.
 #[derive(Clone)]
 pub struct Ingest {
     pub runs: Arc<Runs>,
@@ -53,9 +53,9 @@ pub struct Ingest {
     pub limits: Limits,
 }
 
-/// A batch of which some chunks have come.
+/// A batch whose last chunk has not arrived.
 struct Partial {
-    /// Of its first chunk.
+    /// Header of its first chunk.
     header: BatchChunk,
     next_chunk: u32,
     bytes: usize,
@@ -71,13 +71,13 @@ enum Progress {
         epoch: Option<Epoch>,
         room: Reservation,
     },
-    /// The rest of the batch is read and passed over, so that the stream can go on.
+    /// The rest of the batch is read and ignored, so that the stream can continue.
     Refused(Refusal),
 }
 
 impl Ingest {
-    /// Serves one stream until the client ends it, the sidecar is over a budget or it stops. Runs in a task of its
-    /// own, so that a call that is cancelled leaves no batch half applied.
+    /// Serves one stream until the client ends it, the sidecar exceeds a budget or it stops. Runs in its own task, so that
+    /// a cancelled call leaves no batch half applied.
     pub async fn serve(
         self,
         mut requests: impl Stream<Item = Result<IngestRequest, Status>> + Unpin,
@@ -96,7 +96,7 @@ impl Ingest {
                     continue;
                 }
                 () = stop.cancelled() => {
-                    // The client sends what was not acknowledged again when the sidecar is back.
+                    // The client resends what was not acknowledged once the sidecar is back.
                     let _ = answers.send(Err(Refusal::Stopping.into())).await;
                     return;
                 }
@@ -105,7 +105,7 @@ impl Ingest {
                 Some(Ok(request)) => self.take(request, &mut partial),
                 Some(Err(status)) => {
                     self.give_up(&mut partial, "the stream broke off");
-                    // Where the peer is gone nobody hears the answer.
+                    // Fails if the peer has disconnected.
                     let _ = answers.send(Err(self.unreadable(&status))).await;
                     return;
                 }
@@ -128,7 +128,7 @@ impl Ingest {
         }
     }
 
-    /// Takes one message. `Err` ends the stream: the sidecar has no room.
+    /// Handles one message. `Err` ends the stream because the sidecar has no memory left.
     fn take(&self, request: IngestRequest, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
         match request.message {
             Some(ingest_request::Message::Chunk(mut chunk)) => {
@@ -140,7 +140,8 @@ impl Ingest {
                         Ok(Some(IngestResponse { end_pass: Some(Box::new(end)), ..answer }))
                     }
                     (None, Some(end)) => {
-                        let fault = Fault::new("end_pass", "got it with a chunk that is not the last of its batch");
+                        let fault =
+                            Fault::new("end_pass", "got it with another chunk, expected it with the last of a batch");
                         Ok(Some(self.refuse(end.sequence, 0, &fault.into())))
                     }
                     (answer, None) => Ok(answer),
@@ -162,10 +163,10 @@ impl Ingest {
         let continues =
             partial.as_ref().is_some_and(|p| p.header.sequence == sequence && p.header.client == header.client);
         if partial.is_some() && !continues {
-            // Its rows are counted; the client did not finish it and so waits for no answer.
+            // Counts its rows. The client did not finish the batch, so it expects no answer.
             self.give_up(partial, "another batch began before its last chunk");
         }
-        // Room for the message itself, while it is looked at.
+        // The message itself counts towards the budget while it is processed.
         let Some(_reading) = self.budget.reserve(size) else { return Err(self.over_budget()) };
         let current = match partial {
             Some(current) => current,
@@ -173,7 +174,7 @@ impl Ingest {
         };
         current.bytes += size;
         let first_tensor_rows = tensors.first().and_then(|t| t.shape.first()).copied().unwrap_or(0);
-        // A declared row count is only believed as far as bytes came with it.
+        // A declared row count is limited by the bytes received, since each row has at least one.
         let rows = first_tensor_rows.min(size as u64);
         current.rows += rows;
         current.rows_left_out = current.rows_left_out.saturating_add(header.rows_left_out);
@@ -212,8 +213,8 @@ impl Ingest {
         }
     }
 
-    /// Starts a batch: finds its run and stages a sampler. Only lack of room is an error; any other refusal waits for
-    /// the batch's end.
+    /// Starts a batch: finds its run and stages a sampler. Only lack of memory is an error; any other refusal is reported
+    /// at the batch's end.
     fn begin(&self, header: &BatchChunk) -> Result<Partial, Refusal> {
         let stage = || -> Result<(Arc<Running>, Staged, Option<Epoch>), Refusal> {
             let (step, epoch) = check_header(header)?;
@@ -246,13 +247,13 @@ impl Ingest {
         if size > self.limits.chunk_bytes {
             return Err(Fault::new(
                 "chunk",
-                format!("got {size} bytes, expected at most {}: send fewer rows in each", self.limits.chunk_bytes),
+                format!("got {size} bytes, expected at most {}: send fewer rows per chunk", self.limits.chunk_bytes),
             ));
         }
         if batch_bytes > self.limits.batch_bytes {
             return Err(Fault::new(
                 "batch",
-                format!("got more than {} bytes, send the rows as several batches", self.limits.batch_bytes),
+                format!("got more bytes, expected at most {}: send several batches", self.limits.batch_bytes),
             ));
         }
         if tensors.len() > TensorName::ALL.len() {
@@ -338,36 +339,38 @@ impl Ingest {
         }
     }
 
-    /// Drops a batch whose end did not come, counting its rows. Nothing of it was applied.
+    /// Abandons an unfinished batch and counts its rows. None of it was applied.
     fn give_up(&self, partial: &mut Option<Partial>, why: &str) -> Option<IngestResponse> {
         let lost = partial.take()?;
-        let fault = Fault::new("chunk", format!("the batch was given up after {} chunks: {why}", lost.next_chunk));
+        let fault = Fault::new("chunk", format!("the batch was abandoned after {} chunks: {why}", lost.next_chunk));
         self.runs.refused(&lost.header.run, &lost.header.split, lost.rows);
         Some(self.refuse(lost.header.sequence, lost.rows, &fault.into()))
     }
 
-    /// Sending a message again that cannot be read would not help, so the answer must not be one that clients take
-    /// for passing, as they may OUT_OF_RANGE.
+    /// The status for a message that cannot be read. Resending it would not help, so the code must not be one that clients
+    /// may take for temporary, such as OUT_OF_RANGE.
     fn unreadable(&self, status: &Status) -> Status {
         let limit = self.limits.chunk_bytes;
         let fault = match status.code() {
-            Code::OutOfRange => format!("got a message above {limit} bytes: send fewer rows in each"),
-            _ => format!("a message came that cannot be read: {}", status.message()),
+            Code::OutOfRange => {
+                format!("got a larger message, expected at most {limit} bytes: send fewer rows per chunk")
+            }
+            _ => format!("got a message that cannot be read: {}", status.message()),
         };
         let refusal = Refusal::from(Fault::new("chunk", fault));
-        // A peer that left sent no message.
+        // Other codes mean that the peer disconnected, not that it sent a message.
         if matches!(status.code(), Code::OutOfRange | Code::Internal) {
             self.refuse(0, 0, &refusal);
         }
         refusal.into()
     }
 
-    /// Waiting would not help either.
+    /// The fault of a batch that exceeds the budget even if it is alone.
     fn never_fits(&self, bytes: usize) -> Fault {
         let limit = self.budget.limit();
         Fault::new(
             "batch",
-            format!("its sampled rows take {bytes} bytes, ingest memory has {limit}: send fewer rows in each"),
+            format!("got {bytes} bytes of sampled rows, expected at most {limit} of ingest memory: send fewer rows"),
         )
     }
 
@@ -377,7 +380,7 @@ impl Ingest {
     }
 }
 
-/// The end of pass that came with a batch, as if it had come alone.
+/// Takes the end of pass joined to a chunk, as a message of its own.
 fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
     chunk.end_pass.take().map(|end| EndPass {
         run: chunk.run.clone(),
@@ -392,7 +395,7 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
     })
 }
 
-/// The chunk without its tensors, and the tensors.
+/// Separates a chunk's header from its tensors.
 fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<proto::Tensor>) {
     let tensors = std::mem::take(&mut chunk.tensors);
     (chunk, tensors)

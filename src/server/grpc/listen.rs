@@ -1,4 +1,4 @@
-//! Accepts gRPC connections: at most so many at a time, and only from peers that say something.
+//! Accepts gRPC connections: a limited number at a time, and only from peers that send data.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +14,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// Time a peer has to send its first byte. Without it a silent socket would hold its place, and a graceful stop,
+/// Time limit for a peer's first byte. A silent socket would otherwise occupy a connection, and block a graceful stop,
 /// for ever.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, such as when the process is out of file descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Connections of `listener`, at most `limit` at a time; those above are closed at once.
+/// Accepts connections of `listener`, at most `limit` at a time; further ones are closed immediately. `open` is the number
+/// of open connections.
 pub fn connections(
     listener: TcpListener,
     limit: usize,
@@ -43,14 +44,14 @@ pub fn connections(
                 }
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                tracing::warn!(limit, "a connection was closed: there are too many");
+                tracing::warn!(limit, "a connection was closed: the limit is reached");
                 continue;
             };
             open.inc();
             let connection = Connection { stream, open: open.clone(), _place: place };
             let sender = sender.clone();
             tokio::spawn(async move {
-                // Small messages should not wait for more.
+                // Sends small messages without delay.
                 let _ = connection.stream.set_nodelay(true);
                 let mut first = [0];
                 let spoke = tokio::select! {
@@ -58,7 +59,7 @@ pub fn connections(
                     () = sender.closed() => return,
                 };
                 if matches!(spoke, Ok(Ok(1..))) {
-                    // Fails only when the server is gone.
+                    // Fails only if the server has stopped.
                     let _ = sender.send(Ok(connection)).await;
                 }
             });
@@ -67,7 +68,7 @@ pub fn connections(
     ReceiverStream::new(receiver)
 }
 
-/// A connection that holds its place until it is dropped.
+/// A connection that counts towards the limit until it is dropped.
 pub struct Connection {
     stream: TcpStream,
     open: IntGauge,

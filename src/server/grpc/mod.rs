@@ -1,4 +1,4 @@
-//! The gRPC port: what a training job sends and asks. Only this folder names tonic's types.
+//! The gRPC port, for training jobs and readers. Only this folder uses tonic's types.
 
 mod budget;
 mod chunk;

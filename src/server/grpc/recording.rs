@@ -1,4 +1,4 @@
-//! Reads what a job without a sidecar has recorded: messages behind their lengths, see `Recorded` in the protocol.
+//! Reads recordings of jobs without a sidecar: length-prefixed messages, see `Recorded` in the protocol.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -9,10 +9,10 @@ use prost::Message;
 use super::proto::recorded::Message as Recorded;
 use super::proto::{self, BatchChunk, EndPass, FinishRunRequest, IngestRequest, StartRunRequest, ingest_request};
 
-/// Largest message that is taken for one: a job cuts batches to pieces of 4 MiB.
+/// Maximum length of a message in bytes; a larger one means a damaged file, because clients send chunks of at most 4 MiB.
 const LARGEST: u64 = 64 << 20;
 
-/// Why a file is no recording.
+/// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     #[error("{0}: {1}")]
@@ -21,7 +21,7 @@ pub enum RecordingError {
     Damaged { path: PathBuf, at: u64, what: String },
 }
 
-/// A whole batch or an end of pass, or the end of the run.
+/// A complete batch, an end of pass, or the end of the run.
 pub enum Item {
     /// The chunks of a batch, in order.
     Batch(Vec<BatchChunk>),
@@ -30,7 +30,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The same of a run under another name: the sidecar gives one where that of the recording is taken.
+    /// The same item for a run with another name, which the sidecar assigns if the recorded name is taken.
     pub fn of_run(mut self, run: &str) -> Self {
         match &mut self {
             Self::Batch(chunks) => chunks.iter_mut().for_each(|chunk| run.clone_into(&mut chunk.run)),
@@ -40,7 +40,7 @@ impl Item {
         self
     }
 
-    /// The step it belongs to; of the run's end the last there can be.
+    /// The step it belongs to; `u64::MAX` for the end of the run.
     pub fn step(&self) -> u64 {
         match self {
             Self::Batch(chunks) => chunks.first().map_or(0, |chunk| chunk.step),
@@ -49,7 +49,7 @@ impl Item {
         }
     }
 
-    /// Split and step of the pass that a rank ends with it.
+    /// Split and step of the pass that it ends, if any.
     pub fn ended_pass(&self) -> Option<(&str, u64)> {
         match self {
             Self::Batch(chunks) => {
@@ -62,18 +62,18 @@ impl Item {
     }
 }
 
-/// A file of one run of one process.
+/// A recording of one run by one process.
 pub struct Recording {
     path: PathBuf,
     file: BufReader<File>,
     at: u64,
     start: StartRunRequest,
-    /// Bytes at the end that are no whole message.
+    /// Bytes of an incomplete message at the end.
     cut_off: u64,
 }
 
 impl Recording {
-    /// Opens a file and reads the run it is of.
+    /// Opens a file and reads the declaration of its run.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let file = File::open(path).map_err(|error| RecordingError::Unreadable(path.to_owned(), error))?;
         let file = BufReader::new(file);
@@ -99,12 +99,13 @@ impl Recording {
         self.start.run.as_ref().map_or("", |run| &run.name)
     }
 
-    /// Bytes at the end that are no whole message, once everything before them was read.
+    /// Bytes of an incomplete message at the end; known once all items have been read.
     pub fn cut_off(&self) -> u64 {
         self.cut_off
     }
 
-    /// What comes next. A batch of which pieces are missing is left out: the job wrote it again, or not to its end.
+    /// The next item; `None` at the end. Batches with missing chunks are skipped: the job wrote them again, or was killed
+    /// before it had written them completely.
     pub fn next_item(&mut self) -> Result<Option<Item>, RecordingError> {
         let mut chunks = Vec::new();
         while let Some(message) = self.message()? {
@@ -143,14 +144,14 @@ impl Recording {
             let recorded = proto::Recorded::decode(bytes.as_slice())
                 .map_err(|error| self.damaged(&format!("no message ({error})")))?;
             self.at += head + length;
-            // What a newer client has recorded is unknown here.
+            // A message of an unknown kind, from a newer client, is skipped.
             if let Some(message) = recorded.message {
                 return Ok(Some(message));
             }
         }
     }
 
-    /// The length of the next message, and how many bytes say it; `None` at the end.
+    /// The length of the next message, and the number of bytes that encode it; `None` at the end.
     fn length(&mut self) -> Result<Option<(u64, u64)>, RecordingError> {
         let (mut length, mut head) = (0_u64, 0_u64);
         for byte in self.file.by_ref().bytes() {

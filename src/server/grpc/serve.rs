@@ -1,4 +1,4 @@
-//! The port itself: its connections, its limits, who may call, and how it stops.
+//! Serves the gRPC port: connections, limits, authorisation and graceful stop.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use super::service::Service;
 
 /// Time after which an idle peer is pinged, and time it has to answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// HTTP/2 windows of a stream and of a connection. What they let in before it is looked at is outside the byte budget
-/// of ingest, so they are no larger than a local connection needs to be kept busy.
+/// HTTP/2 windows of a stream and of a connection, in bytes. Data in them does not count towards the byte budget of
+/// ingest, so they are no larger than needed to keep a local connection busy.
 const WINDOWS: (u32, u32) = (1 << 20, 2 << 20);
 
-/// What the port allows.
+/// The port's limits and token.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// Connections at a time.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// Largest chunk of a batch.
+    /// Maximum bytes of a chunk.
     pub chunk_bytes: usize,
-    /// Required of every call when given.
+    /// If set, every call must carry it.
     pub token: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub async fn serve(
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<ConceptWatchServer<Service>>().await;
     let connections = connections(listener, port.connections, metrics.connections.with_label_values(&["grpc"]));
-    // A little more than a chunk, so that one just above the limit gets an answer that names it.
+    // Somewhat more than a chunk, so that a chunk just above the limit gets an answer that names the limit.
     let service = ConceptWatchServer::new(service).max_decoding_message_size(port.chunk_bytes + (1 << 20));
     let token = port.token.map(|token| format!("Bearer {token}"));
     let service = InterceptedService::new(service, move |request| authorised(request, token.as_deref()));
@@ -54,7 +54,7 @@ pub async fn serve(
     transport().add_service(health).add_service(service).serve_with_incoming_shutdown(connections, stopped).await
 }
 
-/// HTTP/2 as the gRPC port speaks it.
+/// A server with the HTTP/2 settings of the gRPC port.
 pub fn transport() -> Server {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE.0))

@@ -1,4 +1,4 @@
-//! The gRPC service: runs, ingest, scores, series, watch and advice. Only this folder names tonic's types.
+//! The gRPC service: runs, ingest, scores, series, watch, advice and diagnosis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +30,16 @@ use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 
-/// Answers waiting for a client that reads slowly; beyond them its stream waits, and so does the client.
+/// Answers buffered for a slow client; when the buffer is full, its stream waits.
 const ANSWERS: usize = 64;
-/// Bytes of a chunk that clients are asked for. Larger ones are taken, but every connection then holds more memory,
-/// and nothing is faster for it.
+/// Chunk size in bytes that clients are asked to use. Larger chunks are accepted, but use more memory per connection and
+/// are not faster.
 const ASKED_CHUNK: usize = 1 << 20;
-/// Newest points of each split that the alert rules look at again when a run comes back after a restart.
+/// Newest points of each split that the alert rules evaluate again when a run resumes after a restart of the sidecar.
 const RESTORED: usize = 200;
-/// Most restarts of a launch: a launcher that counts further has lost count.
+/// Upper limit of a launch's restart count; anything larger is a mistake of the launcher.
 const MOST_RESTARTS: u32 = i32::MAX as u32;
-/// How often a waiting call looks again, should it have missed the event.
+/// Interval at which a waiting call checks again, in case it has missed the event.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl ConceptWatch for Service {
         let proto::FinishRunRequest { run: name, rank, client } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
         match self.ingest.runs.finish(&name, &client, rank) {
-            // A run of an earlier process, known to the history alone, has nothing left to close.
+            // A run of an earlier process, known only to the history, has nothing left to close.
             Ok(Finished::Run) | Err(Refusal::Unknown { .. }) => {}
             Ok(Finished::NotYet) => return Ok(Response::new(proto::FinishRunResponse {})),
             Err(refusal) => return Err(refusal.into()),
@@ -202,7 +202,10 @@ impl ConceptWatch for Service {
     ) -> Result<Response<proto::GetSeriesResponse>, Status> {
         let request = request.into_inner();
         if crate::score::catalogue::find(&request.score).is_none() {
-            return Err(refused(Fault::new("score", format!("'{}' is no score", in_short(&request.score)))));
+            return Err(refused(Fault::new(
+                "score",
+                format!("'{}' is not a score of the catalogue", in_short(&request.score)),
+            )));
         }
         check_name("run", &request.run).map_err(refused)?;
         check_name("split", &request.split).map_err(refused)?;
@@ -266,9 +269,9 @@ impl ConceptWatch for Service {
         check_name("run", &request.run).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
-        // One wait for all splits: the caller's time is not to be spent once for each.
+        // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
-        // A split that the run has sent nothing of may be none of its own: rules name splits for all runs.
+        // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
         for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
@@ -298,7 +301,7 @@ impl ConceptWatch for Service {
 }
 
 impl Service {
-    /// Runs a call to the history where it may block.
+    /// Runs a call to the history on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&History) -> Result<T, crate::history::HistoryError> + Send + 'static,
@@ -310,7 +313,7 @@ impl Service {
         }
     }
 
-    /// Brings the alert rules to where an earlier process left them.
+    /// Restores the state that the alert rules had in an earlier process.
     async fn restore_alerts(&self, run: &Arc<str>) -> Result<(), Status> {
         let (name, splits) = (Arc::clone(run), self.advice.judged_splits());
         let points = self
@@ -339,25 +342,25 @@ impl Service {
         let deadline = Instant::now() + wait;
         let mut events = self.events.subscribe();
         loop {
-            // Looked up first: what is settled before the history is read cannot be missing from it.
+            // Read before the history: the point of a settled step is already stored.
             let settled = step.is_some_and(|step| self.board.is_settled(run, split, step));
             let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
             let stored = {
                 let (run, split) = (run.to_owned(), split.to_owned());
                 self.blocking(move |history| history.point(&run, &split, step, matrices)).await
             };
-            // A point that an earlier training left is not the answer to one that is at work.
+            // A point of an earlier training is no answer for the current one.
             let stored = stored.map(|point| point.filter(|point| self.board.admits(point)));
             match (live, stored) {
-                // Of the two forms of one point the stored one, which is what every later reader gets.
+                // For the same point the stored form is returned, since every later reader gets that one.
                 (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {
                     return Ok(Some(stored));
                 }
-                // The disk is full, or the history keeps a more complete point of another attempt.
+                // The point could not be stored, or the history keeps a more complete one of another attempt.
                 (Some(live), _) => return Ok(Some(Point::clone(&live))),
                 (None, Ok(Some(stored))) => return Ok(Some(stored)),
                 (None, Ok(None)) => {}
-                // A split without points is unknown to the history until its first.
+                // The history does not know a split before its first point.
                 (None, Err(status)) if status.code() == tonic::Code::NotFound && wait > Duration::ZERO => {}
                 (None, Err(status)) => return Err(status),
             }
@@ -384,7 +387,7 @@ impl Service {
     }
 
     fn announce(&self, event: Event) {
-        // Fails when nobody listens.
+        // Fails if there are no watchers.
         let _ = self.events.send(event);
     }
 }

@@ -1,4 +1,4 @@
-//! One table from the sidecar's refusals to gRPC's codes.
+//! The mapping from refusals to gRPC status codes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::history::HistoryError;
 use crate::sample::CommitError;
 use crate::server::refusal::Refusal;
 
-/// How long a client should wait when the sidecar is over a budget.
+/// How long a client should wait before it retries a refusal that is temporary.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 pub fn code(refusal: &Refusal) -> Code {

@@ -1,7 +1,7 @@
-//! Who may read: methods, the `Host` and `Origin` headers, and the token.
+//! Access control: methods, the `Host` and `Origin` headers, and the token.
 //!
-//! A page of another site can make a name of its own resolve to this machine (DNS rebinding) and then read what a
-//! loopback port answers. Its requests carry that name in `Host`, so only known names are served.
+//! A page of another site can make its own host name resolve to this machine (DNS rebinding) and then read the answers of
+//! a loopback port. Its requests carry that name in `Host`, so only known names are served.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -12,19 +12,19 @@ use axum::http::{Method, Request, StatusCode};
 use super::refusal::Refusal;
 use crate::fault::in_short;
 
-/// The user name that goes with the token where a browser asks for both.
+/// The user name for browsers, which ask for a name and a password; the token is the password.
 pub const USER: &str = "conceptwatch";
 
 pub struct Access {
     bound: IpAddr,
     names: HashSet<String>,
-    /// Accepted values of `Authorization`; `None` where no token is needed.
+    /// Accepted values of `Authorization`; `None` if no token is required.
     credentials: Option<[String; 2]>,
 }
 
 impl Access {
-    /// `names`: host names beside `localhost`, loopback addresses and the bound address. With a `token`, requests
-    /// need `Authorization: Bearer <token>`, or Basic with user [`USER`] and the token as password.
+    /// `names` are host names accepted in addition to `localhost`, loopback addresses and the bound address. With a
+    /// `token`, requests need `Authorization: Bearer <token>`, or Basic with the user [`USER`] and the token as password.
     pub fn new(bound: SocketAddr, names: &[String], token: Option<&str>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
         let credentials = token.map(|token| {
@@ -55,8 +55,8 @@ impl Access {
         }
     }
 
-    /// An address is safe to serve when it is loopback or the bound one; bound to all addresses, any address is:
-    /// rebinding needs a name.
+    /// Whether the host is known: a configured name, a loopback address or the bound address. If the port is bound to all
+    /// addresses, any address is known: rebinding requires a name.
     fn knows(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
         match host.parse::<IpAddr>() {
@@ -76,8 +76,8 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal
     text.map_err(|_| Refusal::new(StatusCode::FORBIDDEN, name.as_str(), "is not ASCII text"))
 }
 
-fn foreign(header: &str, came: &str, expected: &str) -> Refusal {
-    Refusal::new(StatusCode::FORBIDDEN, header, format!("got {}, expected {expected}", in_short(came)))
+fn foreign(header: &str, got: &str, expected: &str) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, header, format!("got {}, expected {expected}", in_short(got)))
 }
 
 /// The host of `host`, `host:port` or `[v6]:port`.
@@ -90,23 +90,23 @@ fn host_of(authority: &str) -> Option<&str> {
     (port && !host.is_empty()).then_some(host)
 }
 
-fn check_token(accepted: &[String; 2], came: Option<&str>) -> Result<(), Refusal> {
-    let came = came.unwrap_or_default().as_bytes();
-    // Both are compared in full, so that the time tells nothing about either.
-    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), came));
+fn check_token(accepted: &[String; 2], got: Option<&str>) -> Result<(), Refusal> {
+    let got = got.unwrap_or_default().as_bytes();
+    // Both are always compared, so that the time does not depend on which one matches.
+    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), got));
     match matches[0] | matches[1] {
         true => Ok(()),
         false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token")),
     }
 }
 
-/// Takes the same time wherever the bytes differ; only the length shows.
-pub fn same_secret(expected: &[u8], came: &[u8]) -> bool {
-    let difference = expected.iter().zip(came).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
-    expected.len() == came.len() && difference == 0
+/// Compares secrets in constant time: the duration reveals the length but not where the bytes differ.
+pub fn same_secret(expected: &[u8], got: &[u8]) -> bool {
+    let difference = expected.iter().zip(got).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
+    expected.len() == got.len() && difference == 0
 }
 
-/// RFC 4648, section 4.
+/// Base64 by RFC 4648, section 4.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let groups = bytes.chunks(3).flat_map(|group| {

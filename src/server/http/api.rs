@@ -15,7 +15,7 @@ use crate::question::{self, Question, diagnosis_of};
 
 type Answer = Result<Response, Refusal>;
 
-/// Runs `answer` where it may block.
+/// Computes `answer` on a thread that may block.
 async fn blocking(shared: Shared, answer: impl FnOnce(&App) -> Answer + Send + 'static) -> Answer {
     let task = tokio::task::spawn_blocking(move || answer(&shared.app));
     task.await.unwrap_or_else(|_| Err(Refusal::unavailable("server", "the answer could not be computed")))
@@ -92,21 +92,21 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
-/// Two runs, or groups of runs by a label: see [`crate::compare`].
+/// Compares two runs, groups of runs by a label, or two splits of a run: see [`crate::compare`].
 pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &question::PARAMETERS)?;
     let question = Question::of(|key| query.text(key))?;
     blocking(shared, move |app| Ok(Json(question.ask(&app.history)?).into_response())).await
 }
 
-/// What a run's newest evaluation says is wrong with it: see [`crate::diagnosis`].
+/// The diagnosis of a run's newest evaluation: see [`crate::diagnosis`].
 pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);
     blocking(shared, move |app| Ok(Json(diagnosis_of(&app.history, &run, &split, |_| true)?).into_response())).await
 }
 
-/// Not JSON, but answered in the same way.
+/// The metrics, in Prometheus' text format.
 pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
     let registry = shared.app.registry.clone();
@@ -150,7 +150,7 @@ fn check_score(app: &App, id: &str) -> Result<(), Refusal> {
     }
 }
 
-/// A split without points is known if something has been received for it.
+/// Errors when a split is unknown. A split without points is known if this process has received rows for it.
 fn check_split(app: &App, run: &str, split: &str) -> Result<(), Refusal> {
     let live = app.live.runs();
     let received = live.iter().any(|status| status.name == run && status.splits.iter().any(|s| s.split == split));

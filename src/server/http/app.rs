@@ -14,7 +14,7 @@ use crate::point::ScoreDescription;
 use crate::server::live::{Event, Live};
 use crate::server::metrics::Metrics;
 
-/// What the port reads from.
+/// The state that the port reads from.
 #[derive(Clone)]
 pub struct App {
     pub history: Arc<History>,
@@ -33,6 +33,6 @@ pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
     pub stop: CancellationToken,
-    /// Longest time to the head of an answer.
+    /// Time limit for the head of an answer.
     pub patience: Duration,
 }

@@ -34,7 +34,7 @@ impl Page {
         self.file(INDEX, headers)
     }
 
-    /// A file under `/assets/`; the index is not one of them.
+    /// A file under `/assets/`; the index is served at `/` only.
     pub fn asset(&self, name: &str, headers: &HeaderMap) -> Response {
         if name == INDEX { Refusal::unknown("path", name).into_response() } else { self.file(name, headers) }
     }
@@ -43,10 +43,10 @@ impl Page {
         let Some(file) = self.0.get(name) else { return Refusal::unknown("path", name).into_response() };
         let library = name == CHART_LIBRARY_NAME;
         if library && !accepts_gzip(headers) {
-            let message = "expected gzip: this file is only held compressed";
+            let message = "expected gzip: this file is stored compressed only";
             return Refusal::new(StatusCode::NOT_ACCEPTABLE, "Accept-Encoding", message).into_response();
         }
-        // The library changes with the program; the rest may change whenever the program does, too, but is small.
+        // The library is large and rarely changes, so browsers may cache it. The other files are small and revalidated.
         let cache = if library { "private, max-age=604800" } else { "no-cache" };
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
         let unchanged =
@@ -90,7 +90,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// RFC 9110, section 12.5.3, for the one coding there is.
+/// Whether `Accept-Encoding` allows gzip, by RFC 9110, section 12.5.3.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
     let entries: Vec<_> = lists.flat_map(|list| list.split(',')).collect();

@@ -17,10 +17,10 @@ use super::refusal::Refusal;
 use super::view::PointView;
 use crate::server::live::Event;
 
-/// A comment this often keeps proxies from closing a quiet stream.
+/// Interval of comments, which keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Ends when the server stops. A reader that is too slow hears how many events it lost.
+/// The event stream, which ends when the server stops. A reader that is too slow gets the number of events it lost.
 pub(super) async fn events(
     State(shared): State<Shared>,
     uri: Uri,
@@ -50,7 +50,7 @@ pub(super) async fn events(
 
 fn message(kind: &str, content: &impl Serialize) -> Message {
     let empty = Message::default().event(kind);
-    // Only maps with keys that are no text fail to become JSON, and there are none.
+    // Serialising to JSON fails only for maps whose keys are not strings; the events have none.
     match serde_json::to_string(content) {
         Ok(text) => empty.data(text),
         Err(_) => empty,

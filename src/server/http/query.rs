@@ -1,4 +1,4 @@
-//! Query parameters, strictly: unknown, repeated and missing keys are errors that name the key.
+//! Strict query parameters: unknown, repeated and missing keys are errors that name the key.
 
 use axum::extract::Query;
 use axum::http::Uri;
@@ -16,10 +16,10 @@ impl Parameters {
             let short = in_short(key);
             if !known.contains(&key.as_str()) {
                 let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Err(Refusal::bad(short, format!("is no parameter of this route, expected {expected}")));
+                return Err(Refusal::bad(short, format!("is not a parameter of this route, expected {expected}")));
             }
             if pairs[..place].iter().any(|(earlier, _)| earlier == key) {
-                return Err(Refusal::bad(short, "came twice, expected once"));
+                return Err(Refusal::bad(short, "got it twice, expected it once"));
             }
         }
         Ok(Self(pairs))

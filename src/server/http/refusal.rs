@@ -1,4 +1,4 @@
-//! Answers that say no: a status, the field at fault, and what was expected.
+//! Error answers: a status, the field at fault, and what was expected.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,7 +9,7 @@ use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
 use crate::question::Refused;
 
-/// Becomes `{"error": {"field", "message"}}`.
+/// An error answer; its body is `{"error": {"field", "message"}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub status: StatusCode,
@@ -60,7 +60,7 @@ impl IntoResponse for Refusal {
         let mut response = (self.status, Json(body)).into_response();
         let named = match self.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
-            // A browser can only offer a token as a password; it then sends it with every request of the page.
+            // A browser can ask the user for a token only as a password; it then sends it with every request of the page.
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Basic realm=\"conceptwatch\"")),
             _ => None,
         };

@@ -33,9 +33,9 @@ pub(super) fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// Around every route: access, the time limit, the headers and the count.
+/// Wraps every route: checks access, limits the time, sets headers and counts the request.
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    // Paths that a client made up match no route and share one label.
+    // Unknown paths match no route and share one label, so that clients cannot create series.
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = match shared.app.access.check(&request) {
         Err(refusal) => refusal.into_response(),

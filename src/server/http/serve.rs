@@ -1,4 +1,4 @@
-//! Connections: how many, how long an idle or slow one is kept, and how the port stops.
+//! Connections: their limit, the timeouts of idle and slow ones, and graceful stop.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -23,15 +23,15 @@ use super::router::router;
 /// Limits of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Open at once; one more is answered 503.
+    /// Maximum number of open connections; further ones are answered 503.
     pub connections: usize,
-    /// For the whole head of a request, and between requests.
+    /// Time limit for receiving the head of a request, and between requests.
     pub head: Duration,
-    /// From a request to the head of its answer.
+    /// Time limit from a request to the head of its answer.
     pub answer: Duration,
-    /// In which a client must read something of its answer.
+    /// Time within which a client must read some of its answer.
     pub write: Duration,
-    /// For answers under way when the port stops.
+    /// Time limit for answers in flight when the port stops.
     pub drain: Duration,
 }
 
@@ -62,9 +62,9 @@ pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, stop: Cancel
                 Ok((stream, _)) if connections.len() < bounds.connections => {
                     connections.spawn(connection(stream, router.clone(), stop.clone(), bounds));
                 }
-                // The client may be gone; it is refused either way.
+                // The client may have disconnected; it is refused either way.
                 Ok((stream, _)) => { let _ = stream.try_write(FULL); }
-                // Out of file descriptors, or the client left: neither passes sooner by asking again at once.
+                // Out of file descriptors, or the client disconnected: accepting again immediately does not help.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
         }
@@ -76,7 +76,7 @@ pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, stop: Cancel
     open.set(0);
 }
 
-/// A connection's errors are its client's: a request that is no HTTP is answered 400 by hyper.
+/// Serves one connection. Its errors are ignored because the client caused them; hyper answers 400 to a malformed request.
 async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, bounds: Bounds) {
     let stream = WriteDeadline { stream, patience: bounds.write, waiting: None };
     let served = http1::Builder::new()
@@ -92,7 +92,7 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, 
     let _ = served.await;
 }
 
-/// Fails a write that could not go on for `patience`: a client that reads nothing must not hold its place for ever.
+/// Fails a write that makes no progress for `patience`: a client that does not read must not hold a connection for ever.
 struct WriteDeadline {
     stream: TcpStream,
     patience: Duration,

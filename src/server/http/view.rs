@@ -1,4 +1,4 @@
-//! Points and runs as the API shows them.
+//! The JSON form of points and runs in the API.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) struct PointView<'a> {
     catalogue_version: u32,
     seconds: f64,
     scores: Scores<'a>,
-    /// Of the change since the previous evaluation.
+    /// Standard error of the change since the previous evaluation, by score.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     change_errors: BTreeMap<&'a str, f64>,
 }
@@ -39,7 +39,7 @@ impl<'a> PointView<'a> {
         Self::new(point, true)
     }
 
-    /// Without the values per concept, too.
+    /// A point without matrices and values per concept.
     pub fn summary(point: &'a Point) -> Self {
         Self::new(point, false)
     }
@@ -88,10 +88,10 @@ enum ScoreView<'a> {
         standard_error: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept: Option<&'a [Option<f64>]>,
-        /// Pairs of threshold and value, for scores that have a curve behind them.
+        /// Pairs of threshold and value, for scores that are derived from a curve.
         #[serde(skip_serializing_if = "Option::is_none")]
         curve: Option<&'a [(f64, Option<f64>)]>,
-        /// Seconds since the oldest pair was computed, where some were on an earlier sample.
+        /// Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
         #[serde(skip_serializing_if = "Option::is_none")]
         age: Option<f64>,
     },
@@ -130,7 +130,7 @@ pub(super) struct RunView {
     splits: Vec<SplitView>,
 }
 
-/// Counts of rows are this process's own: of a split it has received nothing for, they are unknown.
+/// Row counts are those of this process; they are absent for a split that it has received nothing for.
 #[derive(Default, Serialize)]
 struct SplitView {
     split: String,

@@ -1,4 +1,4 @@
-//! Where the alert rules stand, read at each scrape.
+//! The state of the alert rules, read at each scrape.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::server::live::Live;
 
 const LABELS: [&str; 5] = ["run", "split", "rule", "score", "severity"];
 
-/// Gives out [`names::ALERT_STATE`] of [`Live::alerts`].
+/// Exports [`names::ALERT_STATE`] from [`Live::alerts`].
 pub struct AlertCollector {
     live: Arc<dyn Live>,
     empty: IntGaugeVec,
@@ -27,7 +27,7 @@ impl AlertCollector {
 }
 
 fn family() -> Result<IntGaugeVec, Error> {
-    let help = "Where an alert rule stands for a run: 0 inactive, 1 pending, 2 firing.";
+    let help = "State of an alert rule for a run: 0 inactive, 1 pending, 2 firing.";
     IntGaugeVec::new(Opts::new(names::ALERT_STATE, help), &LABELS)
 }
 
@@ -44,7 +44,7 @@ impl Collector for AlertCollector {
             State::Pending => 1,
             State::Inactive => 0,
         };
-        // When there are more than the cap, those that have something to say come first.
+        // Firing and pending states first, because series above the cap are omitted.
         standings.sort_by_key(|standing| std::cmp::Reverse(number(standing.state)));
         for standing in standings.iter().take(SERIES_PER_FAMILY) {
             let values = [

@@ -1,4 +1,4 @@
-//! Prometheus metrics. All names are in [`names`]; score families are read off the latest points at each scrape.
+//! Prometheus metrics. All names are in [`names`]; score families are read from the latest points at each scrape.
 
 mod alerts;
 pub mod names;

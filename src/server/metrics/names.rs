@@ -19,7 +19,7 @@ pub const SAMPLE_ROWS: &str = "conceptwatch_sample_rows";
 pub const TIE_FRACTION: &str = "conceptwatch_tie_fraction";
 pub const PROVISIONAL: &str = "conceptwatch_provisional";
 pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_seconds";
-// And `score`.
+// The same and `score`.
 pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
 pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
 pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";

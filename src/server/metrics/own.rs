@@ -1,4 +1,4 @@
-//! What the sidecar counts of itself.
+//! Metrics of the sidecar itself.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use prometheus::{
 use super::names;
 use crate::history::History;
 
-/// Handles to the self-metrics; cloning shares them. Those with labels say which.
+/// Handles to the sidecar's own metrics; clones share them.
 #[derive(Clone)]
 pub struct Metrics {
     pub rows_received: IntCounter,
@@ -37,14 +37,14 @@ pub struct Metrics {
     pub kept_memory: IntGauge,
     pub history_errors: IntCounter,
     pub score_failures: IntCounter,
-    /// Of one sample: `Point::seconds`.
+    /// `Point::seconds` of each sample.
     pub score_duration: Histogram,
     pub lag: Gauge,
     pub staleness: Gauge,
     pub worker_cpu: Counter,
     pub spare_cores: Gauge,
     pub watch_events_lost: IntCounter,
-    /// Labels `path` (a route, never what a client made up) and `code`.
+    /// Labels `path` (a route or `other`, never a client's text) and `code`.
     pub requests: IntCounterVec,
     /// Label `receiver`: `webhook` or `alertmanager`, as for the next two.
     pub notifications: IntCounterVec,
@@ -56,26 +56,22 @@ pub struct Metrics {
 const DURATION_BOUNDS: [f64; 13] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 900.0];
 
 impl Metrics {
-    /// Registers all of them; an error means that the registry already has one of the names.
+    /// Registers all of them. Errors when the registry already has one of the names.
     pub fn register(registry: &Registry, version: &str, catalogue_version: u32) -> Result<Self, Error> {
         let build = labelled_gauge(
             registry,
             names::BUILD_INFO,
-            "Always 1; the labels name the program's version and its score catalogue's.",
+            "Always 1; the labels are the versions of the program and of its score catalogue.",
             &["version", "catalogue_version"],
         )?;
         build.with_label_values(&[version, &catalogue_version.to_string()]).set(1);
 
         let score_duration = Histogram::with_opts(
-            HistogramOpts::new(
-                names::SCORE_DURATION,
-                "Wall time that all scores of one sample took, rests included, in seconds.",
-            )
-            .buckets(DURATION_BOUNDS.to_vec()),
+            HistogramOpts::new(names::SCORE_DURATION, "Wall time to score one sample, rests included, in seconds.")
+                .buckets(DURATION_BOUNDS.to_vec()),
         )?;
         registry.register(Box::new(score_duration.clone()))?;
-        let worker_cpu =
-            Counter::new(names::WORKER_CPU, "Processor time of the threads that compute scores, in seconds.")?;
+        let worker_cpu = Counter::new(names::WORKER_CPU, "CPU time of the scoring threads, in seconds.")?;
         registry.register(Box::new(worker_cpu.clone()))?;
 
         let counter = |name, help| {
@@ -99,21 +95,24 @@ impl Metrics {
             Ok::<_, Error>(gauge)
         };
         Ok(Self {
-            rows_received: counter(names::ROWS_RECEIVED, "Rows that arrived in well-formed batches.")?,
-            rows_duplicate: counter(names::ROWS_DUPLICATE, "Received rows that the sample already knew.")?,
-            rows_dropped: counters(names::ROWS_DROPPED, "Rows not taken into a sample, by reason.", &["reason"])?,
+            rows_received: counter(names::ROWS_RECEIVED, "Rows received in well-formed batches.")?,
+            rows_duplicate: counter(names::ROWS_DUPLICATE, "Received rows that the sample already had.")?,
+            rows_dropped: counters(names::ROWS_DROPPED, "Rows not accepted, by reason.", &["reason"])?,
             batches_accepted: counter(names::BATCHES_ACCEPTED, "Batches applied.")?,
             batches_refused: counters(names::BATCHES_REFUSED, "Batches refused, by gRPC code.", &["code"])?,
             received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,
             connections: labelled_gauge(registry, names::CONNECTIONS, "Open connections, by port.", &["port"])?,
-            ingest_budget_used: bytes(names::INGEST_BUDGET_USED, "Bytes of batches that are being received.")?,
-            ingest_budget_limit: bytes(names::INGEST_BUDGET_LIMIT, "Most bytes that may be received at once.")?,
-            sample_memory: bytes(names::SAMPLE_MEMORY, "Bytes that all samples hold.")?,
+            ingest_budget_used: bytes(names::INGEST_BUDGET_USED, "Bytes of batches in flight.")?,
+            ingest_budget_limit: bytes(names::INGEST_BUDGET_LIMIT, "Maximum bytes of batches in flight.")?,
+            sample_memory: bytes(names::SAMPLE_MEMORY, "Bytes held by all samples.")?,
             passes_closed: counter(names::PASSES_CLOSED, "Passes that every rank ended.")?,
-            passes_incomplete: counter(names::PASSES_INCOMPLETE, "Passes closed by their deadline.")?,
+            passes_incomplete: counter(
+                names::PASSES_INCOMPLETE,
+                "Passes closed before every rank had ended them or with missing rows.",
+            )?,
             passes_discarded: counter(
                 names::PASSES_DISCARDED,
-                "Open passes that were discarded because a newer attempt of their run began.",
+                "Open passes discarded because a newer attempt of their run began.",
             )?,
             points_outranked: counter(
                 names::POINTS_OUTRANKED,
@@ -124,38 +123,34 @@ impl Metrics {
             kept_memory: bytes(names::KEPT_MEMORY, "Bytes that rolling windows keep from one tick to the next.")?,
             pairs_left: counter(
                 names::PAIRS_LEFT,
-                "Pairs of concepts whose value a tick of a rolling window took from an earlier one, for want of CPU time.",
+                "Pairs of concepts whose value a tick of a rolling window reused from an earlier tick for lack of CPU time.",
             )?,
             history_errors: counter(names::HISTORY_ERRORS, "Curve points that the history could not store.")?,
             score_failures: counter(
                 names::SCORE_FAILURES,
-                "Samples whose scoring broke off by a fault of the program.",
+                "Samples whose scoring failed because of a bug in the program.",
             )?,
             score_duration,
-            lag: gauge(names::LAG, "How far scoring is behind what was received, in seconds.")?,
+            lag: gauge(names::LAG, "Scoring delay: how long the oldest waiting evaluation has been due, in seconds.")?,
             staleness: gauge(
                 names::STALENESS,
-                "Age of the newest curve point of the running split that has waited longest, in seconds.",
+                "Highest age of a newest curve point over the splits of unfinished runs, in seconds.",
             )?,
             worker_cpu,
             spare_cores: gauge(
                 names::SPARE_CORES,
-                "Idle cores less half a core of gaps, a mean of the last seconds: scoring keeps to them, see --busy-cpu-share.",
+                "Idle cores less half a core for gaps, averaged over the last seconds; scoring keeps to them, see --busy-cpu-share.",
             )?,
             watch_events_lost: counter(names::WATCH_EVENTS_LOST, "Events that watchers were too slow to receive.")?,
-            notifications: counters(
-                names::NOTIFICATIONS,
-                "Alert messages that a receiver took, by receiver.",
-                &["receiver"],
-            )?,
+            notifications: counters(names::NOTIFICATIONS, "Alert messages delivered, by receiver.", &["receiver"])?,
             notifications_failed: counters(
                 names::NOTIFICATIONS_FAILED,
-                "Attempts to deliver an alert message that failed, by receiver.",
+                "Failed attempts to deliver an alert message, by receiver.",
                 &["receiver"],
             )?,
             notifications_dropped: counters(
                 names::NOTIFICATIONS_DROPPED,
-                "Alert messages given up, by receiver: after the last attempt, or for newer ones.",
+                "Alert messages dropped after the last attempt or because the queue was full, by receiver.",
                 &["receiver"],
             )?,
             requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,
@@ -179,7 +174,7 @@ fn labelled_gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) 
     Ok(gauge)
 }
 
-/// The history's size and what its limit has cost, read at each scrape.
+/// The history's size and what its limit has removed, read at each scrape.
 pub struct HistoryCollector {
     history: Arc<History>,
     used: IntGauge,
@@ -189,11 +184,11 @@ pub struct HistoryCollector {
 
 impl HistoryCollector {
     pub fn register(registry: &Registry, history: Arc<History>) -> Result<(), Error> {
-        let help = "What the history's size limit has removed, oldest first, by kind.";
+        let help = "Entries removed by the history's size limit, oldest first, by kind.";
         registry.register(Box::new(Self {
             history,
-            used: IntGauge::new(names::HISTORY_USED, "Bytes that the history holds.")?,
-            limit: IntGauge::new(names::HISTORY_LIMIT, "Most bytes that the history may hold.")?,
+            used: IntGauge::new(names::HISTORY_USED, "Size of the history in bytes.")?,
+            limit: IntGauge::new(names::HISTORY_LIMIT, "Size limit of the history in bytes.")?,
             dropped: Opts::new(names::HISTORY_DROPPED, help).variable_label("kind"),
         }))
     }
@@ -204,7 +199,7 @@ impl Collector for HistoryCollector {
         [self.used.desc(), self.limit.desc()].concat()
     }
 
-    /// A history that cannot be read has no samples; the caller counts that as its error.
+    /// Exports nothing if the history cannot be read; the failing call is counted where it is made.
     fn collect(&self) -> Vec<MetricFamily> {
         let Ok(usage) = self.history.usage() else { return Vec::new() };
         let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Score families, derived at each scrape from the latest points, so that nothing is kept that could drift.
+//! Score families, derived from the latest points at each scrape, so that there is no second state to keep in step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::names;
 use crate::point::{Outcome, Point, ScoreDescription};
 use crate::server::live::{Latest, Live};
 
-/// A family gives out at most this many series; the rest are counted.
+/// Maximum number of series in a family; those above it are omitted and counted.
 pub const SERIES_PER_FAMILY: usize = 2_000;
 
 const CURVE: [&str; 2] = ["run", "split"];
@@ -22,21 +22,25 @@ const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 const CURVE_FAMILIES: [(&str, &str, &[&str]); 10] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
-    (names::SAMPLE_ROWS, "Rows that the newest curve point was computed on.", &CURVE),
-    (names::TIE_FRACTION, "Share of activations that equal another of their column, 0 to 1.", &CURVE),
-    (names::PROVISIONAL, "1 while a sample is filling that is not part of the curve yet, else 0.", &CURVE),
-    (names::EVALUATION_TIMESTAMP, "When the newest curve point's sample closed, in Unix seconds.", &CURVE),
+    (names::SAMPLE_ROWS, "Rows in the sample of the newest curve point.", &CURVE),
+    (names::TIE_FRACTION, "Share of activations that equal another in their column, 0 to 1.", &CURVE),
+    (names::PROVISIONAL, "1 while the newest sample is still filling and not part of the curve, else 0.", &CURVE),
+    (
+        names::EVALUATION_TIMESTAMP,
+        "Time at which the sample of the newest curve point was closed, in Unix seconds.",
+        &CURVE,
+    ),
     (names::STANDARD_ERROR, "Standard error of a score, in the score's unit.", &CURVE_SCORE),
     (names::SCORE_UNDEFINED, "1 for a score that is undefined at the newest curve point.", &CURVE_SCORE),
     (
         names::PAIR_AGE,
-        "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 when all are of its sample.",
+        "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 if all are of the newest sample.",
         &CURVE_SCORE,
     ),
-    (names::SERIES_OMITTED, "Series left out of a family that has more than its cap.", &["family"]),
+    (names::SERIES_OMITTED, "Series omitted from a family above its cap.", &["family"]),
 ];
 
-/// Gives out the scores of [`Live::latest`].
+/// Exports the scores of [`Live::latest`].
 pub struct ScoreCollector {
     live: Arc<dyn Live>,
     scores: Vec<ScoreFamilies>,
@@ -47,12 +51,12 @@ struct ScoreFamilies {
     id: &'static str,
     name: String,
     per_concept: Option<String>,
-    /// It is over pairs of concepts.
+    /// The score is over pairs of concepts.
     pairs: bool,
 }
 
 impl ScoreCollector {
-    /// An error means that a score's id makes no metric name, or one that is taken.
+    /// Errors when a score's id does not form a metric name, or forms one that is taken.
     pub fn register(registry: &Registry, live: Arc<dyn Live>, scores: &[ScoreDescription]) -> Result<(), Error> {
         let mut descriptions = Vec::new();
         let mut describe = |name: &str, help: &str, labels: &[&str]| {
@@ -162,7 +166,7 @@ struct Family {
 }
 
 impl Families {
-    /// A number that is not finite is no sample.
+    /// Adds a sample, unless the value is not finite.
     fn add(&mut self, family: &str, labels: &[&str], values: &[&str], value: f64) {
         if !value.is_finite() {
             return;

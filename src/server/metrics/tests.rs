@@ -26,7 +26,7 @@ impl Live for Scripted {
     }
 
     fn status(&self) -> Status {
-        unreachable!("a scrape does not ask for it")
+        unreachable!("a scrape does not read it")
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -94,7 +94,7 @@ fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {
     (registry, live)
 }
 
-/// What a scrape says: type and help of each family, and the samples by name and labels.
+/// The content of a scrape: type and help of each family, and the samples by name and labels.
 #[derive(Default)]
 struct Scrape {
     types: BTreeMap<String, String>,
@@ -193,7 +193,7 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
     assert_eq!(scrape.get("conceptwatch_per_concept_ctl", &with("concept", "z")), Some(0.0));
     assert_eq!(scrape.get("conceptwatch_standard_error", &with("score", "ctl")), Some(0.004));
     assert_eq!(scrape.get("conceptwatch_score_undefined", &with("score", "icl")), Some(1.0));
-    // Nothing else: no value for what is undefined, none that the catalogue lacks, no omission without a cap.
+    // Nothing else: no value for an undefined score or one outside the catalogue, and no omitted series below the cap.
     assert_eq!(scrape.samples.len(), expected.len() + 4);
     for name in scrape.types.keys() {
         assert_eq!(scrape.types[name], "gauge");

@@ -1,7 +1,7 @@
-//! Tells receivers outside of alerts: a webhook, and Alertmanager by its API v2.
+//! Sends alerts to external receivers: a webhook, and Alertmanager through its API v2.
 //!
-//! Each receiver has a task and a bounded queue of its own. Whoever tells never waits: a receiver that hangs or answers
-//! 500 costs nothing but its own messages, and those are counted.
+//! Each receiver has its own task and bounded queue, so callers never wait: a receiver that hangs or answers 500 loses
+//! only its own messages, and those are counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,24 +26,24 @@ use super::live::AlertChange;
 use super::metrics::Metrics;
 use crate::alert::State;
 
-/// Changes that wait for a receiver; what comes beyond them is dropped and counted.
+/// Changes queued for a receiver; further ones are dropped and counted.
 const QUEUE: usize = 256;
-/// Attempts to deliver a change to a webhook, and the first pause between two, doubled each time.
+/// Attempts to deliver a change to a webhook, and the pause after the first attempt; it doubles after each one.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
-/// After a failure Alertmanager is tried again so soon.
+/// Pause before Alertmanager is tried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
-/// Alertmanager takes a firing alert for over when it has not heard of it for so many times the resend interval.
+/// Alertmanager considers a firing alert resolved if it is not resent within this multiple of the resend interval.
 const MISSED: f64 = 4.0;
 
-/// Where alerts are sent, and how.
+/// The receivers of alerts, and the timing of deliveries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub webhook: Option<Target>,
     pub alertmanager: Option<Target>,
-    /// How often Alertmanager hears again of what fires.
+    /// Interval at which firing alerts are sent to Alertmanager again.
     pub resend: Duration,
-    /// For connection and answer together.
+    /// Time limit of a delivery, from connecting to the answer.
     pub timeout: Duration,
 }
 
@@ -53,19 +53,19 @@ impl Default for Options {
     }
 }
 
-/// An address to post to.
+/// The http or https address of a receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target(Uri);
 
 impl Target {
-    /// Of `http://host[:port][/path]` or the same with https. Errors name `field`.
+    /// Parses `http://host[:port][/path]` or the same with https. Errors name `field`.
     pub fn parse(field: &str, address: &str) -> Result<Self, Fault> {
-        let fault = |why: &str| Fault::new(field, format!("'{address}' came, expected http://host:port/path: {why}"));
+        let fault = |why: &str| Fault::new(field, format!("got '{address}', expected http://host:port/path: {why}"));
         let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(fault("it names no scheme, http or https"));
+            return Err(fault("it has no scheme, http or https"));
         }
-        let authority = uri.authority().ok_or_else(|| fault("it names no host"))?;
+        let authority = uri.authority().ok_or_else(|| fault("it has no host"))?;
         if authority.as_str().contains('@') {
             return Err(fault("user names are not supported"));
         }
@@ -79,21 +79,21 @@ impl Target {
         Self(Uri::from_parts(parts).unwrap_or_else(|_| self.0.clone()))
     }
 
-    /// Host and port, without a path that may hold a secret.
+    /// Host and port, without the path, which may contain a secret.
     fn authority(&self) -> &str {
         self.0.authority().map_or("", |authority| authority.as_str())
     }
 }
 
-/// A client that trusts whom the system trusts, `SSL_CERT_FILE` and `SSL_CERT_DIR` included. Without any certificate it
-/// speaks http, and https fails at each delivery.
+/// A client that trusts the system's certificates, including `SSL_CERT_FILE` and `SSL_CERT_DIR`. If there are none, http
+/// still works and each delivery by https fails.
 fn client() -> Client<HttpsConnector<HttpConnector>, Body> {
     let builder = HttpsConnectorBuilder::new();
     let provider = rustls::crypto::ring::default_provider();
     let builder = match builder.with_provider_and_native_roots(provider.clone()) {
         Ok(builder) => builder,
         Err(error) => {
-            tracing::warn!(%error, "no trusted certificates were found: alerts cannot be sent by https");
+            tracing::warn!(%error, "no trusted certificates found: alerts cannot be sent by https");
             let nobody = rustls::RootCertStore::empty();
             let versions =
                 rustls::ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions();
@@ -104,7 +104,7 @@ fn client() -> Client<HttpsConnector<HttpConnector>, Body> {
     Client::builder(TokioExecutor::new()).build(builder.https_or_http().enable_http1().build())
 }
 
-/// Hands changes to the receivers' tasks.
+/// Passes changes to the receivers' tasks.
 #[derive(Clone)]
 pub struct Notifier {
     queues: Vec<(&'static str, mpsc::Sender<Arc<AlertChange>>)>,
@@ -112,7 +112,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Starts a task for each receiver; needs a tokio runtime if there is one. They end with the notifier.
+    /// Starts a task for each receiver, which requires a tokio runtime. The tasks end when the notifier is dropped.
     pub fn start(options: Options, page: String, metrics: Metrics) -> Self {
         let mut queues = Vec::new();
         if options.webhook.is_none() && options.alertmanager.is_none() {
@@ -141,7 +141,7 @@ impl Notifier {
         Self { queues, metrics }
     }
 
-    /// Never waits.
+    /// Queues a change for each receiver, or drops and counts it if a queue is full. Never waits.
     pub fn tell(&self, change: Arc<AlertChange>) {
         for (receiver, queue) in &self.queues {
             if queue.try_send(Arc::clone(&change)).is_err() {
@@ -151,14 +151,14 @@ impl Notifier {
     }
 }
 
-/// What is known of an alert by: rule and run.
+/// Identifies an alert by its rule and run.
 type Key = (String, String);
 
 fn key(change: &AlertChange) -> Key {
     (change.rule.clone(), change.run.clone())
 }
 
-/// Posts each alert when it begins to fire and when it is over.
+/// Posts each alert when it begins to fire and when it is resolved.
 async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
     let mut firing = BTreeMap::new();
     while let Some(change) = changes.recv().await {
@@ -186,7 +186,7 @@ async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
     }
 }
 
-/// Posts everything that fires, again and again, and each alert that is over until that was taken once.
+/// Posts all firing alerts at every interval, and each resolved alert until Alertmanager has accepted it once.
 async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post, resend: Duration) {
     let mut firing: BTreeMap<Key, Arc<AlertChange>> = BTreeMap::new();
     let mut over: BTreeMap<Key, (Arc<AlertChange>, f64)> = BTreeMap::new();
@@ -220,7 +220,7 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
             next = Instant::now() + resend;
             continue;
         }
-        // A receiver that is down is not asked more often because there is news.
+        // New changes do not shorten the pause after a failure.
         if news && failed && Instant::now() < next {
             continue;
         }
@@ -236,7 +236,7 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
     }
 }
 
-/// An alert as Alertmanager's API v2 takes it.
+/// An alert in the format of Alertmanager's API v2.
 fn alert(change: &AlertChange, page: &str, ends: f64) -> Value {
     let labels = json!({
         "alertname": change.rule, "run": change.run, "split": change.split, "score": change.score,
@@ -255,7 +255,7 @@ fn alert(change: &AlertChange, page: &str, ends: f64) -> Value {
     })
 }
 
-/// RFC 3339, of seconds since 1970-01-01 UTC.
+/// Formats seconds since 1970-01-01 UTC as in RFC 3339.
 fn time(seconds: f64) -> String {
     let nanos = (seconds.fract() * 1e9) as i32;
     Timestamp { seconds: seconds.floor() as i64, nanos }.to_string()
@@ -271,7 +271,7 @@ struct Post {
 }
 
 impl Post {
-    /// Whether it was taken; otherwise counts and logs why not.
+    /// Returns whether the receiver accepted the body; counts the outcome and logs a failure.
     async fn send(&self, body: &str) -> bool {
         let why = match timeout(self.timeout, self.post(body.to_owned())).await {
             Ok(Ok(())) => {
@@ -294,7 +294,7 @@ impl Post {
     }
 }
 
-/// An error with its causes, which say what went wrong.
+/// An error and all its causes as one line.
 fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

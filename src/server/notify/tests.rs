@@ -11,10 +11,10 @@ use super::*;
 use crate::alert::State::{Firing, Inactive, Pending};
 use crate::alert::{self, Severity};
 
-/// After this a test gives up waiting for what never comes.
+/// Time after which a test stops waiting for a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A receiver that hands on what it gets, and answers as it is told to.
+/// A receiver that forwards the bodies it gets and answers as scripted.
 struct Receiver {
     url: String,
     bodies: mpsc::UnboundedReceiver<Value>,
@@ -37,7 +37,7 @@ async fn receiver(path: &str) -> Receiver {
 }
 
 impl Receiver {
-    /// The next body it gets.
+    /// The next body received.
     async fn next(&mut self) -> Value {
         timeout(PATIENCE, self.bodies.recv()).await.expect("a body in time").expect("the receiver runs")
     }
@@ -139,7 +139,7 @@ async fn an_end_that_was_answered_500_is_sent_again() {
 
 #[tokio::test]
 async fn a_receiver_that_hangs_delays_nobody_and_is_counted() {
-    // Accepts and says nothing.
+    // Accepts connections and never answers.
     let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = Target::parse("webhook", &format!("http://{}", hanging.local_addr().unwrap())).unwrap();
     let metrics = metrics();
@@ -164,7 +164,7 @@ async fn a_receiver_that_hangs_delays_nobody_and_is_counted() {
 fn addresses_that_cannot_be_posted_to_are_named() {
     for (address, why) in [
         ("hooks.example/x", "got"),
-        ("http://", "came"),
+        ("http://", "got"),
         ("http://user@host/", "user names"),
         ("ftp://host/", "no scheme"),
     ] {

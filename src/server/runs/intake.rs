@@ -1,4 +1,4 @@
-//! What a run takes in: staged batches, and ends of passes.
+//! Applies staged batches and ends of passes to the samplers of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,24 +14,25 @@ use crate::step::{Epoch, Step};
 
 use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
 
-/// A message of a client about a split at a step.
+/// The origin and position of a client's message: split, step, client and rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
     pub split: &'a str,
     pub step: Step,
     pub epoch: Option<Epoch>,
     pub source: Source,
-    /// As the message states it.
+    /// As stated in the message; not checked yet.
     pub rank: u32,
 }
 
 impl Runs {
-    /// A sampler for one batch of a split.
+    /// Starts staging one batch of a split. Errors when the run has finished, has too many splits, or the client's attempt
+    /// or rank is invalid.
     pub fn stage(&self, running: &Running, sent: Sent<'_>) -> Result<Staged, Refusal> {
         let mut state = lock(&running.state);
         let member = self.member(running, &mut state, sent)?;
         check_split(running, &state, sent.split)?;
-        // A split is made with its first batch that is taken, and so not here.
+        // The split is created when its first batch is applied, so that a refused batch leaves no split behind.
         match state.splits.get(sent.split).and_then(|intake| intake.sampler.as_ref()) {
             Some(sampler) => Ok(sampler.stage(sent.step, sent.source, member)),
             None => Ok(self.sampler(running, sent.split).stage(sent.step, sent.source, member)),
@@ -46,7 +47,7 @@ impl Runs {
         }
     }
 
-    /// Applies a batch, as a whole or not at all.
+    /// Applies a batch atomically. Errors when the samples' memory limit is reached or the batch is refused.
     pub fn commit(
         &self,
         running: &Arc<Running>,
@@ -70,7 +71,7 @@ impl Runs {
         Ok(committed)
     }
 
-    /// Notes a rank's end of a pass, of `rows` rows as it logged them; says whether it was known.
+    /// Notes that a rank has ended a pass, for which it logged `rows` rows. Returns whether that was already known.
     pub fn end_pass(&self, running: &Arc<Running>, sent: Sent<'_>, rows: u64) -> Result<bool, Refusal> {
         let mut state = lock(&running.state);
         let member = self.member(running, &mut state, sent)?;
@@ -83,7 +84,7 @@ impl Runs {
         Ok(ended.duplicate)
     }
 
-    /// For how long the evaluation of a split that waits will not be scored, as far as is known.
+    /// Expected time until the waiting evaluation of a split is scored.
     pub fn wait(&self, running: &Running, split: &str) -> Duration {
         self.outlet.wait(&SplitKey::new(Arc::clone(&running.name), split))
     }
@@ -97,7 +98,7 @@ impl Runs {
         Split::new(key, self.options.split(split), Arc::clone(&running.run))
     }
 
-    /// What the split takes in, made with its first batch.
+    /// The intake of a split, created with its first batch.
     fn intake<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut Intake, Refusal> {
         check_split(running, state, name)?;
         let intake = state.splits.entry(name.to_owned()).or_insert_with(|| Intake {
@@ -113,7 +114,7 @@ impl Runs {
         Ok(intake)
     }
 
-    /// Says that an attempt began in a split, and what of the one before it was discarded.
+    /// Reports that an attempt began in a split, and counts what was discarded of the previous one.
     fn began(&self, running: &Running, state: &mut State, split: &str, began: Option<Began>) {
         let Some(Began { attempt, first_step, discarded, rows_discarded }) = began else { return };
         if !discarded.is_empty() {
@@ -122,7 +123,7 @@ impl Runs {
             let steps: Vec<u64> = discarded.iter().map(|step| step.get()).collect();
             tracing::warn!(
                 run = %running.name, %split, ?steps, rows = rows_discarded,
-                "a newer attempt of the run began: the open passes of the one before were discarded"
+                "a newer attempt of the run began: the open passes of the previous attempt were discarded"
             );
         }
         let Some(intake) = state.splits.get(split) else { return };
@@ -136,7 +137,7 @@ impl Runs {
         self.outlet.begin(&intake.key, beginning);
     }
 
-    /// Hands closed passes on, and brings the count of the split's memory up to date.
+    /// Passes closed evaluations on for scoring, and updates the memory count of the split.
     pub(super) fn closed(&self, intake: &mut Intake, closed: Vec<Evaluation>) {
         for evaluation in closed {
             let (key, step) = (&evaluation.key, evaluation.step);
@@ -171,7 +172,8 @@ fn check_split(running: &Running, state: &State, name: &str) -> Result<(), Refus
     }
     if !state.splits.contains_key(name) && state.splits.len() >= MAX_SPLITS {
         let known: Vec<&str> = state.splits.keys().map(String::as_str).collect();
-        let message = format!("'{name}' is one more than the {MAX_SPLITS} a run may have: {}", known.join(", "));
+        let message =
+            format!("got '{name}' as split {}, expected at most {MAX_SPLITS}: {}", MAX_SPLITS + 1, known.join(", "));
         return Err(Fault::new("split", message).into());
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! The runs this process receives: who sends to them, and the samplers of their splits.
+//! The runs that this process receives: their clients, and the samplers of their splits.
 //!
-//! What is frozen leaves by the [`Outlet`] and does not come back.
+//! Frozen samples leave through the [`Outlet`] and never return.
 
 mod intake;
 mod registry;

@@ -16,22 +16,22 @@ use crate::server::refusal::Refusal;
 
 use super::sampling::{SamplingOptions, window_name};
 
-/// Runs kept in this process at a time, and splits of a run: names come from outside, so they are capped.
+/// Maximum number of runs in this process, and of splits in a run. Clients choose the names, so their number is bounded.
 const MAX_RUNS: usize = 1000;
 pub(super) const MAX_SPLITS: usize = 16;
 
-/// Takes what the intake has frozen.
+/// Receives what the intake has frozen.
 pub trait Outlet: Send + Sync {
-    /// An attempt begins in a split, or comes to an earlier step than before.
+    /// An attempt begins in a split, or returns to a step earlier than any before.
     fn begin(&self, key: &SplitKey, beginning: Beginning);
 
     /// A sample is ready to be scored.
     fn offer(&self, evaluation: Evaluation);
 
-    /// A pass was closed without rows: it will have no point.
+    /// A pass was closed without rows, so it will have no point.
     fn pass_over(&self, evaluation: &Evaluation);
 
-    /// For how long the evaluation of a split that waits will not be scored, as far as is known.
+    /// Expected time until the waiting evaluation of a split is scored; zero if none waits.
     fn wait(&self, key: &SplitKey) -> Duration;
 }
 
@@ -61,36 +61,37 @@ pub(super) struct State {
     pub splits: BTreeMap<String, Intake>,
 }
 
-/// What a split takes in.
+/// The sampler of a split and its counts.
 pub(super) struct Intake {
     pub key: SplitKey,
-    /// Gone when the run is finished.
+    /// `None` once the run has finished.
     pub sampler: Option<Split>,
     pub window: WindowKind,
     pub counts: Counts,
     /// Rows of batches that were refused before they reached the sampler.
     pub refused: u64,
     pub bytes: usize,
-    /// When something of it was last taken, since the process started.
+    /// When the last batch or end of pass arrived, as time since the process started.
     pub heard: Duration,
 }
 
-/// How a client states where it belongs, as the history has made sure of it.
+/// The attempt that a client belongs to, as resolved by the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
     /// Unique for each process.
     pub client: &'a str,
-    /// As the launch is named; `None` where it is not.
+    /// `None` for an unnamed launch.
     pub attempt: Option<Attempt>,
-    /// The history holds evaluations that this attempt goes on from.
+    /// The attempt continues the evaluations in the history.
     pub continues: bool,
 }
 
-/// What a rank's end of its run came to.
+/// The effect of a rank's call to finish its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Other ranks, or another launch, are still at work.
+    /// Other ranks or another launch are still running.
     NotYet,
+    /// The run has finished.
     Run,
 }
 
@@ -107,8 +108,8 @@ impl Runs {
         self.clock.now()
     }
 
-    /// Starts, joins or resumes a run whose declaration the history has accepted. Whether it begins a newer attempt of
-    /// the run than any that this process knows.
+    /// Starts, joins or resumes a run whose declaration the history has accepted. Returns the run, and whether this begins
+    /// a newer attempt than any that this process knows.
     pub fn start(&self, run: Run, joining: Joining<'_>) -> Result<(Arc<Running>, bool), Refusal> {
         let (world_size, now) = (run.world_size, self.now());
         let mut runs = lock(&self.runs);
@@ -145,13 +146,13 @@ impl Runs {
         runs.get(name).cloned().ok_or_else(|| Refusal::unknown("run", name))
     }
 
-    /// The attempt of a client, or the newest of the run.
+    /// The attempt of a client, or the newest attempt of the run if `client` is empty.
     pub fn attempt(&self, running: &Running, client: &str) -> Attempt {
         lock(&running.state).members.attempt_of(Some(client).filter(|name| !name.is_empty()).map(client_hash))
     }
 
-    /// Notes that a rank has finished. With the last of its attempt what is open is closed and scored, and the samples'
-    /// memory given back; the run goes on where another launch sends to a split of its own.
+    /// Notes that a rank has finished. When the last rank of an attempt has, its open samples are closed, scored and
+    /// freed. The run continues if another launch is still sending to a split of its own.
     pub fn finish(&self, name: &str, client: &str, rank: u32) -> Result<Finished, Refusal> {
         let running = self.find(name)?;
         let now = self.now();
@@ -178,19 +179,20 @@ impl Runs {
         Ok(Finished::Run)
     }
 
-    /// Scores what a split still holds, and ends it.
+    /// Submits what a split still holds for scoring, and drops its sampler.
     fn close(&self, intake: &mut Intake, now: Now) {
         let Some(mut sampler) = intake.sampler.take() else { return };
         let closed = sampler.close_all(now);
         if let Some(last) = sampler.snapshot(now) {
-            // A run's last sample is as full as it will ever be.
+            // No more rows will arrive, so the last sample of a run is final.
             self.outlet.offer(Evaluation { provisional: false, ..last });
         }
         intake.counts = sampler.counts();
         self.closed(intake, closed);
     }
 
-    /// Closes passes whose deadline is reached, and forgets runs that finished long enough ago; returns their names.
+    /// Closes passes whose deadline has been reached, and forgets runs that finished more than `linger` ago. Returns the
+    /// names of the forgotten runs.
     pub fn close_overdue(&self) -> Vec<String> {
         let now = self.now();
         for running in self.all() {
@@ -201,10 +203,10 @@ impl Runs {
             }
         }
         let linger = self.options.linger;
-        let gone = |running: &Running| lock(&running.state).finished.is_some_and(|at| at.elapsed() > linger);
+        let expired = |running: &Running| lock(&running.state).finished.is_some_and(|at| at.elapsed() > linger);
         let mut forgotten = Vec::new();
         lock(&self.runs).retain(|name, running| {
-            let keep = !gone(running);
+            let keep = !expired(running);
             if !keep {
                 forgotten.push(name.clone());
             }
@@ -213,7 +215,7 @@ impl Runs {
         forgotten
     }
 
-    /// Rolling samples: their split, rows changed since they were last frozen, rows held.
+    /// All rolling samples: split, rows changed since the last snapshot, and rows held.
     pub fn rolling(&self) -> Vec<(SplitKey, usize, usize)> {
         let mut rolling = Vec::new();
         for running in self.all() {
@@ -227,14 +229,14 @@ impl Runs {
         rolling
     }
 
-    /// A rolling sample as it is now; `None` when the split has none.
+    /// A snapshot of a rolling sample; `None` if the split has none.
     pub fn snapshot(&self, key: &SplitKey) -> Option<Evaluation> {
         let running = self.find(&key.run).ok()?;
         let mut state = lock(&running.state);
         state.splits.get_mut(&*key.split)?.sampler.as_mut()?.snapshot(self.now())
     }
 
-    /// Bytes that all samples hold.
+    /// Bytes held by all samples.
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }
@@ -261,7 +263,7 @@ impl Runs {
         lock(&self.runs).values().cloned().collect()
     }
 
-    /// Gives back the memory of a run that another declaration took the place of.
+    /// Frees the samples of a run that was replaced by another declaration.
     fn give_back(&self, replaced: &Running) {
         for intake in lock(&replaced.state).splits.values_mut() {
             intake.sampler = None;

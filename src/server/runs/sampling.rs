@@ -1,28 +1,28 @@
-//! How the splits of a run sample.
+//! The sampling options of splits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::sample::{Sampling, SplitOptions, WindowKind};
 
-/// How splits sample.
+/// How the splits of a run are sampled, and when their passes close.
 #[derive(Clone, Debug)]
 pub struct SamplingOptions {
     pub sampling: Sampling,
-    /// Windows of splits that are configured.
+    /// Windows of the splits that have one configured.
     pub windows: BTreeMap<String, WindowKind>,
     pub half_life_steps: f64,
     pub pass_deadline: Duration,
     pub idle_deadline: Duration,
     pub open_passes: usize,
-    /// Bytes that all samples together may hold.
+    /// Maximum bytes of all samples together.
     pub memory: usize,
-    /// Time for which a finished run's series stay in /metrics.
+    /// How long the series of a finished run stay in /metrics.
     pub linger: Duration,
 }
 
 impl SamplingOptions {
-    /// `train` is rolling unless configured, every other split is an evaluation set.
+    /// The window of a split. By default `train` is rolling and every other split is an evaluation set.
     pub fn window(&self, split: &str) -> WindowKind {
         let default = if split == "train" { WindowKind::Recent } else { WindowKind::Pass };
         self.windows.get(split).copied().unwrap_or(default)

@@ -1,4 +1,4 @@
-//! Where the intake hands on what it has frozen: into the queue of the fast scores, and onto the board.
+//! Passes frozen samples from the intake to the queue of the fast scores and to the board.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Outlet for Inbox {
             self.metrics.points_skipped.inc();
             tracing::debug!(
                 run = %replaced.key.run, split = %replaced.key.split, step = %replaced.step,
-                "an evaluation was passed over: a newer one was ready before it could be scored"
+                "an evaluation was skipped: a newer one was ready before it could be scored"
             );
         }
     }

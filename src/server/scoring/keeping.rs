@@ -1,4 +1,4 @@
-//! What rolling splits keep from one tick to the next, until the split ends or goes back to an earlier step.
+//! The values that rolling splits keep from one tick to the next, until the split ends or returns to an earlier step.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,9 +8,9 @@ use crate::run::SplitKey;
 
 use crate::server::clock::lock;
 
-/// Splits that keep something, and the bytes that they may take together. Values of 112 concepts with embeddings take
-/// 1.1 MiB, of 1000 concepts 90 MiB. Above either bound the split goes whose tick was the longest ago; its next tick
-/// computes every pair.
+/// Maximum number of splits that keep values, and of bytes for all of them. The values of 112 concepts with embeddings
+/// take 1.1 MiB, those of 1000 concepts 90 MiB. Above either bound the split with the oldest tick is removed; its next
+/// tick computes every pair.
 const SPLITS: usize = 256;
 const BYTES: usize = 384 << 20;
 
@@ -27,13 +27,13 @@ struct Entry {
     kept: Kept,
     bytes: usize,
     step: u64,
-    /// Number of its last tick among those of all splits.
+    /// Number of the split's last tick, counted over all splits.
     tick: u64,
 }
 
 impl Keeping {
-    /// Takes what a split keeps, for its tick at `step`. Nothing if the last tick was at a later step: the run has gone
-    /// back, and what it kept belongs to a model that it has abandoned.
+    /// Takes the values of a split for its tick at `step`. They are empty if the last tick was at a later step: the run
+    /// has returned to an earlier step, and the values belong to a model that it has abandoned.
     pub fn take(&self, key: &SplitKey, step: u64) -> Kept {
         let entry = lock(&self.0).splits.remove(key);
         entry.filter(|entry| entry.step <= step).map(|entry| entry.kept).unwrap_or_default()
@@ -48,7 +48,7 @@ impl Keeping {
         state.let_go(SPLITS, BYTES);
     }
 
-    /// Bytes that all splits keep, without what is taken for a tick and not put back yet.
+    /// Bytes of all values, except those taken for a tick and not put back yet.
     pub fn bytes(&self) -> usize {
         lock(&self.0).bytes()
     }
@@ -63,7 +63,7 @@ impl Splits {
         self.splits.values().map(|entry| entry.bytes).sum()
     }
 
-    /// The oldest first, until the rest is within the bounds.
+    /// Removes the oldest entries until the rest is within both bounds.
     fn let_go(&mut self, splits: usize, bytes: usize) {
         while self.splits.len() > splits || self.bytes() > bytes {
             let oldest = self.splits.iter().min_by_key(|(_, entry)| entry.tick).map(|(key, _)| key.clone());
@@ -77,7 +77,7 @@ impl Splits {
 mod tests {
     use super::*;
 
-    /// Something begun that many times.
+    /// Values after that many evaluations.
     fn kept(evaluations: u64) -> Kept {
         let mut kept = Kept::default();
         (0..evaluations).for_each(|_| kept.begin(10));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_finds_what_it_kept_unless_it_goes_back() {
+    fn a_split_finds_its_values_unless_it_returns_to_an_earlier_step() {
         let keeping = Keeping::default();
         keeping.put(split("a", "train"), 10, kept(3));
         assert_eq!(evaluations(&keeping, &split("b", "train"), 10), 0);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_keeps_goes_with_it() {
+    fn the_values_of_a_run_are_forgotten_with_it() {
         let keeping = Keeping::default();
         for key in [split("a", "train"), split("a", "all"), split("ab", "train")] {
             keeping.put(key, 1, kept(1));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn above_a_bound_the_oldest_goes_first() {
+    fn above_a_bound_the_oldest_is_removed_first() {
         let keeping = Keeping::default();
         for name in ["a", "b", "c", "a"] {
             keeping.put(split(name, "train"), 1, kept(1));

@@ -1,4 +1,4 @@
-//! Scoring: what waits for the schedule, and the threads that compute it out of the way of training.
+//! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
 mod inbox;
 pub mod keeping;
@@ -28,10 +28,10 @@ use queue::Queue;
 use slow::{Scored, SlowWorker};
 use worker::Worker;
 
-/// Time for the scores in flight when the server stops; they end with the process if they take longer.
+/// How long scores in flight may take when the server stops; after that they are abandoned with the process.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The two scorers, and what they share.
+/// The scorers of fast and slow scores, and their shared state.
 pub struct Scoring {
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
@@ -41,7 +41,7 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// `publisher` is where points go; `stop` ends the jobs in flight at their next score.
+    /// Points go to `publisher`; cancelling `stop` ends the jobs in flight at their next score.
     pub fn new(options: &Options, publisher: Publisher, stop: &CancellationToken) -> Self {
         let [fast, slow] = options.cpu.parts();
         let metrics = &publisher.metrics;
@@ -54,7 +54,7 @@ impl Scoring {
         }
     }
 
-    /// Where the intake hands on what it has frozen.
+    /// The outlet through which the intake submits frozen samples.
     pub fn inbox(&self) -> Arc<dyn Outlet> {
         Arc::new(Inbox {
             queue: Arc::clone(&self.queue),
@@ -63,7 +63,7 @@ impl Scoring {
         })
     }
 
-    /// Starts the threads; that of the fast scores is returned. Errors when threads cannot be made.
+    /// Starts the threads and returns that of the fast scores. Errors when a thread cannot be started.
     pub fn start(&self, runs: &Arc<Runs>) -> std::io::Result<JoinHandle<()>> {
         let slow =
             SlowWorker { options: self.options, queue: Arc::clone(&self.slow), publisher: self.publisher.clone() };
@@ -79,14 +79,14 @@ impl Scoring {
         worker.start()
     }
 
-    /// Wakes threads that rest or wait, to see that they are to stop.
+    /// Wakes resting and waiting threads, so that they notice a stop.
     pub fn wake(&self) {
         self.queue.wake();
         self.slow.wake();
     }
 }
 
-/// Waits for a scorer that was told to stop, for at most half a second.
+/// Waits at most [`GRACE`] for a stopping scorer.
 pub async fn settle_down(worker: JoinHandle<()>) {
     let deadline = Instant::now() + GRACE;
     while !worker.is_finished() && Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! What a thread has used of the CPU since it last paid for it.
+//! CPU time that a thread has used and not yet charged to the schedule.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,12 +9,12 @@ thread_local! {
     static PAID: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// CPU time of the calling thread that it has not paid for.
+/// CPU time of the calling thread that has not been charged.
 pub fn unpaid() -> Duration {
     thread_cpu_time().saturating_sub(PAID.get())
 }
 
-/// [`unpaid`], which is paid with this.
+/// Returns [`unpaid`] and marks it as charged.
 pub fn pay() -> Duration {
     let now = thread_cpu_time();
     now.saturating_sub(PAID.replace(now))

@@ -1,4 +1,4 @@
-//! The threads that score, and how they do.
+//! The thread pools that score, and their options.
 
 use crate::estimate::{Kind, Settings};
 
@@ -9,11 +9,11 @@ use super::priority;
 pub struct WorkerOptions {
     pub settings: Settings,
     pub threads: usize,
-    /// Added to the threads' niceness, 0 to 19: training goes first.
+    /// Added to the threads' niceness, 0 to 19, so that training has priority.
     pub niceness: i32,
 }
 
-/// Threads that score.
+/// Starts a pool of scoring threads. Errors when a thread cannot be started.
 pub fn pool(name: &'static str, threads: usize, niceness: i32) -> std::io::Result<rayon::ThreadPool> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

@@ -1,17 +1,17 @@
-//! What the operating system is told about scoring threads: let training go first, and how much CPU time they took.
+//! Operating-system calls for scoring threads: lowering their priority, and reading their CPU time.
 
 use std::time::Duration;
 
-/// Adds `niceness` (0 to 19) to the calling thread's, which at 19 gets only cores that nobody else wants (`SCHED_IDLE`).
-/// Niceness alone is not enough: a nice thread that has begun is let run on for a millisecond or so when a training
-/// thread wakes up on its core. Failing to is no fault: the CPU share still holds.
+/// Adds `niceness` (0 to 19) to that of the calling thread. At 19 the thread also gets `SCHED_IDLE`, and with it only
+/// otherwise idle cores: a nice thread would keep its core for about a millisecond after a training thread wakes up on
+/// it. A failure is only logged, because the CPU share still limits the thread.
 #[cfg(target_os = "linux")]
 pub fn lower(niceness: i32) {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: gettid and setpriority take and return plain numbers; sched_setscheduler reads a valid parameter. 0 is the
     // calling thread.
     let failed = unsafe {
-        // Linux threads have priorities of their own, named by their thread id.
+        // On Linux each thread has its own priority, set by thread id.
         let thread = libc::gettid().cast_unsigned();
         libc::setpriority(libc::PRIO_PROCESS, thread, niceness) != 0
             || (niceness == 19 && libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) != 0)
@@ -21,14 +21,14 @@ pub fn lower(niceness: i32) {
     }
 }
 
-/// Elsewhere a thread has no priority of its own that can be set in the same way.
+/// Does nothing: other systems have no per-thread priority that is set in this way.
 #[cfg(not(target_os = "linux"))]
 pub fn lower(_niceness: i32) {}
 
-/// CPU time of the calling thread.
+/// CPU time of the calling thread; 0 if the system does not provide it.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer, and the clock exists on every supported system.
+    // SAFETY: `time` is valid for writes, and the clock exists on every supported system.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) != 0 };
     if failed { Duration::ZERO } else { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) }
 }

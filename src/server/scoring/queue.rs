@@ -1,4 +1,4 @@
-//! The queue in front of a scorer: evaluations that wait for the schedule, and the pace of the threads at work.
+//! The queue of a scorer: evaluations that wait for the schedule, and the pace of the scoring threads.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,11 +12,10 @@ use crate::server::metrics::Metrics;
 
 use super::pace;
 
-/// CPU time after which a thread at work looks whether it may go on: a training thread that waits for its core waits
-/// no longer.
+/// CPU time after which a scoring thread checks its pace: the longest time that a training thread waits for its core.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Seconds after which a resting thread looks again.
+/// Seconds after which a resting thread checks its pace again.
 const LONGEST_REST: f64 = 0.5;
 
 /// Samples waiting to be scored.
@@ -29,14 +28,14 @@ pub struct Queue<W> {
 }
 
 impl<W> Queue<W> {
-    /// Once `stop` is cancelled the job in flight ends at its next score, and no other starts.
+    /// Once `stop` is cancelled, the job in flight ends at its next score and no other starts.
     pub fn new(ticks: Ticks, budget: Budget, metrics: Metrics, stop: CancellationToken) -> Self {
         let schedule = Mutex::new(Schedule::new(ticks, budget, Duration::ZERO));
         Self { schedule, changed: Condvar::new(), stop, started: Instant::now(), metrics }
     }
 
-    /// Tells the schedule about rolling samples: their split, rows changed since they were last scored, rows held. Then
-    /// tells the metrics how far scoring is behind.
+    /// Updates the schedule with the rolling samples (split, rows changed since the last score, rows held), and the
+    /// metric of the scoring delay.
     pub fn look(&self, rolling: &[(SplitKey, usize, usize)]) {
         let now = self.started.elapsed();
         let mut schedule = lock(&self.schedule);
@@ -48,7 +47,7 @@ impl<W> Queue<W> {
         self.changed.notify_one();
     }
 
-    /// Tells the schedule how many cores are idle.
+    /// Sets the number of idle cores.
     pub fn spare(&self, cores: f64) {
         lock(&self.schedule).spare(cores, self.started.elapsed());
         self.changed.notify_one();
@@ -62,7 +61,7 @@ impl<W> Queue<W> {
         lock(&self.schedule).remove_run(run);
     }
 
-    /// Wakes the threads that rest or wait, to see that they are to stop.
+    /// Wakes resting and waiting threads, so that they notice a stop.
     pub fn wake(&self) {
         self.changed.notify_all();
     }
@@ -71,14 +70,14 @@ impl<W> Queue<W> {
         self.stop.is_cancelled()
     }
 
-    /// Work of a split, in place of what waits for it. Returns what it replaced.
+    /// Queues work for a split. It replaces the split's waiting work, which is returned.
     pub fn push(&self, key: SplitKey, work: W) -> Option<W> {
         let replaced = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
         self.changed.notify_one();
         replaced
     }
 
-    /// For how long what waits of a split will not be scored, as far as is known.
+    /// Expected time until the waiting work of a split starts; zero if none waits.
     pub fn wait(&self, key: &SplitKey) -> Duration {
         lock(&self.schedule).wait(key, self.started.elapsed())
     }
@@ -98,9 +97,8 @@ impl<W> Queue<W> {
         None
     }
 
-    /// To be called by the `threads` threads at work on the job in flight, every few milliseconds: after some work each
-    /// rests so long that together they keep to the cores that are idle. A long job so slows training no more than a
-    /// short one, and takes longer.
+    /// Called every few milliseconds by each of the `threads` threads of the job in flight. After each slice of work a
+    /// thread rests until its share of the idle cores allows more, so a long job slows training no more than a short one.
     pub fn pause(&self, threads: usize) {
         if pace::unpaid() < SLICE {
             return;
@@ -120,25 +118,25 @@ impl<W> Queue<W> {
         }
     }
 
-    /// CPU-seconds that a tick which starts now is to take.
+    /// CPU-seconds that a tick may use if it starts now.
     pub fn allowance(&self) -> f64 {
         lock(&self.schedule).allowance(self.started.elapsed())
     }
 
-    /// CPU-seconds that the job in flight has taken, as seen by a thread at work on it: what the others have not paid for
-    /// yet is missing, a slice each.
+    /// CPU-seconds that the job in flight has used, as seen by one of its threads. Excludes what the other threads have
+    /// not charged yet, at most a slice each.
     pub fn spent(&self) -> f64 {
         (lock(&self.schedule).spent() + pace::unpaid()).as_secs_f64()
     }
 
-    /// The job in flight ended, whose threads are those of `pool`.
+    /// Notes that the job in flight, which ran in `pool`, has ended.
     fn finished(&self, pool: &rayon::ThreadPool) {
         let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
         self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
         lock(&self.schedule).finished(rest, self.started.elapsed());
     }
 
-    /// Does jobs as they come, until stopping.
+    /// Runs jobs as they become due, until the server stops.
     pub fn work(&self, pool: &rayon::ThreadPool, mut job: impl FnMut(Job<W>)) {
         while let Some(next) = self.next() {
             job(next);
@@ -168,9 +166,9 @@ mod tests {
         queue.spare(8.0);
         pace::pay();
         work();
-        assert!(queue.metrics.worker_cpu.get() >= 0.015, "three slices of 5 ms are paid for on the way");
+        assert!(queue.metrics.worker_cpu.get() >= 0.015, "three slices of 5 ms are charged during the work");
         queue.spare(0.0);
-        // Three slices of 5 ms at a twentieth of a core, but for what ran meanwhile.
+        // Three slices of 5 ms at a twentieth of a core.
         assert!(work() >= Duration::from_millis(3 * 5 * 19));
     }
 }

@@ -1,5 +1,5 @@
-//! Slow scores: they train networks, in a thread of their own, once the fast scores of the same sample are out. They
-//! then join the point of the curve that the sample already has.
+//! Slow scores train networks. They run in their own thread after the fast scores of the same sample are published, and
+//! are then added to the sample's point.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,13 +17,13 @@ use crate::server::publish::Publisher;
 use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
 
-/// An evaluation whose fast scores are out.
+/// An evaluation whose fast scores are published.
 pub struct Scored {
     pub evaluation: Evaluation,
     pub point: Arc<Point>,
 }
 
-/// Everything the slow scores work with.
+/// The scorer of the slow scores.
 pub struct SlowWorker {
     pub options: WorkerOptions,
     pub queue: Arc<Queue<Scored>>,
@@ -31,8 +31,8 @@ pub struct SlowWorker {
 }
 
 impl SlowWorker {
-    /// Starts the thread and its pool of one. It ends with the process at the latest. Errors when threads cannot be
-    /// made.
+    /// Starts the thread and its pool of one thread, which end with the process at the latest. Errors when a thread
+    /// cannot be started.
     pub fn start(self) -> std::io::Result<()> {
         let pool = pool("slow-score", 1, self.options.niceness)?;
         std::thread::Builder::new().name("slow-scorer".into()).spawn(move || self.work(&pool)).map(drop)
@@ -40,7 +40,7 @@ impl SlowWorker {
 
     fn work(&self, pool: &rayon::ThreadPool) {
         self.queue.work(pool, |job| {
-            // Only samples that were scored wait here, no ticks.
+            // Only scored samples are queued here, never ticks.
             if let Job::Pass(_, scored) = job {
                 self.score(pool, &scored);
             }
@@ -49,7 +49,7 @@ impl SlowWorker {
 
     fn score(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: &Scored) {
         let started = Instant::now();
-        // A panic in a score must not end the monitor; the slow scores of this point are lost and counted.
+        // A panic in a score must not end the sidecar; the slow scores of this point are lost and the failure is counted.
         match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.outcomes(evaluation)))) {
             Ok(Some(outcomes)) if !outcomes.is_empty() => {
                 self.publisher.publish_slow(evaluation, point, outcomes, started.elapsed().as_secs_f64());
@@ -63,7 +63,7 @@ impl SlowWorker {
         }
     }
 
-    /// All slow scores of a sample; `None` when stopping.
+    /// All slow scores of a sample; `None` if the server stops first.
     fn outcomes(&self, evaluation: &Evaluation) -> Option<Vec<(String, Outcome)>> {
         let pause = || self.queue.pause(1);
         let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings).with_pause(&pause);

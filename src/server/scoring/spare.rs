@@ -1,26 +1,26 @@
-//! How many cores nobody wants, so that scoring can keep out of the way of training: priorities alone do not do that.
-//! They end at the borders of containers and sessions, and even a thread of the lowest takes gaps that are too short to
-//! be free: beside PyTorch with two threads on two cores, a loop at `SCHED_IDLE` got 0.12 of a core and epochs took
-//! about as much longer.
+//! Estimates how many cores are idle, so that scoring does not slow down training. Priorities alone do not achieve that:
+//! they do not extend beyond a container or session, and even a thread of the lowest priority uses gaps between parallel
+//! sections that training needs. Beside PyTorch with two threads on two cores, a loop at `SCHED_IDLE` got 0.12 of a core
+//! and epochs took about as much longer.
 //!
-//! What scoring itself uses is not counted as free, for the same reason: it may have been taken from training. A share
-//! that follows the idle cores so settles at half of what is free.
+//! CPU time used by scoring does not count as idle, because it may have been taken from training. A share that follows
+//! the idle cores therefore settles at half of what is free.
 
 use std::time::{Duration, Instant};
 
 use sysinfo::{Cpu, CpuRefreshKind, RefreshKind, System};
 
-/// From one look to the next at the earliest; shorter ones see too few clock ticks.
+/// Minimum time between two measurements; shorter periods contain too few clock ticks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Idle time that is not free: gaps of training between its parallel sections.
+/// Idle cores that are not free: gaps between the parallel sections of training.
 const GAPS: f64 = 0.5;
 
-/// Weight of the newest period: two to three periods are remembered, so that a pause between two epochs is no reason to
-/// begin.
+/// Weight of the newest period in the moving average. It covers two to three periods, so that scoring does not start in
+/// a pause between two epochs.
 const NEWEST: f64 = 0.4;
 
-/// What is known about free cores.
+/// A moving average of the free cores.
 pub struct Spare {
     system: System,
     before: Option<Instant>,
@@ -35,8 +35,8 @@ impl Default for Spare {
 }
 
 impl Spare {
-    /// Idle cores of those that this process may run on, less half a core for gaps: a mean of the last seconds. `None`
-    /// where a period has not passed since the last answer, and where the system does not tell.
+    /// The free cores among those that this process may run on: idle cores less half a core for gaps, averaged over the
+    /// last seconds. `None` less than a period after the last measurement, and if the system does not report CPU usage.
     pub fn look(&mut self, now: Instant) -> Option<f64> {
         if self.before.is_some_and(|before| now.duration_since(before) < PERIOD) {
             return None;
@@ -54,17 +54,17 @@ impl Spare {
     }
 }
 
-/// Free cores, from those found before and the idle ones of the newest period.
+/// Updates the average of free cores with the idle cores of the newest period.
 fn free(before: Option<f64>, idle: f64) -> f64 {
     let newest = (idle - GAPS).max(0.0);
     before.map_or(newest, |before| before + NEWEST * (newest - before))
 }
 
-/// Whether this process was given a core: on a cluster a job has some of a machine's, and the others are not its own.
+/// Whether this process may run on a core: on a cluster, a job may have only some of a machine's cores.
 #[cfg(target_os = "linux")]
 fn allowed() -> impl Fn(&Cpu) -> bool {
     let mut allowed = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is valid all zeros and is as long as is said.
+    // SAFETY: a zeroed set is valid, and the size passed is its own.
     let (failed, allowed) = unsafe {
         let failed = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), allowed.as_mut_ptr()) != 0;
         (failed, allowed.assume_init())
@@ -78,7 +78,7 @@ fn allowed() -> impl Fn(&Cpu) -> bool {
     }
 }
 
-/// Elsewhere a process may run on every core.
+/// Every core: other systems have no such limit.
 #[cfg(not(target_os = "linux"))]
 fn allowed() -> impl Fn(&Cpu) -> bool {
     |_| true
@@ -110,7 +110,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_cores_of_this_process_are_as_many_as_it_has() {
+    fn the_allowed_cores_cover_the_available_parallelism() {
         let mut spare = Spare::default();
         spare.system.refresh_cpu_usage();
         let may_run_on = allowed();

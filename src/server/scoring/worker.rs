@@ -1,4 +1,4 @@
-//! The scorer: one thread that takes what the schedule says is due, and computes it in a pool of its own.
+//! The scorer of the fast scores: one thread that takes due jobs from the schedule and computes them in its own pool.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,21 +24,21 @@ use super::pool::{WorkerOptions, estimator_name, pool};
 use super::queue::Queue;
 use super::slow::Scored;
 
-/// Everything the scorer works with.
+/// The scorer of the fast scores.
 pub struct Worker {
     pub options: WorkerOptions,
     pub queue: Arc<Queue<Evaluation>>,
-    /// Of rolling splits.
+    /// Values that rolling splits keep between ticks.
     pub keeping: Arc<Keeping>,
-    /// Where samples go once their fast scores are out.
+    /// Receives samples once their fast scores are published.
     pub slow: Arc<Queue<Scored>>,
-    /// Where rolling samples are frozen for a tick.
+    /// Provides snapshots of rolling samples.
     pub runs: Arc<Runs>,
     pub publisher: Publisher,
 }
 
 impl Worker {
-    /// Starts the scorer's thread and its pool. Errors when threads cannot be made.
+    /// Starts the scorer's thread and its pool. Errors when a thread cannot be started.
     pub fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
         let pool = pool("score", self.options.threads, self.options.niceness)?;
         std::thread::Builder::new().name("scorer".into()).spawn(move || self.work(&pool))
@@ -58,7 +58,7 @@ impl Worker {
     }
 
     fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool, earlier: &mut Earlier) {
-        // A panic in a score must not end the monitor; the point is lost and counted.
+        // A panic in a score must not end the sidecar; the point is lost and the failure is counted.
         let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&evaluation, tick, earlier))));
         match scored {
             Ok(Some(point)) => {
@@ -78,7 +78,8 @@ impl Worker {
         }
     }
 
-    /// All scores of a sample; `None` when stopping. A tick may leave some pairs for the next, see [`crate::kept`].
+    /// The point of a sample with all fast scores; `None` if the server stops first. A tick may leave some pairs for the
+    /// next, see [`crate::kept`].
     fn point(&self, evaluation: &Evaluation, tick: bool, earlier: &mut Earlier) -> Option<Point> {
         let started = Instant::now();
         let (settings, step) = (self.options.settings, evaluation.step.get());
@@ -87,8 +88,8 @@ impl Worker {
         let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings).with_pause(&pause);
         let split = evaluation.key.clone();
         let kept = Mutex::new(self.keeping.take(&split, step));
-        // A pass, and the last sample of a run, are scored whole, and so is a sample that is still filling: its pairs
-        // would be of samples of different sizes. What was kept is let go.
+        // Only ticks of full samples have a budget. Passes and the last sample of a run are scored completely, and so is a
+        // sample that is still filling, because its pairs would come from samples of different sizes.
         let budgeted = tick && !evaluation.provisional;
         if budgeted {
             lock(&kept).begin(evaluation.sample.rows());
@@ -98,7 +99,7 @@ impl Worker {
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // A sample that is still filling is no point of the curve.
+        // A sample that is still filling is not part of the curve, so it has no change to an earlier point.
         let change_errors = match evaluation.provisional {
             true => Vec::new(),
             false => {
@@ -140,14 +141,14 @@ impl Worker {
         self.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
         let run = Arc::clone(&split.run);
         self.keeping.put(split, step, kept);
-        // The run may have gone meanwhile, with what it kept.
+        // The run may have been forgotten during the tick, in which case nobody else would remove its values.
         if self.runs.find(&run).is_err() {
             self.keeping.forget_run(&run);
         }
     }
 }
 
-/// The influences of the newest evaluation of each split, for the errors of changes.
+/// The influences of the newest evaluation of each split, for the standard errors of changes.
 #[derive(Default)]
 struct Earlier {
     splits: BTreeMap<SplitKey, (u64, Influences)>,
@@ -155,8 +156,8 @@ struct Earlier {
 }
 
 impl Earlier {
-    /// Splits that are kept: some 100 KiB each at 4096 rows. One that was left out has errors again from its second
-    /// evaluation on; until then its rule takes the error of rows that are not paired.
+    /// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
+    /// second evaluation on; until then its rules use the error for unpaired rows.
     const KEPT: usize = 256;
 
     fn change_errors(&mut self, key: SplitKey, now: Influences) -> Vec<(String, f64)> {

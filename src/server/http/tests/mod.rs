@@ -1,4 +1,4 @@
-//! Over a real port: every route, and who is refused.
+//! Tests over a real port: every route, and every reason to refuse a request.
 
 mod port;
 
@@ -264,7 +264,7 @@ async fn events_arrive_in_order_and_losses_are_told() {
     let (kind, content) = next_event(&mut stream).await;
     assert_eq!((kind.as_str(), &content["state"], &content["step"]), ("alert", &json!("firing"), &json!(5)));
 
-    // A burst far over what sockets and the channel hold, which nobody reads meanwhile.
+    // A burst far larger than the buffers of sockets and the channel, while nobody reads.
     let large = Event::Run("x".repeat(1 << 20).into());
     for _ in 0..64 {
         send(large.clone());
@@ -278,7 +278,7 @@ async fn events_arrive_in_order_and_losses_are_told() {
             }
         }
     });
-    assert!(lost.await.expect("the loss is told") > 0);
+    assert!(lost.await.expect("the loss is reported") > 0);
     assert!(port.app.metrics.watch_events_lost.get() > 0);
     drop(stream);
     port.stopped().await;
@@ -295,7 +295,7 @@ async fn the_port_stops_whatever_its_clients_do() {
     port.stopped().await;
     assert_eq!(open.get(), 0);
     let mut rest = Vec::new();
-    // Both were closed; a reset is a close, too.
+    // Both were closed; a reset also counts as closing.
     let _ = timeout(LONG, silent.read_to_end(&mut rest)).await.expect("the silent socket is closed");
     let _ = timeout(LONG, waiting.read_to_end(&mut rest)).await.expect("the event stream ends");
 }
@@ -335,13 +335,13 @@ async fn a_client_that_reads_nothing_is_let_go() {
     let port = port_with(None, Ok(()), bounds).await;
     let stream = port.events().await;
     let large = Event::Run("x".repeat(1 << 20).into());
-    // Fails once the only reader's connection is gone.
+    // Fails once the only reader's connection is closed.
     let send = async {
         while port.app.events.send(large.clone()).is_ok() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(LONG, send).await.expect("the reader is given up");
+    timeout(LONG, send).await.expect("the reader is disconnected");
     port.deserted().await;
     drop(stream);
     port.stopped().await;

@@ -141,7 +141,7 @@ fn run(name: &str) -> Run {
 pub struct Port {
     pub address: SocketAddr,
     pub app: App,
-    /// While true, the sidecar does not tell its status.
+    /// While true, calls for the sidecar's status block.
     pub busy: Arc<AtomicBool>,
     pub stop: CancellationToken,
     pub served: JoinHandle<()>,
@@ -195,7 +195,7 @@ impl Reply {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The field of an error, whose shape it checks.
+    /// The field of an error; also checks the error's shape.
     pub fn field(&self) -> String {
         let body = self.json();
         assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()));
@@ -243,7 +243,7 @@ impl Port {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(LONG, wait).await.expect("all connections are let go");
+        timeout(LONG, wait).await.expect("all connections are closed");
     }
 
     pub async fn stopped(self) {
