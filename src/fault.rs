@@ -1,10 +1,10 @@
-//! Faults in what was received, and how messages quote it.
+//! Faults in received values, and how messages quote such values.
 
-/// A refused value: the field, and a message that says what it got and what it expected.
+/// A refused value: the field, and a message of the form "got X, expected Y".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Fault {
-    /// Such as `tensors.task_labels.shape`.
+    /// Path of the field, such as `tensors.task_labels.shape`.
     pub field: String,
     pub message: String,
 }
@@ -15,10 +15,10 @@ impl Fault {
     }
 }
 
-/// Characters of a peer's text that a message quotes: as many as a name may have.
+/// Maximum number of characters quoted from a peer's text: the maximum length of a name.
 const QUOTED: usize = 128;
 
-/// Text of unknown origin for a message or the log: printable, and cut where it is long.
+/// Escapes text of unknown origin for a message or the log, and cuts it where it is long.
 pub fn in_short(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((end, _)) => printable(&text[..end]) + "…",
@@ -26,7 +26,7 @@ pub fn in_short(text: &str) -> String {
     }
 }
 
-/// `text` in one line that a terminal takes for text: what does not print is escaped.
+/// `text` on one line that is safe to print on a terminal: characters that do not print are escaped.
 pub fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {

@@ -7,16 +7,15 @@
 //!                                   and split  CPU budget    lists once                        machines  gRPC watch
 //! ```
 //!
-//! Data goes one way: each stage hands an owned or shared-immutable value to the next. A module imports only what
-//! stands above it in the list below; only [`server`] wires them together. Everything but `server`, `cli` and
-//! `history` is the *core*: plain Rust that knows no async, protobuf, clock or file, and builds without the
-//! `server` feature.
+//! Data flows one way: each stage hands an owned or shared immutable value to the next. A module imports only modules
+//! above it in the list below; only [`server`] wires them together. Everything but `server`, `cli` and `history` is
+//! the *core*: plain Rust without async, protobuf, clocks or files, which builds without the `server` feature.
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
 
-// A panic is a bug: what cannot fail says why, in `expect`.
+// A panic is a bug: where failure is impossible, `expect` states why.
 #![warn(clippy::unwrap_used)]
-// Only a command speaks to the terminal. The library answers, and the server logs.
+// Only commands write to the terminal. The library returns values, and the server logs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod fault;

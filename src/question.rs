@@ -99,10 +99,7 @@ impl Question {
         let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
             _ if parameter("with_split").is_some() => Of::splits(&parameter)?,
             (Some(a), Some(b), None) if a == b => {
-                return Err(bad(
-                    "run_b",
-                    format!("got '{}' for both runs, expected another than run_a", in_short(&b)),
-                ));
+                return Err(bad("run_b", format!("got '{}' for both runs, expected another than run_a", in_short(&b))));
             }
             (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
             (Some(_), Some(_), None) => return Err(bad("where", "chooses runs of groups: expected it with by alone")),
