@@ -1,4 +1,4 @@
-//! Batches of one chunk with something wrong in it.
+//! Invalid batches of one chunk.
 
 use conceptwatch::server::proto::{BatchChunk, DataType, Tensor};
 
@@ -7,7 +7,7 @@ use super::names;
 use crate::common::chunk;
 use crate::common::rows::{floats, integers, strings};
 
-/// Rows of the good batch that each case spoils. Tensors: activations, concept labels, task labels, ids.
+/// Rows of the valid batch that each case invalidates. Tensors: activations, concept labels, task labels, ids.
 const N: u64 = 16;
 
 type Spoil = fn(&mut BatchChunk);
