@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_quoted_whole_and_a_longer_text_is_cut() {
+    fn a_name_is_quoted_in_full_and_a_longer_text_is_cut() {
         assert_eq!(in_short(&"é".repeat(128)), "é".repeat(128));
         assert_eq!(in_short(&"é".repeat(129)), "é".repeat(128) + "…");
     }
 
     #[test]
-    fn what_does_not_print_is_escaped_and_quotes_stay() {
+    fn unprintable_characters_are_escaped_and_quotes_stay() {
         assert_eq!(in_short("it's \"a\"\n\u{1b}[2J\u{202e}"), "it's \"a\"\\n\\u{1b}[2J\\u{202e}");
         assert_eq!(in_short("Größe 数"), "Größe 数");
     }

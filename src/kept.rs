@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_divided_by_cost_among_the_families_to_come() {
+    fn remaining_time_is_divided_by_cost_among_later_families() {
         let mut kept = Kept::default();
         kept.begin(100);
         work(&mut kept.interconcept, 60, 1, 0.1);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_counted_in_bytes_and_let_go_with_another_number_of_rows() {
+    fn kept_values_are_counted_in_bytes_and_discarded_for_another_number_of_rows() {
         let mut kept = Kept::default();
         kept.begin(100);
         let empty = kept.bytes();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_another_shape_are_let_go() {
+    fn units_of_another_shape_are_discarded() {
         let mut family = Family::default();
         work(&mut family, 20, 1, 0.1);
         assert_eq!(family.order(2).1, 2);

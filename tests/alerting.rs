@@ -202,7 +202,7 @@ async fn default_rules_apply_without_configuration_and_an_empty_list_has_none() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_terminal_shows_points_and_alerts_as_they_come() {
+async fn the_terminal_shows_points_and_alerts_as_they_arrive() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
 

@@ -433,7 +433,7 @@ fn exceeding_the_open_passes_closes_the_one_opened_first() {
 }
 
 #[test]
-fn wrong_ranks_and_changed_schemas_apply_nothing() {
+fn invalid_ranks_and_changed_schemas_apply_nothing() {
     assert_eq!(Rank::of(2, 2).unwrap_err().to_string(), "rank: got 2, expected 0 to 1 (world_size is 2)");
     let mut split = Watched::new(options(WindowKind::Pass, 10), 2);
     let source = Source { client: 1, sequence: 1 };

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_what_a_set_holds(sources in prop::collection::vec((0u64..3, 0u64..40), 0..80)) {
+        fn ranges_equal_a_set(sources in prop::collection::vec((0u64..3, 0u64..40), 0..80)) {
             let (mut applied, mut set) = (Applied::default(), HashSet::new());
             for (client, sequence) in sources {
                 applied.insert(Source { client, sequence });
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_number_range_do_not_overflow() {
+    fn sequence_numbers_at_the_limits_do_not_overflow() {
         let mut applied = Applied::default();
         for sequence in [u64::MAX, 0, u64::MAX - 1, 1, u64::MAX] {
             applied.insert(Source { client: 1, sequence });

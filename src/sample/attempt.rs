@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_without_a_name_form_attempts_in_the_order_of_their_declarations() {
+    fn unnamed_clients_form_attempts_in_the_order_of_their_declarations() {
         let mut members = Members::default();
         let newer: Vec<bool> = (0..6).map(|client| members.declare(unnamed(client, 2), NOW)).collect();
         assert_eq!(newer, [false, false, true, false, true, false]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_is_taken_shows_that_a_client_is_of_a_later_attempt() {
+    fn a_client_of_a_rank_already_present_belongs_to_a_later_attempt() {
         let mut members = Members::default();
         // Rank 1 of the first attempt never declared the run, so rank 0 of the second one was counted instead.
         members.declare(unnamed(10, 2), NOW);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_abandoned_stays_behind() {
+    fn an_abandoned_client_stays_in_its_attempt() {
         let mut members = Members::default();
         for client in [10, 11, 20] {
             members.declare(unnamed(client, 2), NOW);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_ranks_or_the_end_of_the_run_begins_another_attempt() {
+    fn another_number_of_ranks_or_the_end_of_the_run_begins_a_new_attempt() {
         let mut members = Members::default();
         members.declare(unnamed(1, 3), NOW);
         assert!(members.declare(unnamed(2, 2), NOW));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_is_named_says_where_its_clients_belong() {
+    fn a_named_launch_determines_the_attempt_of_its_clients() {
         let mut members = Members::default();
         assert!(!members.declare(named(1, 0, 1, 2), NOW));
         assert!(!members.declare(named(2, 0, 0, 2), NOW), "a late client of the previous attempt");

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_kept_as_wide_as_they_need_to_be() {
+    fn values_are_kept_in_the_narrowest_exact_type() {
         let kind = |name, dtype, continuous| match Column::for_tensor(&tensor(name, dtype, &[1], &[1.0]), continuous) {
             Column { values: Values::Float32(_), half, .. } => {
                 if half {

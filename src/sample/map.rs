@@ -127,7 +127,7 @@ mod tests {
 
     /// `tests/golden/maps.py` resizes with PyTorch.
     #[test]
-    fn peaks_are_those_of_the_map_that_pytorch_resizes() {
+    fn peaks_equal_those_of_maps_resized_by_pytorch() {
         let golden: Value = serde_json::from_str(include_str!("../../tests/golden/maps.json")).unwrap();
         let cases = golden["cases"].as_array().unwrap();
         assert!(cases.len() >= 20);

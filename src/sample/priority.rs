@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_of_seed_0_are_those_of_another_program() {
+    fn priorities_of_seed_0_equal_hashes_of_cpython() {
         // CPython 3.11.7 with PYTHONHASHSEED=0, whose hash of bytes is SipHash-1-3 with key (0, 0):
         // hash(id.to_bytes(8, "little")) % 2**64
         let known = [

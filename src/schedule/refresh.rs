@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stalest_and_the_most_uncertain_take_turns() {
+    fn the_stalest_and_the_most_uncertain_alternate() {
         let units = [visited(5, 0.1), visited(3, 0.1), visited(5, 0.4), visited(4, 0.2), visited(3, 0.01)];
         // Stalest: 1 and 4, 3, 0 and 2. Variances at 6: 0.02, 0.04, 0.32, 0.12, 0.0004.
         assert_eq!(order(&units, 6), [4, 2, 1, 3, 0]);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_are_taken_from_all_over_the_list() {
+    fn ties_are_spread_over_the_list() {
         for count in [1, 2, 7, 64, 276, 6216] {
             let order = order(&vec![visited(1, 0.5); count], 2);
             let some = least(count);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sixteenth_is_done_in_any_case_and_everything_within_32_ticks() {
+    fn a_sixteenth_is_always_refreshed_and_everything_within_32_ticks() {
         assert_eq!([0, 1, 16, 17, 6216].map(least), [0, 1, 1, 2, 389]);
         assert_eq!(most_ticks(6216, 389), 32);
         assert!((1..20_000).all(|units| most_ticks(units, least(units)) <= 32));

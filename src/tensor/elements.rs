@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_reading_each_element_finds(
+        fn one_pass_agrees_with_reading_each_element(
             values in prop::collection::vec(value(), 1..600),
             limit in prop::sample::select(vec![1u32, 2, 3, 127, 128, 129, 255, 256, 257, 32768, 65535, 65536, 1 << 31]),
         ) {
@@ -222,7 +222,7 @@ mod tests {
         }
 
         #[test]
-        fn rows_are_read_whole_as_they_are_one_by_one(values in prop::collection::vec(value(), 1..20)) {
+        fn ranges_of_rows_read_like_single_rows(values in prop::collection::vec(value(), 1..20)) {
             for dtype in NUMBERS {
                 let tensor = tensor(dtype, &values);
                 for row in 0..values.len() {

@@ -105,7 +105,7 @@ fn regression(rows: usize, leak: f64, seed: u64) -> Columns {
 }
 
 #[test]
-fn continuous_concepts_and_regression_tasks_leak_more_the_more_of_the_task_is_in_them() {
+fn leakage_of_continuous_concepts_and_regression_tasks_rises_with_their_task_information() {
     for id in ["ctl_excess", "icl_excess", "icl_label_excess"] {
         let values: Vec<f64> = [0.0, 0.5, 2.0].iter().map(|&leak| regression(500, leak, 43).value(id)).collect();
         assert!(values[0] < 0.01 && values.is_sorted() && values[2] > values[0] + 0.03, "{id}: {values:?}");
