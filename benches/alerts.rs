@@ -1,8 +1,8 @@
-//! The operating curve of the test for rises: false stops on curves that do not rise, delays on curves that do.
+//! Operating curve of the test for rises: false stops on curves that do not rise, delays on curves that do.
 //!
 //! `cargo bench --bench alerts` prints the tables of docs/alerts.md; `-- --series DIR` also writes the curves, for the
-//! comparison with other detectors in python/benches/alert_peers.py. Every curve goes through the alert engine as the
-//! sidecar runs it, with a rule that has no warm-up and takes any rise for one. The unit is the *paired error*: the
+//! comparison with other detectors in python/benches/alert_peers.py. Every curve passes through the sidecar's alert
+//! engine, with a rule that has no warm-up and no minimum rise. The unit is the *paired error*: the
 //! standard error of the difference of two evaluations, √2 standard deviations of the noise.
 
 use std::fs;
@@ -21,7 +21,7 @@ const LENGTH: usize = 100;
 /// The evaluation at which a step or a drift begins.
 const ONSET: usize = 30;
 const NOISES: [f64; 3] = [0.0, 0.5, 0.8];
-/// Height of a spike, in paired errors: nothing that a monitor may overlook by its size.
+/// Height of a spike, in paired errors: far above the noise.
 const SPIKE: f64 = 10.0;
 const ROWS: u64 = 2_000;
 
@@ -35,7 +35,7 @@ struct Evaluation {
 
 type Curve = Vec<Evaluation>;
 
-/// AR(1) noise of a standard deviation, in paired errors.
+/// AR(1) noise of standard deviation `deviation`, in paired errors.
 fn ar1(rho: f64, deviation: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
     let mut draw = || -> f64 { StandardNormal.sample(random) };
     let mut value = deviation * draw();
@@ -51,23 +51,24 @@ fn curve(values: impl IntoIterator<Item = f64>) -> Curve {
     values.into_iter().enumerate().map(|(t, value)| Evaluation { value, step: t as u64 + 1, rows: ROWS }).collect()
 }
 
-/// Noise whose independent draws would differ by one paired error.
+/// Noise scaled so that independent draws differ by one paired error.
 fn noise(rho: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
     ar1(rho, 0.5_f64.sqrt(), random)
 }
 
-/// Noise whose successive values differ by one paired error: the more they are alike, the further it strays.
+/// Noise scaled so that successive values differ by one paired error: the higher their correlation, the wider it
+/// strays.
 fn straying(_: &str, rho: f64, random: &mut ChaCha8Rng) -> Curve {
     curve(ar1(rho, (0.5 / (1.0 - rho)).sqrt(), random))
 }
 
-/// Curves that do not rise, by name.
+/// The curves that do not rise, by name.
 fn still(name: &str, rho: f64, random: &mut ChaCha8Rng) -> Curve {
     let noise = noise(rho, random);
     let falling = |t: usize| 30.0 * (-(t as f64) / 15.0).exp();
     match name {
         "noise alone" => curve(noise),
-        // One in every stretch of 20, at least 8 apart.
+        // One in every 20 evaluations, at least 8 apart.
         "single spikes" => {
             let mut values = noise;
             for stretch in 0..LENGTH / 20 {
@@ -76,7 +77,7 @@ fn still(name: &str, rho: f64, random: &mut ChaCha8Rng) -> Curve {
             curve(values)
         }
         "falling" => curve(noise.iter().enumerate().map(|(t, x)| x + falling(t))),
-        // Falls, and twice goes back to an earlier checkpoint, with its higher level.
+        // Falls, and twice resumes from an earlier checkpoint with its higher level.
         "restarts" => {
             let mut step = 0;
             let back = [random.random_range(20..50), random.random_range(50..90)];
@@ -86,7 +87,7 @@ fn still(name: &str, rho: f64, random: &mut ChaCha8Rng) -> Curve {
             };
             noise.iter().enumerate().map(evaluate).collect()
         }
-        // The level depends on N, as that of `icl` does.
+        // The level depends on N, as for `icl`.
         "N changes" => {
             let at = random.random_range(10..90);
             let mut curve = curve(noise);
@@ -119,7 +120,7 @@ fn fires(curve: &Curve) -> Option<usize> {
     let rule = serde_json::json!({"name": "rise", "score": "ctl_excess", "rise": 0.0});
     let fields = serde_json::from_value(rule).expect("an object");
     let mut alerts = Alerts::new(Rules::read([fields]).expect("the rule is valid"));
-    // Far above 0: a climb out of the negative would not count.
+    // Far above 0, because a rise below 0 does not count.
     let level = 100.0;
     curve.iter().position(|evaluation| {
         let value = ScoreValue { value: level + evaluation.value, ..ScoreValue::default() };
@@ -136,7 +137,7 @@ fn fires(curve: &Curve) -> Option<usize> {
     })
 }
 
-/// The rate that as few events as `count` in `n` would betray with 95 % confidence: the upper bound of a Poisson rate.
+/// Upper 95 % confidence bound of a Poisson rate, given `count` events in `n`.
 fn upper_bound(count: usize, n: usize) -> f64 {
     let at_most = |mean: f64| {
         let mut term = (-mean).exp();
@@ -163,7 +164,7 @@ fn quantile(sorted: &[usize], share: f64) -> usize {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// All curves of a scenario; every scenario has a stream of random numbers of its own.
+/// All curves of a scenario; every scenario has a separate random stream.
 fn curves(name: &str, rho: f64, make: fn(&str, f64, &mut ChaCha8Rng) -> Curve) -> Vec<Curve> {
     let names = || STILL.iter().chain(&RISING).chain(&["straying"]);
     let places = names().position(|known| *known == name).expect("a known scenario");
@@ -185,7 +186,7 @@ fn main() -> ExitCode {
             let curves = curves(name, rho, still);
             write(directory.as_deref(), name, rho, &curves);
             let stops: Vec<Option<usize>> = curves.iter().map(fires).collect();
-            // A stop ends its run: what would have come after it is no evaluation.
+            // A stop ends the run, so later values are not evaluations.
             let evaluations: usize = stops.iter().map(|stop| stop.map_or(LENGTH, |at| at + 1)).sum();
             let count = stops.iter().flatten().count();
             let (rate, bound) = (1e3 * count as f64 / evaluations as f64, 1e3 * upper_bound(count, evaluations));
@@ -200,7 +201,7 @@ fn main() -> ExitCode {
             write(directory.as_deref(), name, rho, &curves);
             let stops: Vec<Option<usize>> = curves.iter().map(fires).collect();
             let early = stops.iter().flatten().filter(|at| **at < ONSET).count();
-            // The evaluation with the first change is the first: a delay of 1 could not be shorter.
+            // The first changed evaluation counts as delay 1, the shortest possible.
             let mut delays: Vec<usize> = stops
                 .iter()
                 .filter(|at| at.is_none_or(|at| at >= ONSET))
@@ -213,7 +214,7 @@ fn main() -> ExitCode {
             failed |= median > if name == "step of 3" { 3 } else { 6 };
         }
     }
-    println!("\nNoise that strays further than the error it is stated with:\n");
+    println!("\nNoise that strays further than its stated error:\n");
     println!("| AR(1) | standard deviation | stops per 1,000 |\n|---|---|---|");
     for rho in NOISES {
         let stops: Vec<Option<usize>> = curves("straying", rho, straying).iter().map(fires).collect();
@@ -222,7 +223,7 @@ fn main() -> ExitCode {
         println!("| {rho} | {:.2} | {rate:.2} |", (0.5 / (1.0 - rho)).sqrt());
     }
     if failed {
-        eprintln!("the test for rises is outside what is promised of it: see the tables");
+        eprintln!("the test for rises is outside its documented limits: see the tables");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! The cost of the estimators, on one screen: `cargo bench --bench figures`. Compared with other programs:
+//! Overview of the cost of the estimators: `cargo bench --bench figures`. For a comparison with other programs:
 //! `make bench-peers`.
 
 #[path = "evaluation/mod.rs"]
@@ -26,7 +26,7 @@ struct Figure {
     rows: usize,
     task_classes: u8,
     width: Option<usize>,
-    /// Estimates of mutual information between neighbours, label entropies aside.
+    /// Number of neighbour estimates of mutual information, without label entropies.
     estimates: usize,
 }
 
@@ -49,7 +49,7 @@ const FIGURES: [Figure; 6] = [
 ];
 
 fn main() {
-    // As the program does.
+    // As in the program.
     conceptwatch::memory::keep_freed();
     let settings = Settings::default();
     println!("{}", machine::facts());
@@ -83,7 +83,7 @@ fn seconds(ids: &[&str], run: &Run, sample: &Sample, settings: Settings) -> f64 
     let started = Instant::now();
     let prepared = Prepared::new(sample, run, settings);
     let scores = evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
-    for (score, outcome) in scores.expect("nothing stops it") {
+    for (score, outcome) in scores.expect("nothing cancels the evaluation") {
         assert!(outcome.value().is_some(), "{} is undefined", score.id);
     }
     started.elapsed().as_secs_f64()

@@ -1,8 +1,8 @@
-//! Throughput of ingest on loopback, against a bare tonic stream of the same bytes.
+//! Throughput of ingest on loopback, compared with a bare tonic stream of the same bytes.
 //!
-//! Both are servers in this process, with two worker threads as the program has and one configuration of HTTP/2. The
-//! bare one decodes the same messages and acknowledges them. They take turns; the ratio is the median of the ratios of
-//! neighbouring turns, so that load from elsewhere falls on both.
+//! Both are servers in this process, with two worker threads, as in the program, and the same configuration of HTTP/2.
+//! The bare one decodes the same messages and acknowledges them. They alternate; the ratio is the median of the ratios
+//! of adjacent turns, so that other load on the machine affects both.
 
 #[path = "machine/mod.rs"]
 mod machine;
@@ -29,16 +29,16 @@ use tonic::{Request, Response, Status, Streaming};
 use machine::median;
 use traffic::{Rank, Values};
 
-/// Turns of each server, after one that fills samples and warms caches.
+/// Turns of each server, after one warm-up turn that fills samples and caches.
 const TURNS: usize = 7;
-/// Bytes of a turn.
+/// Bytes per turn.
 const TURN_BYTES: usize = 512 << 20;
-/// Batches of a pass, where passes end.
+/// Batches per pass, in cases where passes end.
 const PASS: usize = 4;
-const TARGET: f64 = 0.6;
+const LOWEST: f64 = 0.6;
 
 fn main() {
-    // As the program does.
+    // As in the program.
     conceptwatch::memory::keep_freed();
     println!("ingest on loopback: {}", machine::facts());
     println!(
@@ -80,11 +80,11 @@ fn main() {
                 if passes_end { format!("a pass is {PASS} batches") } else { "one pass, full".into() },
                 median(measured.iter().map(|speed| speed.0)),
                 median(measured.iter().map(|speed| speed.1)),
-                if ratio < TARGET { "  below 0.6" } else { "" },
+                if ratio < LOWEST { "  too low" } else { "" },
             );
         }
     }
-    println!("\ntarget: a ratio of at least {TARGET}");
+    println!("\nlowest acceptable ratio: {LOWEST}");
     serving.shutdown_timeout(Duration::from_millis(100));
 }
 
@@ -104,7 +104,7 @@ async fn start_real() -> SocketAddr {
     let options = ServeOptions::default().server().expect("defaults are valid");
     tokio::spawn(async move {
         let served = run(Listeners { grpc, http }, options, std::future::pending()).await;
-        served.expect("the server goes on until the process ends");
+        served.expect("the server runs until the process ends");
     });
     address
 }
@@ -133,7 +133,7 @@ impl Lane {
         Self { requests, answers }
     }
 
-    /// Sends messages one behind the other, and takes the time until the last is answered.
+    /// Sends messages back to back, and measures the time until the last one is answered.
     async fn send(&mut self, turn: Vec<IngestRequest>) -> Duration {
         let answered = turn.iter().filter(|request| traffic::is_answered(request).is_some()).count();
         let requests = self.requests.clone();
@@ -152,7 +152,7 @@ impl Lane {
     }
 }
 
-/// The same messages, decoded and acknowledged: what a stream costs without what is done with it.
+/// Decodes and acknowledges the same messages: the cost of a stream without any processing.
 struct Bare;
 
 type Answer<T> = Result<Response<T>, Status>;

@@ -1,4 +1,4 @@
-//! Resident memory of the real program: idle, after a page load, and while eight connections send 64 MiB batches.
+//! Resident memory of the program: idle, after a page load, and while eight connections send 64 MiB batches.
 
 #[path = "machine/mod.rs"]
 mod machine;
@@ -21,31 +21,31 @@ use tonic::Code;
 use traffic::{Rank, Values};
 
 const CONNECTIONS: usize = 8;
-/// Rows of a batch just below 64 MiB.
+/// Rows per batch, just below 64 MiB.
 const ROWS: usize = 117_000;
-/// Batches of a pass.
+/// Batches per pass.
 const PASS: u64 = 4;
 const LOAD: Duration = Duration::from_secs(8);
-const IDLE_TARGET: f64 = 40.0;
-/// Of batches on their way, samples and curves, in MiB: the defaults.
+const IDLE_LIMIT: f64 = 40.0;
+/// Default limits on batches in flight, samples and curves, in MiB.
 const BOUNDS: f64 = 256.0 + 512.0 + 64.0;
-/// Above the bounds.
-const LOAD_TARGET: f64 = 64.0;
+/// Highest acceptable resident memory above `BOUNDS` under load, in MiB.
+const LOAD_LIMIT: f64 = 64.0;
 const MIB: f64 = (1u64 << 20) as f64;
 
 fn main() {
     println!("memory: {}\n", machine::facts());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let server = Server::start(&directory.path().join("ports"));
-    let target = |value: f64, target: f64| if value < target { "" } else { "  misses its target" };
+    let within = |value: f64, limit: f64| if value < limit { "" } else { "  above the limit" };
     let line = |what: &str, value: f64, note: &str| println!("{what:58} {value:>8.1} MiB{note}");
 
     std::thread::sleep(Duration::from_millis(500));
     let idle = server.memory("VmRSS");
-    line("resident after the start", idle, target(idle, IDLE_TARGET));
+    line("resident after the start", idle, within(idle, IDLE_LIMIT));
     server.load_page();
     let page = server.memory("VmRSS");
-    line("resident after a page load", page, target(page, IDLE_TARGET));
+    line("resident after a page load", page, within(page, IDLE_LIMIT));
 
     for passes_end in [false, true] {
         let load = server.load(passes_end);
@@ -53,8 +53,8 @@ fn main() {
         let size = (ROWS * traffic::ROW_BYTES) as f64 / MIB;
         let passes = if passes_end { "passes end and are scored" } else { "passes stay open: no scoring" };
         println!("\n{CONNECTIONS} connections, batches of {size:.1} MiB, {:.0} s, {passes}:", LOAD.as_secs_f64());
-        println!("  {:.0} MB/s; {} batches taken, {} put off", load.speed, load.taken, load.put_off);
-        line("peak resident", peak, target(peak, BOUNDS + LOAD_TARGET));
+        println!("  {:.0} MB/s; {} batches accepted, {} deferred", load.speed, load.taken, load.put_off);
+        line("peak resident", peak, within(peak, BOUNDS + LOAD_LIMIT));
         line("most in use of the ingest budget, of 256 MiB", load.budget, "");
         line("most in use of the samples' memory, of 512 MiB", load.samples, "");
         let above = peak - load.budget - load.samples;
@@ -62,7 +62,7 @@ fn main() {
     }
     std::thread::sleep(Duration::from_secs(4));
     line("resident 4 s after", server.memory("VmRSS"), "");
-    println!("\ntargets: {IDLE_TARGET:.0} MiB idle; {LOAD_TARGET:.0} MiB above the bounds of {BOUNDS:.0} MiB");
+    println!("\nlimits: {IDLE_LIMIT:.0} MiB idle; {LOAD_LIMIT:.0} MiB above the configured {BOUNDS:.0} MiB");
 }
 
 /// `conceptwatch serve` with its defaults, on free ports.
@@ -74,16 +74,16 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Fails only when it has ended already.
+        // Fails only if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// What the load did.
+/// Results of the load.
 #[derive(Default)]
 struct Load {
-    /// MB/s of batches that were taken.
+    /// MB/s of accepted batches.
     speed: f64,
     taken: u64,
     put_off: u64,
@@ -93,7 +93,7 @@ struct Load {
 }
 
 impl Server {
-    // The process is waited for when the value is dropped; the early exits of this function end the bench.
+    // `drop` waits for the process; the early exits of this function end the benchmark.
     #[allow(clippy::zombie_processes)]
     fn start(ports: &Path) -> Self {
         let free = "127.0.0.1:0";
@@ -131,13 +131,13 @@ impl Server {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
             .expect("the request is sent");
         let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("the answer comes");
+        stream.read_to_end(&mut answer).expect("the answer arrives");
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{path}: {}", String::from_utf8_lossy(&answer[..60]));
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("headers end");
         answer.split_off(end + 4)
     }
 
-    /// The page, all it links to, and what its script asks for first.
+    /// Loads the page, everything it links to, and the first requests of its script.
     fn load_page(&self) {
         let page = String::from_utf8(self.get("/")).expect("a page in UTF-8");
         let linked: Vec<&str> = page.split('"').filter(|text| text.starts_with("assets/")).collect();
@@ -180,7 +180,7 @@ fn gauge(metrics: &str, name: &str) -> f64 {
     value.expect("the gauge is exported") / MIB
 }
 
-/// Sends batches until it is time, and again what was put off; how many were taken and put off.
+/// Sends batches until the deadline, retrying deferred ones. Returns the numbers of accepted and deferred batches.
 async fn send(grpc: SocketAddr, run: String, passes_end: bool, values: Arc<Values>, until: Instant) -> (u64, u64) {
     let mut calls = ConceptWatchClient::connect(format!("http://{grpc}")).await.expect("the server listens");
     calls.start_run(traffic::start_run(&run, "benchmark")).await.expect("a valid run");
@@ -198,12 +198,12 @@ async fn send(grpc: SocketAddr, run: String, passes_end: bool, values: Arc<Value
                 Ok(answers) => answers.into_inner(),
                 Err(status) => panic!("{status}"),
             };
-            let mut came = 0;
+            let mut acknowledged = 0;
             let passing = loop {
                 match answers.message().await {
                     Ok(Some(answer)) => {
                         assert_ne!(answer.outcome(), Outcome::Refused, "{}: {}", answer.field, answer.message);
-                        came += 1;
+                        acknowledged += 1;
                     }
                     Ok(None) => break false,
                     Err(status) if status.code() == Code::Unavailable => break true,
@@ -211,7 +211,7 @@ async fn send(grpc: SocketAddr, run: String, passes_end: bool, values: Arc<Value
                 }
             };
             if !passing {
-                assert_eq!(came, answered, "an answer to each batch");
+                assert_eq!(acknowledged, answered, "an answer to each batch");
                 taken += 1;
                 break;
             }

@@ -1,5 +1,5 @@
-//! Time of a full evaluation: all available scores, fast ones and slow ones apart, the tie-aware estimator, one thread.
-//! Beside the time on the clock stands that on the processor, which other programs on the machine disturb less.
+//! Time of a full evaluation: all available scores, fast and slow ones separately, with the tie-aware estimator on one
+//! thread. Prints wall time and CPU time; other programs on the machine affect the latter less.
 
 #[path = "evaluation/mod.rs"]
 mod evaluation;
@@ -19,12 +19,12 @@ use conceptwatch::score::{Wanted, evaluate};
 use evaluation::{declaration, sample};
 use machine::median;
 
-/// Seconds after which a case is not repeated once more.
+/// Seconds after which a case is not repeated again.
 const ENOUGH: f64 = 8.0;
 const MOST_REPEATS: usize = 5;
 
 fn main() {
-    // As the program does.
+    // As in the program.
     conceptwatch::memory::keep_freed();
     println!("a full evaluation on one thread, tie_aware: {}\n", machine::facts());
     println!("{:40} {:>6} {:>7} {:>9} {:>9}  most of it", "case", "N", "scores", "seconds", "on CPU");
@@ -57,10 +57,10 @@ fn main() {
     println!("with those before it");
 }
 
-/// Processor time of this process so far, in steps of a hundredth of a second.
+/// CPU time of this process so far in seconds, with a resolution of 10 ms.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
-    // Behind the name, which may hold spaces: state is field 3, user and system time are fields 14 and 15.
+    // After the name, which may contain spaces, state is field 3, user and system time are fields 14 and 15.
     let fields = stat.rsplit(") ").next().expect("a name in parentheses").split(' ');
     fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("a number of ticks")).sum::<f64>() / 100.0
 }
@@ -74,7 +74,7 @@ fn measure(sample: &Sample, run: &Run, cost: Cost) -> Vec<(&'static str, f64)> {
         ControlFlow::Continue(())
     });
     starts.push(Instant::now());
-    let scores = scores.expect("nothing breaks it off");
+    let scores = scores.expect("nothing cancels the evaluation");
     for (score, outcome) in &scores {
         assert!(outcome.value().is_some(), "{} is undefined", score.id);
     }

@@ -1,4 +1,4 @@
-//! What a pair of columns takes by the shape of its values, and what each shortcut of the estimators gains:
+//! Time per pair of columns by the shape of their values, and the gain of each shortcut of the estimators:
 //! `cargo bench --no-default-features --bench shapes`, or with other numbers of rows,
 //! `cargo bench --no-default-features --bench shapes -- 300 10000`, or some shortcuts alone,
 //! `cargo bench --no-default-features --bench shapes -- Cells Strips`.
@@ -21,24 +21,24 @@ use rand_distr::StandardNormal;
 use machine::median;
 
 const ROWS: [usize; 3] = [1024, 2048, 4096];
-/// Rows of the shortcuts: a usual evaluation and a large one.
+/// Rows for the shortcuts: a typical evaluation and a large one.
 const ROWS_OF_SHORTCUTS: [usize; 2] = [2048, 10_000];
-/// Every pair of them is estimated.
+/// Number of columns; every pair of them is estimated.
 const COLUMNS: usize = 16;
 const COLUMNS_OF_SHORTCUTS: usize = 6;
 const TURNS: usize = 15;
 
-/// How columns are made.
+/// How columns are generated.
 #[derive(Clone, Copy)]
 struct Data {
     name: &'static str,
     /// One value, from a number of the standard normal distribution and a uniform one.
     value: fn(f64, f64) -> f32,
-    /// Share of values that repeat another one of the column.
+    /// Fraction of values that repeat another one of the column.
     ties: f64,
     /// Correlation of the normal numbers of two columns.
     correlation: f64,
-    /// The ratio of the scales of a column and the one before.
+    /// Ratio of the scales of a column and the previous one.
     scale: f32,
     /// Whether the values are classes.
     discrete: bool,
@@ -69,7 +69,7 @@ const CONSTANT: Data =
 
 const SHAPES: [Data; 9] = [TIES, ONE_VALUE, BFLOAT16, FLOAT16, SATURATED, STEEPER, LEVELS_25, LEVELS_100, CONSTANT];
 
-/// Each with data that it is for, and data that trainings make.
+/// Each shortcut with the data it is intended for, and data as produced by trainings.
 const SHORTCUTS: [(Shortcut, &[Data]); 11] = [
     (Shortcut::Float32, &[LOGITS, SIGMOIDS, SATURATED, STEEPER]),
     (Shortcut::Cells, &[HARD, LEVELS_25, LEVELS_100, BFLOAT16, SATURATED_BFLOAT16]),
@@ -88,7 +88,7 @@ fn sigmoid(z: f64) -> f64 {
     1.0 / (1.0 + (-z).exp())
 }
 
-/// Columns whose order and ties are known already.
+/// Columns with precomputed order and ties.
 fn columns(count: usize, rows: usize, data: Data) -> Vec<Variable> {
     let mut random = ChaCha8Rng::seed_from_u64(rows as u64);
     let ids: Arc<[u64]> = (0..rows as u64).collect();
@@ -114,7 +114,7 @@ fn columns(count: usize, rows: usize, data: Data) -> Vec<Variable> {
     columns
 }
 
-/// Seconds that the estimates of all pairs take.
+/// Seconds for the estimates of all pairs.
 fn all_pairs(columns: &[Variable]) -> f64 {
     let settings = Settings::default();
     let started = Instant::now();
@@ -132,11 +132,11 @@ fn nanoseconds_a_row(seconds: f64, columns: usize, rows: usize) -> f64 {
 }
 
 fn main() {
-    // As the program does.
+    // As in the program.
     conceptwatch::memory::keep_freed();
     let given: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     println!("{}", machine::facts());
-    println!("Pairs of columns that are sorted already, k = 3, one thread; medians of {TURNS} turns.\n");
+    println!("Pairs of sorted columns, k = 3, one thread; medians of {TURNS} turns.\n");
     let named: Vec<String> = SHORTCUTS.iter().map(|(shortcut, _)| format!("{shortcut:?}")).collect();
     let named: Vec<String> = std::env::args().filter(|argument| named.contains(argument)).collect();
     if named.is_empty() {
@@ -145,9 +145,9 @@ fn main() {
     shortcuts(if given.is_empty() { &ROWS_OF_SHORTCUTS } else { &given }, &named);
 }
 
-/// ns a row, and the ratio to independent columns without ties, in turns with them.
+/// ns per row, and the ratio to independent columns without ties, measured in alternation.
 fn shapes(all_rows: &[usize]) {
-    println!("ns a row, and × what independent columns without ties take:\n");
+    println!("ns per row, and ratio to independent columns without ties:\n");
     print!("{:<30}", "");
     all_rows.iter().for_each(|rows| print!(" {:>14}", format!("N = {rows}")));
     println!();
@@ -171,9 +171,10 @@ fn shapes(all_rows: &[usize]) {
     }
 }
 
-/// ns a row, and the ratio of an estimate without the shortcut to one with it, in turns; of all shortcuts if none is named.
+/// ns per row, and the ratio of the time without the shortcut to that with it, in alternation; all shortcuts if none is
+/// named.
 fn shortcuts(all_rows: &[usize], named: &[String]) {
-    println!("\nns a row, and × what the same takes without the shortcut:\n");
+    println!("\nns per row, and ratio of the time without the shortcut to that with it:\n");
     print!("{:<12}{:<30}", "shortcut", "");
     all_rows.iter().for_each(|rows| print!(" {:>14}", format!("N = {rows}")));
     println!();

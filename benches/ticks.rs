@@ -1,7 +1,7 @@
-//! What a rolling window replaces between two ticks, and what a tick then costs: `cargo bench --bench ticks`.
+//! Rows that a rolling window replaces between two ticks, and the cost of a tick: `cargo bench --bench ticks`.
 //!
-//! The first table drives the real sampler with synthetic trainings. The second takes ticks of one window with the CPU
-//! time that the default share leaves a tick, on a quiet machine and on one that training keeps busy.
+//! The first table drives the real sampler with synthetic trainings. The second measures ticks of one window with the
+//! CPU time that the default share allows a tick, on an idle machine and on one that training keeps busy.
 
 #[path = "evaluation/mod.rs"]
 mod evaluation;
@@ -37,19 +37,19 @@ const ROWS: usize = 4096;
 /// `--cpu-share` and `--busy-cpu-share`.
 const SHARES: [f64; 2] = [0.5, 0.02];
 const CONCEPTS: usize = 112;
-/// Replaced rows of a tick, in a hundredth of all.
+/// Rows replaced by a tick, in percent.
 const REPLACED: [usize; 5] = [1, 2, 10, 30, 100];
 const TICKS: usize = 3;
 
 fn main() {
-    // As the program does.
+    // As in the program.
     conceptwatch::memory::keep_freed();
     println!("{}\n", machine::facts());
     rows_replaced();
     cost_of_ticks();
 }
 
-/// Data sets, their rows, and whether the job sends `sample_ids`: then an epoch brings the same rows again.
+/// Data sets, their rows, and whether the job sends `sample_ids`, which identify the same rows in every epoch.
 const DATA: [(&str, usize, bool); 5] = [
     ("digits", 1437, true),
     ("CUB", 4796, true),
@@ -58,7 +58,7 @@ const DATA: [(&str, usize, bool); 5] = [
     ("CelebA", 162_770, true),
 ];
 const BATCHES: [usize; 3] = [32, 128, 512];
-/// Steps in an interval of 15 s at 1, 10 and 100 steps a second.
+/// Steps in an interval of 15 s at 1, 10 and 100 steps per second.
 const STEPS: [u64; 3] = [15, 150, 1500];
 /// Steps after which the window is in its steady state: eight half-lives.
 const WARM_UP: u64 = 4000;
@@ -155,7 +155,7 @@ impl Training {
         }
     }
 
-    /// Share of the rows that changed since the last snapshot.
+    /// Fraction of the rows that changed since the last snapshot.
     fn changed(&self) -> f64 {
         let (changed, rows) = self.split.rolling_rows();
         changed as f64 / rows as f64
@@ -188,7 +188,7 @@ impl Window {
     }
 }
 
-/// One tick: its CPU-seconds, and the share of pairs that are of its sample.
+/// One tick: its CPU-seconds, and the fraction of pairs computed on its sample.
 struct Tick {
     seconds: f64,
     fresh: f64,
@@ -203,10 +203,10 @@ fn cost_of_ticks() {
     println!(
         "a tick, all fast scores, k = {CONCEPTS}, N = {ROWS}, one thread; CPU-seconds, medians of {TICKS} in turns"
     );
-    println!("quiet: may take {:.2} s; busy: may take {:.2} s\n", allowances[0], allowances[1]);
+    println!("allowance: {:.2} s idle, {:.2} s busy\n", allowances[0], allowances[1]);
     println!(
         "{:>12} {:>16} {:>9} {:>16} {:>9} {:>16}",
-        "replaced, %", "every pair, s", "quiet, s", "pairs computed,%", "busy, s", "pairs computed,%"
+        "replaced, %", "every pair, s", "idle, s", "pairs computed,%", "busy, s", "pairs computed,%"
     );
     println!("{:>12} {:>16} {:>9} {:>16} {:>9} {:>16}", 0, "no tick", "no tick", "", "no tick", "");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread can be started");
@@ -223,7 +223,7 @@ fn cost_of_ticks() {
                 pool.install(|| tick(&run, &sample, Some((&kept[0], allowances[0])))),
                 pool.install(|| tick(&run, &sample, Some((&kept[1], allowances[1])))),
             ];
-            // The first has nothing before it.
+            // The first tick has no predecessor.
             if at > 0 {
                 ticks.iter_mut().zip(turn).for_each(|(ticks, tick)| ticks.push(tick));
             }
@@ -251,7 +251,7 @@ fn tick(run: &Run, sample: &Sample, kept: Option<(&Mutex<Kept>, f64)>) -> Tick {
         None => prepared,
     };
     let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| ControlFlow::Continue(()));
-    let scores = scores.expect("nothing breaks it off");
+    let scores = scores.expect("nothing cancels the evaluation");
     assert!(scores.iter().all(|(score, outcome)| outcome.value().is_some() || panic!("{} is undefined", score.id)));
     let pairs: usize = scores.iter().filter_map(|(score, outcome)| pairs_of(score.id, outcome)).sum();
     let left = kept.map_or(0, |(kept, _)| {
@@ -262,7 +262,7 @@ fn tick(run: &Run, sample: &Sample, kept: Option<(&Mutex<Kept>, f64)>) -> Tick {
     Tick { seconds: spent(), fresh: 1.0 - left as f64 / pairs as f64 }
 }
 
-/// Pairs that a tick may leave, of the scores that stand for their family.
+/// Pairs that a tick may leave, for the scores that represent their family.
 fn pairs_of(score: &str, outcome: &Outcome) -> Option<usize> {
     let k = outcome.matrix()?.len();
     match score {
@@ -272,7 +272,7 @@ fn pairs_of(score: &str, outcome: &Outcome) -> Option<usize> {
     }
 }
 
-/// Processor time of this thread so far.
+/// CPU time of this thread so far, in seconds.
 fn cpu_seconds() -> f64 {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanoseconds = statistics.split(' ').next().and_then(|field| field.parse::<f64>().ok());

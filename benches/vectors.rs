@@ -1,6 +1,6 @@
-//! Ross's estimator on vectors by rows of distances, by a tree, and by the one that the estimator chooses: one concept, one
-//! binary label, one thread. `cargo bench --bench vectors`, or with numbers of rows of your own, `cargo bench --bench
-//! vectors -- 4096`.
+//! Ross's estimator on vectors by rows of distances, by a tree, and by the search that the estimator chooses: one
+//! concept, one binary label, one thread. `cargo bench --bench vectors`, or with other numbers of rows, `cargo bench
+//! --bench vectors -- 4096`.
 
 #[path = "evaluation/cem.rs"]
 mod cem;
@@ -67,7 +67,7 @@ fn compare(data: &str, width: usize, (values, labels): (Vec<f64>, Vec<i32>)) {
             let started = Instant::now();
             let found = information_by(search, &x, &label, NEIGHBOURS).expect("a vector, a label, and a tree");
             seconds.push(started.elapsed().as_secs_f64());
-            assert_eq!(expected.get_or_insert(found.clone()), &found, "every way has the same bits");
+            assert_eq!(expected.get_or_insert(found.clone()), &found, "every search gives the same bits");
         }
     }
     let [by_rows, by_tree, chosen] = seconds.map(|seconds| (!seconds.is_empty()).then(|| median(seconds)));

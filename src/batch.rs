@@ -8,33 +8,33 @@ use crate::fault::Fault;
 use crate::run::{Concept, Run};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
-/// Largest class number a task label or prediction may have.
+/// Largest class number of a task label or prediction.
 pub const MAX_CLASS: i64 = 65_535;
 
-/// What happens to rows with a NaN or an infinity. They are never imputed.
+/// Policy for rows with a NaN or an infinity. Values are never imputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NonFinite {
     /// The batch is refused.
     #[default]
     Reject,
-    /// The row is left out and counted.
+    /// The row is left out of samples and counted.
     DropRow,
 }
 
-/// The tensors a split of a run sends, with type and row shape. It stays the same for the whole run.
+/// Element type and row shape of the tensors that a split of a run sends. Fixed for the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema(BTreeMap<TensorName, (DataType, Vec<usize>)>);
 
 impl Schema {
-    /// Errors, naming the tensor, when `other` is not the same schema. `self` is that of earlier batches.
+    /// Errors with the name of the tensor when `other` differs from `self`, the schema of earlier batches.
     pub fn check_same(&self, other: &Schema) -> Result<(), Fault> {
         for (name, (dtype, dims)) in &self.0 {
             match other.0.get(name) {
                 None => {
                     return Err(Fault::new(
                         format!("tensors.{name}"),
-                        "is missing, expected it as in earlier batches of this run and split",
+                        "is missing, expected as in earlier batches of this run and split",
                     ));
                 }
                 Some((got, _)) if got != dtype => {
@@ -66,12 +66,13 @@ impl Schema {
     }
 }
 
-/// Named tensors of the same rows. Holds no row that policy leaves out of samples: see [`Batch::kept_rows`].
+/// Named tensors of the same rows. The tensors include rows that policy leaves out of samples: see
+/// [`Batch::kept_rows`].
 #[derive(Clone, Debug)]
 pub struct Batch {
     rows: usize,
     tensors: BTreeMap<TensorName, Tensor>,
-    /// For each row, whether policy leaves it out for a non-finite value.
+    /// For each row, whether policy leaves it out because of a non-finite value.
     dropped: Vec<bool>,
 }
 
@@ -102,9 +103,9 @@ impl Batch {
             return Err(Fault::new("tensors", "got only sample_ids, expected something to score"));
         }
         let batch = Self { rows, tensors: named, dropped };
-        // After the non-finite rows of all tensors are known, so that refusals do not depend on the order of tensors.
+        // Runs after the non-finite rows of all tensors are known, so that errors do not depend on the tensors' order.
         for tensor in batch.tensors.values() {
-            // One pass over all elements; the row is searched for only where it finds something.
+            // One fast pass over all elements; the row is located only where the pass finds an invalid value.
             if lowest_limit(tensor, run).is_some_and(|limit| tensor.holds_classes_below(limit)) {
                 continue;
             }
@@ -124,17 +125,17 @@ impl Batch {
         self.tensors.get(&name)
     }
 
-    /// All tensors but `sample_ids`, which is an identity and not a column.
+    /// All tensors but `sample_ids`, which identifies rows and is not a column.
     pub fn columns(&self) -> impl Iterator<Item = &Tensor> {
         self.tensors.values().filter(|tensor| tensor.name() != TensorName::SampleIds)
     }
 
-    /// Rows left out because they hold a NaN or an infinity.
+    /// Number of rows left out because they hold a NaN or an infinity.
     pub fn dropped_rows(&self) -> usize {
         self.dropped.iter().filter(|dropped| **dropped).count()
     }
 
-    /// Row numbers that samples may take, ascending.
+    /// Numbers of the rows that samples may hold, ascending.
     pub fn kept_rows(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows).filter(|&row| !self.dropped[row])
     }
@@ -166,7 +167,7 @@ impl Batch {
         use TensorName::{IntervenedTaskPredictions, TaskLabels, TaskPredictions};
         for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions] {
             let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
-            // One column is the logit of class 1.
+            // A single column is the logit of class 1.
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
         Ok(())
@@ -225,7 +226,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Class numbers may be floats, which must be whole.
+/// Class numbers may be floats with integral values.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
     let classes = matches!(name.content(), Content::Labels | Content::Classes) && !run.has_continuous_labels(name);
@@ -281,7 +282,7 @@ fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Res
     Ok(())
 }
 
-/// Classes that every column of a tensor of classes allows; `None` for other tensors.
+/// Number of classes that every column of a tensor of classes allows; `None` for other tensors.
 fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
     let name = tensor.name();
     let limit = match name.content() {

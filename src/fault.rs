@@ -1,10 +1,10 @@
-//! Faults in what was received, and how messages quote it.
+//! Faults in received values, and how messages quote such values.
 
-/// A refused value: the field, and a message that says what it got and what it expected.
+/// A refused value: the field, and a message of the form "got X, expected Y".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Fault {
-    /// Such as `tensors.task_labels.shape`.
+    /// Path of the field, such as `tensors.task_labels.shape`.
     pub field: String,
     pub message: String,
 }
@@ -15,10 +15,10 @@ impl Fault {
     }
 }
 
-/// Characters of a peer's text that a message quotes: as many as a name may have.
+/// Maximum number of characters quoted from a peer's text: the maximum length of a name.
 const QUOTED: usize = 128;
 
-/// Text of unknown origin for a message or the log: printable, and cut where it is long.
+/// Escapes text of unknown origin for a message or the log, and cuts it where it is long.
 pub fn in_short(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((end, _)) => printable(&text[..end]) + "…",
@@ -26,7 +26,7 @@ pub fn in_short(text: &str) -> String {
     }
 }
 
-/// `text` in one line that a terminal takes for text: what does not print is escaped.
+/// `text` on one line that is safe to print on a terminal: characters that do not print are escaped.
 pub fn printable(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_quoted_whole_and_a_longer_text_is_cut() {
+    fn a_name_is_quoted_in_full_and_a_longer_text_is_cut() {
         assert_eq!(in_short(&"é".repeat(128)), "é".repeat(128));
         assert_eq!(in_short(&"é".repeat(129)), "é".repeat(128) + "…");
     }
 
     #[test]
-    fn what_does_not_print_is_escaped_and_quotes_stay() {
+    fn unprintable_characters_are_escaped_and_quotes_stay() {
         assert_eq!(in_short("it's \"a\"\n\u{1b}[2J\u{202e}"), "it's \"a\"\\n\\u{1b}[2J\\u{202e}");
         assert_eq!(in_short("Größe 数"), "Größe 数");
     }

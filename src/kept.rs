@@ -1,35 +1,35 @@
-//! What a rolling split keeps from one evaluation to the next, so that an evaluation with little CPU time can refresh
-//! some of its pairs and publish the others with their age.
+//! Values that a rolling split keeps between evaluations, so that an evaluation with little CPU time can refresh some
+//! of its pairs and publish the others with their age.
 //!
-//! Scores over pairs come in families, each computed in units: a pair of concepts, or all pairs of one concept where one
-//! neighbour search serves them together. A family keeps the values of each unit, their error, and when it was computed.
-//! Which units are refreshed first: [`refresh`].
+//! Scores over pairs form families, each computed in units: a pair of concepts, or all pairs of one concept where one
+//! neighbour search serves them together. A family keeps the values of each unit, their error, and the time of
+//! computation. [`refresh`] decides which units are refreshed first.
 
 use std::sync::Mutex;
 
 use crate::schedule::refresh::{self, Visited};
 
-/// The value of one pair or concept, or why it has none. 24 bytes, and the text.
+/// The value of one pair or concept, or the reason why it has none. 24 bytes, plus the text.
 pub type Cell = Result<Numbers, String>;
 
-/// What is kept of a value.
+/// The numbers kept for a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numbers {
     /// As published: clipped where the definition clips.
     pub value: f64,
-    /// The same before clipping.
+    /// `value` before clipping.
     pub excess: f64,
     /// Variance of `excess` over draws or repeats.
     pub draw_variance: f64,
 }
 
-/// One unit as last computed. A unit of one pair takes 80 bytes, any other 56 plus 24 for each pair.
+/// The latest result of one unit. A unit of one pair takes 80 bytes, any other 56 plus 24 for each pair.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub cells: Box<[Cell]>,
-    /// Standard error of its mean; infinite as soon as a cell has no value.
+    /// Standard error of the mean over its cells; infinite if a cell has no value.
     pub error: f64,
-    /// The evaluation that computed it, and the time of its sample in seconds.
+    /// Number of the evaluation that computed it, and the time of that sample in seconds.
     pub evaluation: u64,
     pub time: f64,
 }
@@ -38,14 +38,14 @@ pub struct Unit {
 #[derive(Debug, Default)]
 pub struct Family {
     units: Vec<Option<Unit>>,
-    /// The evaluation that last computed any of them, and the CPU-seconds that each took.
+    /// The evaluation that last computed any unit, and the CPU-seconds per unit.
     evaluation: u64,
     unit_cost: f64,
-    /// CPU-seconds that the family took in that evaluation.
+    /// CPU-seconds of the family in that evaluation.
     spent: f64,
 }
 
-/// What one rolling split keeps, all of it from samples with the same number of rows.
+/// The kept values of one rolling split, all from samples with the same number of rows.
 #[derive(Debug, Default)]
 pub struct Kept {
     pub interconcept: Family,
@@ -58,12 +58,12 @@ pub struct Kept {
     pairs_left: u64,
 }
 
-/// An evaluation that may refresh a part of what is kept.
+/// An evaluation that may refresh a part of the kept values.
 #[derive(Clone, Copy)]
 pub struct Budgeted<'a> {
-    /// [Begun](Kept::begin) for this evaluation.
+    /// The kept values, after [`Kept::begin`] for this evaluation.
     pub kept: &'a Mutex<Kept>,
-    /// Of the sample, in seconds since any origin.
+    /// Time of the sample, in seconds since a fixed origin.
     pub time: f64,
     /// CPU-seconds that the evaluation may take.
     pub allowance: f64,
@@ -101,9 +101,9 @@ impl Kept {
         self.pairs_left += pairs;
     }
 
-    /// CPU-seconds for the next family, whose units cost `cost`, when the evaluation may take `allowance` and has taken
-    /// `spent`. What the scores without pairs took last time is reserved; the rest is divided among this family and the
-    /// ones that follow in proportion to their cost.
+    /// CPU-seconds for the next family, whose units cost `cost`, in an evaluation that may take `allowance` and has
+    /// taken `spent`. The time of the scores without pairs in the last evaluation is reserved; the remainder is divided
+    /// among this family and the later ones in proportion to their cost.
     pub fn part(&self, cost: f64, allowance: f64, spent: f64) -> f64 {
         let on_families = self.spent_on_families();
         let left = (allowance - on_families - self.rest.max(spent - on_families)).max(0.0);
@@ -129,7 +129,7 @@ impl Kept {
 }
 
 impl Family {
-    /// Makes room for `units` units of `cells` cells each. What has another shape comes from other inputs and is
+    /// Sizes the family for `units` units of `cells` cells each. Units of another shape come from other inputs and are
     /// discarded.
     pub fn fit(&mut self, units: usize, cells: usize) {
         let fits = |unit: &Option<Unit>| unit.as_ref().is_none_or(|unit| unit.cells.len() == cells);
@@ -138,8 +138,8 @@ impl Family {
         }
     }
 
-    /// The order in which to refresh the units in an evaluation, and how many at least: all of them while one has never
-    /// been computed.
+    /// The order in which to refresh the units in an evaluation, and the minimum number to refresh: all while any has
+    /// never been computed.
     pub fn order(&self, evaluation: u64) -> (Vec<usize>, usize) {
         let visited =
             |unit: &Option<Unit>| unit.as_ref().map(|unit| Visited { evaluation: unit.evaluation, error: unit.error });
@@ -166,7 +166,7 @@ impl Family {
         }
     }
 
-    /// CPU-seconds of all its units as far as known, above 0 if there are any.
+    /// Estimated CPU-seconds for all its units, above 0 if there are any.
     pub fn cost(&self) -> f64 {
         const LEAST: f64 = 1e-6;
         self.unit_cost.max(LEAST) * self.units.len() as f64
@@ -188,7 +188,7 @@ mod tests {
         Unit { cells: Box::new([Ok(numbers)]), error: 0.1, evaluation, time: 0.0 }
     }
 
-    /// Works on all units of a family, at this cost each.
+    /// Computes all units of a family at this cost each.
     fn work(family: &mut Family, units: usize, evaluation: u64, cost: f64) {
         family.fit(units, 1);
         (0..units).for_each(|at| family.put(at, computed(evaluation)));
@@ -196,21 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_divided_by_cost_among_the_families_to_come() {
+    fn remaining_time_is_divided_by_cost_among_later_families() {
         let mut kept = Kept::default();
         kept.begin(100);
         work(&mut kept.interconcept, 60, 1, 0.1);
         work(&mut kept.against_labels, 10, 1, 0.2);
         work(&mut kept.embeddings, 10, 1, 0.2);
-        // 10 on pairs and 3 on the rest.
+        // 10 s on pairs and 3 s on the remaining scores.
         kept.end(13.0);
         kept.begin(100);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a}, not {b}");
         near(kept.part(kept.interconcept.cost(), 8.0, 0.5), 5.0 * 0.6);
-        // The first took a little more than its part, and the rest has taken 1 of its 3.
+        // The first family took slightly more than its part; the remaining scores have taken 1 s of their 3 s.
         kept.interconcept.worked(2, 30, 3.2);
         near(kept.part(kept.against_labels.cost(), 8.0, 4.2), 1.8 * 0.5);
-        // The rest turns out to take more than last time, and at last there is nothing left.
+        // The remaining scores take more than last time, until nothing is left.
         kept.against_labels.worked(2, 5, 1.0);
         near(kept.part(kept.embeddings.cost(), 8.0, 7.9), 0.1);
         near(kept.part(kept.embeddings.cost(), 8.0, 8.5), 0.0);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_counted_in_bytes_and_let_go_with_another_number_of_rows() {
+    fn kept_values_are_counted_in_bytes_and_discarded_for_another_number_of_rows() {
         let mut kept = Kept::default();
         kept.begin(100);
         let empty = kept.bytes();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_another_shape_are_let_go() {
+    fn units_of_another_shape_are_discarded() {
         let mut family = Family::default();
         work(&mut family, 20, 1, 0.1);
         assert_eq!(family.order(2).1, 2);

@@ -7,7 +7,7 @@
 //!                                   and split  CPU budget    lists once                        machines  gRPC watch
 //! ```
 //!
-//! Data goes one way: each stage hands an owned or shared-immutable value to the next. The modules below are in that
+//! Data flows one way: each stage hands an owned or shared immutable value to the next. The modules below are in that
 //! order, and each imports only from those above it (`tests/structure.rs` checks this).
 //!
 //! The *core* is everything before `history`: plain Rust without async, protobuf, clocks or files, which builds with
@@ -15,9 +15,9 @@
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.
 
-// A panic is a bug: what cannot fail says why, in `expect`.
+// A panic is a bug: where failure is impossible, `expect` states why.
 #![warn(clippy::unwrap_used)]
-// Only a command speaks to the terminal. The library answers, and the server logs.
+// Only commands write to the terminal. The library returns values, and the server logs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 // --- What everything shares.

@@ -1,4 +1,4 @@
-//! Curve points: what the scores of one sample came to, with everything needed to judge and repeat them.
+//! Curve points: the scores of one sample, with everything needed to judge and reproduce them.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScoreValue {
     pub value: f64,
-    /// Sampling error of `value`, same unit; absent where the score has none (the catalogue says why). Where parts are
-    /// of earlier samples (see `age`), that of the mean over those which are not: the others belong to other rows.
+    /// Sampling error of `value`, same unit; absent where the score has none (the catalogue says why). Where some parts
+    /// come from earlier samples (see `age`), the error of the mean over the parts of this sample alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub standard_error: Option<f64>,
     /// k values; `None` where the score is undefined for that concept.
@@ -18,20 +18,21 @@ pub struct ScoreValue {
     /// k × k values, row i from concept i; `None` where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix: Option<Vec<Vec<Option<f64>>>>,
-    /// (x, value at x) in ascending x, of a score that is swept over a threshold; `None` where undefined there. Part
-    /// of the point in flight and of `score --json`; the history keeps the value alone.
+    /// (x, value at x) in ascending x, for a score swept over a threshold; `None` where undefined at x. Part of the
+    /// published point and of `score --json`; the history keeps the value alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub curve: Option<Vec<(f64, Option<f64>)>>,
-    /// Seconds from the sample that the oldest pair was computed on (for a score without pairs: the oldest concept) to
-    /// the point's own; absent where all are of the point's. Only ticks of rolling windows have parts of earlier ones.
+    /// Seconds between the sample on which the oldest pair was computed (for a score without pairs: the oldest concept)
+    /// and this point's sample; absent where all were computed on the latter. Only ticks of rolling windows have parts
+    /// from earlier samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub age: Option<f64>,
-    /// k × k such seconds, of each pair, 0 on the diagonal; present where `age` and `matrix` are.
+    /// k × k ages in seconds, one for each pair, 0 on the diagonal; present where `age` and `matrix` are.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
 }
 
-/// Undefined is a value: never 0, never NaN, and always with a reason.
+/// Outcome of a score. An undefined score is never reported as 0 or NaN, and always has a reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Outcome {
@@ -39,7 +40,7 @@ pub enum Outcome {
     Value(ScoreValue),
 }
 
-/// Why a score has no value, with the parts that have one all the same.
+/// Why a score has no value, with the parts that do have one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Undefined {
     #[serde(rename = "undefined")]
@@ -50,10 +51,10 @@ pub struct Undefined {
     /// k × k values; `None` where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix: Option<Vec<Vec<Option<f64>>>>,
-    /// As of a value.
+    /// As in [`ScoreValue`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub age: Option<f64>,
-    /// As of a value.
+    /// As in [`ScoreValue`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
 }
@@ -104,23 +105,23 @@ impl Outcome {
 pub struct Point {
     pub run: Arc<str>,
     pub split: Arc<str>,
-    /// Optimiser steps so far.
+    /// Number of optimiser steps so far.
     pub step: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epoch: Option<f64>,
     /// Seconds since 1970-01-01 UTC at which the sample was closed.
     pub time: f64,
-    /// N, the rows scored.
+    /// N, the number of rows scored.
     pub rows: u64,
-    /// Distinct rows the sample was drawn from.
+    /// Number of distinct rows the sample was drawn from.
     pub rows_seen: u64,
-    /// The sample was still filling: not a point of the curve yet.
+    /// Whether the sample was still filling; such a point is not part of the curve.
     pub provisional: bool,
-    /// The pass was closed by its deadline, not by every rank.
+    /// Whether the pass lacks a rank or rows, for example because its deadline closed it.
     pub incomplete: bool,
-    /// Share of activations that equal another of their column, in [0, 1].
+    /// Fraction of activations that equal another in their column, in [0, 1].
     pub tie_fraction: f64,
-    /// Remarks a reader of the values should know, such as half-precision activations.
+    /// Remarks that affect how the values are read, such as half-precision activations.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
     /// `tie_aware` or `published`.
@@ -129,12 +130,12 @@ pub struct Point {
     pub seed: u64,
     /// Points of different versions may not be comparable.
     pub catalogue_version: u32,
-    /// Wall time the scores took, in seconds: on a busy machine mostly rests between their parts.
+    /// Wall time of scoring in seconds. On a busy machine most of it is spent in pauses between parts.
     pub seconds: f64,
     /// By catalogue id, in catalogue order.
     pub scores: Vec<(String, Outcome)>,
     /// Standard error of a score's change since the previous evaluation of the split, by catalogue id, in the score's
-    /// unit: rows that both hold are paired. For scores that trends are read from, and not kept in the history.
+    /// unit; rows in both samples are paired. Given for scores used for trends, and not kept in the history.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub change_errors: Vec<(String, f64)>,
 }
@@ -150,10 +151,10 @@ impl Point {
     }
 }
 
-/// What a reader needs to know of a score: its row of the catalogue without the function.
+/// Description of a score: its row of the catalogue without the function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ScoreDescription {
-    /// Such as `icl`: JSON key and end of the metric's name, `[a-z0-9_]+`.
+    /// JSON key and suffix of the metric's name, `[a-z0-9_]+`, such as `icl`.
     pub id: &'static str,
     pub title: &'static str,
     pub family: &'static str,
@@ -164,7 +165,7 @@ pub struct ScoreDescription {
     pub range: (f64, f64),
     pub per_concept: bool,
     pub matrix: bool,
-    /// What its curve is drawn over; absent where values have none.
+    /// Axes of the score's curve; absent where values have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CurveDescription>,
     pub help: &'static str,
@@ -175,7 +176,7 @@ pub struct ScoreDescription {
 pub struct CurveDescription {
     pub x: &'static str,
     pub y: &'static str,
-    /// The score that says at which x the curve is best.
+    /// The score whose value is the x at which the curve is best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<&'static str>,
 }

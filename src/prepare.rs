@@ -1,4 +1,4 @@
-//! What the scores of one sample share, built once per sample, on first use.
+//! Data shared by the scores of one sample, each built on first use.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -44,19 +44,19 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// `pause` is called between the parts of long scores, by the thread that computes them: more urgent work may run
-    /// there.
+    /// Sets a function that the computing threads call between the parts of long scores, so that more urgent work can
+    /// run.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
     }
 
-    /// Scores over pairs refresh as many as there is CPU time for, and reuse the kept values of the others. Values then
+    /// Limits scores over pairs to as many pairs as there is CPU time for; the others reuse kept values, and values
     /// have ages.
     pub fn with_budget(self, budgeted: Budgeted<'a>) -> Self {
         Self { budgeted: Some(budgeted), ..self }
     }
 
-    /// `None` where every pair is to be computed.
+    /// `None` where every pair is computed.
     pub fn budgeted(&self) -> Option<&Budgeted<'a>> {
         self.budgeted.as_ref()
     }
@@ -89,7 +89,7 @@ impl<'a> Prepared<'a> {
         self.run.concept_count()
     }
 
-    /// `concept_weights`, or equal weights; they sum to 1.
+    /// `concept_weights`, or equal weights; normalised to sum to 1.
     pub fn concept_weights(&self) -> Vec<f64> {
         let given = &self.run.constants.concept_weights;
         if given.is_empty() {
@@ -104,7 +104,7 @@ impl<'a> Prepared<'a> {
         vec![1.0 / self.concepts() as f64; self.concepts()]
     }
 
-    /// `clarity_weights` of sparsity, precision and accuracy, or equal ones.
+    /// `clarity_weights` of sparsity, precision and accuracy, or equal weights.
     pub fn clarity_weights(&self) -> [f64; 3] {
         match self.run.constants.clarity_weights[..] {
             [sparsity, precision, accuracy] => [sparsity, precision, accuracy],
@@ -116,7 +116,7 @@ impl<'a> Prepared<'a> {
         self.sample.column(name)
     }
 
-    /// ĉ_i for each concept: discrete for hard activations, a scalar, or for categorical concepts a vector.
+    /// ĉ_i for each concept: discrete for hard activations, otherwise a scalar, or a vector for categorical concepts.
     pub fn activations(&self) -> Option<&[Variable]> {
         let build = || {
             let column = self.column(TensorName::ConceptActivations)?;
@@ -137,8 +137,8 @@ impl<'a> Prepared<'a> {
         self.activations.get_or_init(build).as_deref()
     }
 
-    /// One number for each row and concept, [n, k] row-major, from the concept's activation columns; `None` where there
-    /// are none.
+    /// One number for each row and concept, [n, k] row-major, derived from the concept's activation columns; `None`
+    /// without activations.
     pub fn activation_rows(&self, number: impl Fn(&[f64]) -> f64) -> Option<Vec<f64>> {
         let column = self.column(TensorName::ConceptActivations)?;
         let blocks = self.run.activation_blocks(column.width())?;
@@ -168,7 +168,7 @@ impl<'a> Prepared<'a> {
         self.task_labels.get_or_init(build).as_ref()
     }
 
-    /// The [n, d] embedding of concept `i`, of one of the `…_embeddings` tensors.
+    /// The [n, d] embedding of concept `i` from one of the `…_embeddings` tensors.
     pub fn embedding(&self, name: TensorName, i: usize) -> Option<Variable> {
         let column = self.column(name)?;
         let width = column.dims()[1];
@@ -198,13 +198,13 @@ impl<'a> Prepared<'a> {
         Some(Variable::scalar(chosen, &self.ids_of(rows), key(TensorName::TaskLabels, 0)))
     }
 
-    /// Mean over concepts of the share of activations that equal another of their concept, in [0, 1].
+    /// Mean over concepts of the fraction of activations that equal another of the same concept, in [0, 1].
     pub fn tie_fraction(&self) -> f64 {
         let Some(activations) = self.activations() else { return 0.0 };
         activations.iter().map(Variable::tie_fraction).sum::<f64>() / activations.len() as f64
     }
 
-    /// Warnings for a reader of the values.
+    /// Remarks that affect how the values are read.
     pub fn warnings(&self) -> Vec<String> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
         let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
@@ -212,10 +212,10 @@ impl<'a> Prepared<'a> {
         half.then(|| remark.to_owned()).into_iter().collect()
     }
 
-    /// A value that several scores need, under a name of its own: built by the first of them.
+    /// A value that several scores need, cached under a unique name and built on first use.
     pub fn shared<T: Send + Sync + 'static>(&self, name: &'static str, build: impl FnOnce() -> T) -> Arc<T> {
         let slot = {
-            // A poisoned lock means another score panicked; the map itself is still whole.
+            // A poisoned lock means that another score panicked; the map itself is intact.
             let mut slots = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             Arc::clone(slots.entry(name).or_default())
         };
@@ -239,7 +239,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Distinguishes the columns of a sample in the seeded noise that orders ties.
+/// Identifies a column of the sample in the seed of the noise that breaks ties.
 fn key(name: TensorName, column: usize) -> Key {
     Key { tensor: name as u64, coordinate: column as u64 }
 }
@@ -249,18 +249,18 @@ fn classes(values: Vec<f64>) -> Variable {
     Variable::discrete(&classes)
 }
 
-/// The class a hard activation names. The mean over Monte-Carlo samples need not be whole: of two classes it names the
-/// one that most samples gave, the lower when they are even.
+/// The class of a hard activation. The mean over Monte-Carlo samples may be fractional: for two classes the result is
+/// the class that most samples gave, the lower one on a tie.
 pub fn nearest_class(activation: f64) -> i32 {
     (activation - 0.5).ceil() as i32
 }
 
-/// Column of the largest value of each row, the first of equals.
+/// Column of the largest value of each row, the first on a tie.
 fn largest(values: &[f64], width: usize) -> Vec<f64> {
     values.chunks(width).map(|row| first_largest(row) as f64).collect()
 }
 
-/// Index of the largest value, the first of equals.
+/// Index of the largest value, the first on a tie.
 pub fn first_largest(values: &[f64]) -> usize {
     (1..values.len()).fold(0, |best, at| if values[at] > values[best] { at } else { best })
 }

@@ -1,4 +1,4 @@
-//! What a run states about itself, checked: names, concepts, kinds and constants.
+//! A run's declaration and its checks: names, concepts, kinds and constants.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,11 +15,11 @@ pub const MAX_CARDINALITY: u32 = 65_536;
 pub const MAX_WORLD_SIZE: u32 = 65_536;
 pub const MAX_LABELS: usize = 32;
 
-/// What the concept activations are. It, and not the look of one batch, decides the estimator.
+/// Kind of the concept activations. The declared kind selects the estimator, never the values of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivationKind {
-    /// 0 or 1, or class numbers: the plug-in estimator.
+    /// 0 or 1, or class numbers; scored by the plug-in estimator.
     Hard,
     /// Sigmoid or softmax outputs in [0, 1].
     #[default]
@@ -31,7 +31,7 @@ pub enum ActivationKind {
 }
 
 impl ActivationKind {
-    /// Above it a binary concept is predicted present; `None` for kinds that predict no class.
+    /// Activation above which a binary concept is predicted present; `None` for kinds that predict no class.
     pub const fn threshold(self) -> Option<f64> {
         match self {
             Self::Hard | Self::Probability => Some(0.5),
@@ -41,7 +41,7 @@ impl ActivationKind {
     }
 }
 
-/// What labels are: class numbers, or measured quantities.
+/// Kind of the labels: class numbers, or measured quantities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelKind {
@@ -54,7 +54,7 @@ pub enum LabelKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Concept {
     pub name: String,
-    /// Classes; at most 2 means binary (or continuous), with one activation column.
+    /// Number of classes; up to 2 means binary (or continuous), with one activation column.
     pub cardinality: u32,
 }
 
@@ -63,13 +63,13 @@ impl Concept {
         self.cardinality > 2
     }
 
-    /// Classes a label of this concept can name.
+    /// Number of classes that a label of this concept can take.
     pub fn classes(&self) -> u32 {
         self.cardinality.max(2)
     }
 }
 
-/// Facts about a run that no batch carries. All optional.
+/// Properties of a run that batches do not carry. All optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunConstants {
@@ -88,16 +88,16 @@ pub struct RunConstants {
     /// (height, width) in pixels of the box around a map's maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub box_size: Option<(u32, u32)>,
-    /// For each concept, the parts that belong to it.
+    /// For each concept, the indices of its parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub concept_parts: Vec<Vec<u32>>,
     /// ω of ConceptScore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concept_score_weight: Option<f64>,
-    /// Above it a concept counts as active, by its activation or its contribution; at least 0.
+    /// A concept is active if its activation or contribution exceeds this threshold; at least 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity_threshold: Option<f64>,
-    /// The K concepts of largest activation count as active, 1 to k.
+    /// K: the K concepts of largest activation are active; 1 to k.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_top_k: Option<u32>,
     /// Weights of sparsity, precision and accuracy in Clarity, at least 0, not all 0. Empty: equal weights.
@@ -105,7 +105,7 @@ pub struct RunConstants {
     pub clarity_weights: Vec<f64>,
 }
 
-/// A run as declared, before it is checked.
+/// A declaration before it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunFields {
@@ -119,7 +119,7 @@ pub struct RunFields {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A checked declaration: one that exists is valid. It does not change while the run lives.
+/// A checked declaration: one that exists is valid. It is fixed for the lifetime of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RunFields")]
 pub struct Run(RunFields);
@@ -184,12 +184,12 @@ impl Run {
         self.concepts.len()
     }
 
-    /// Whether the other is this run with, perhaps, another number of ranks: a job may come back with more or fewer.
+    /// Whether `other` equals this declaration except for the number of ranks: a job may resume with more or fewer.
     pub fn is_continued_by(&self, other: &Self) -> bool {
         RunFields { world_size: other.world_size, ..self.0.clone() } == other.0
     }
 
-    /// Whether the labels in this tensor are measured quantities and not class numbers.
+    /// Whether the labels in this tensor are measured quantities rather than class numbers.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {
         self.continuous_labels().holds(name)
     }
@@ -202,8 +202,8 @@ impl Run {
     }
 
     /// The columns of each concept in a `concept_activations` row of `total` columns; `None` if no layout has that
-    /// many. A categorical concept has a column for each class. A binary one has one column, or, where the job sends
-    /// a column for every class of every concept, two.
+    /// many. A categorical concept has one column per class. A binary concept has one column, or two where the job
+    /// sends a column for every class of every concept.
     pub fn activation_blocks(&self, total: usize) -> Option<Vec<Range<usize>>> {
         let one_column = |concept: &Concept| if concept.is_categorical() { concept.cardinality as usize } else { 1 };
         let all_classes = |concept: &Concept| concept.classes() as usize;
@@ -233,7 +233,7 @@ impl SplitKey {
     }
 }
 
-/// Which label tensors of a run hold measured quantities: all that sampling needs to know of it.
+/// Which label tensors of a run hold measured quantities: the only property of a run that sampling needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ContinuousLabels {
     concept: bool,

@@ -1,4 +1,4 @@
-//! Steps, epochs and ranks: numbers that meet in one call and must not be mistaken for each other.
+//! Steps, epochs and ranks: distinct types, because calls take several of them side by side.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// Optimiser steps so far, at most 2⁶³ − 1: the history's integers are signed.
+/// Number of optimiser steps so far, at most 2⁶³ − 1 because the history's integers are signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Step(u64);
 
 impl Step {
-    /// Errors naming the field `step`.
+    /// Errors in the field `step` above 2⁶³ − 1.
     pub fn new(step: u64) -> Result<Self, Fault> {
         match i64::try_from(step) {
             Ok(_) => Ok(Self(step)),
@@ -31,13 +31,13 @@ impl fmt::Display for Step {
     }
 }
 
-/// Epochs so far: finite and at least 0, with the part of the current epoch that is done.
+/// Number of epochs so far, including the completed fraction of the current one: finite and at least 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(f64);
 
 impl Epoch {
-    /// Errors naming the field `epoch`.
+    /// Errors in the field `epoch` unless the number is finite and at least 0.
     pub fn new(epoch: f64) -> Result<Self, Fault> {
         if epoch.is_finite() && epoch >= 0.0 {
             return Ok(Self(epoch));
@@ -49,7 +49,7 @@ impl Epoch {
         self.0
     }
 
-    /// The larger of two epochs, if any is stated: ranks may end in any order.
+    /// The larger of the epochs that are stated: ranks may end in any order.
     pub fn later(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {
             (Some(a), Some(b)) => Some(Self(a.0.max(b.0))),
@@ -58,12 +58,12 @@ impl Epoch {
     }
 }
 
-/// The number of a process among those that train one model together, from 0.
+/// Index, from 0, of a process among those that train one model together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 
 impl Rank {
-    /// Errors naming the field `rank` where it is not below the number of ranks.
+    /// Errors in the field `rank` unless it is below the number of ranks.
     pub fn of(rank: u32, world_size: u32) -> Result<Self, Fault> {
         if rank < world_size {
             return Ok(Self(rank));

@@ -1,4 +1,4 @@
-//! Named tensors: the table of names, element types, and a tensor whose bytes are known to fit its shape.
+//! Named tensors: the table of names, element types, and a tensor whose bytes match its shape.
 
 mod elements;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// Most dimensions a tensor may have.
+/// Maximum number of dimensions of a tensor.
 pub const MAX_RANK: usize = 8;
-/// Longest text of a `predicted_text` or `reference_text` row, in bytes.
+/// Maximum length in bytes of a `predicted_text` or `reference_text` row.
 pub const MAX_TEXT: usize = 4096;
 
-/// Element type of a tensor as it travels: little-endian, row-major.
+/// Element type of a tensor on the wire: little-endian, row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataType {
@@ -35,7 +35,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// Bytes of one element; strings have no fixed size and count 0.
+    /// Size of one element in bytes; 0 for strings, which have no fixed size.
     pub const fn size(self) -> usize {
         match self {
             Self::Int8 | Self::UInt8 | Self::Bool => 1,
@@ -50,7 +50,7 @@ impl DataType {
         matches!(self, Self::Float16 | Self::BFloat16 | Self::Float32 | Self::Float64)
     }
 
-    /// Sixteen-bit floats: their coarse values tie, which moves entropy estimates.
+    /// Whether this is a 16-bit float. Coarse values tie, which changes entropy estimates.
     pub const fn is_half(self) -> bool {
         matches!(self, Self::Float16 | Self::BFloat16)
     }
@@ -83,14 +83,14 @@ impl DataType {
     }
 }
 
-/// What the elements of a tensor mean, which decides the element types it may have.
+/// Meaning of a tensor's elements, which determines the element types it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Floats; every value finite.
     Floats,
     /// Floats; NaN means "not visible".
     FloatsOrNan,
-    /// Class numbers, or measured quantities where the run says so.
+    /// Class numbers, or measured quantities where the run declares them.
     Labels,
     /// Class numbers.
     Classes,
@@ -118,13 +118,13 @@ impl Content {
 /// One dimension of a tensor's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// n, the rows of the batch.
+    /// n, the number of rows of the batch.
     Rows,
-    /// k, the run's concepts.
+    /// k, the number of concepts of the run.
     Concepts,
     /// k, or the sum of the cardinalities of categorical concepts.
     Activations,
-    /// Any size, at least 1; the letter is for messages.
+    /// Any size, at least 1; the letter is used in messages.
     Any(char),
     Exactly(usize),
 }
@@ -165,7 +165,7 @@ macro_rules! tensor_names {
                 match self { $(Self::$variant => const { &[$(&$dims),*] }),* }
             }
 
-            /// What a sender should know of its values; often nothing.
+            /// A note on its values for senders; often empty.
             pub const fn remark(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($remark)?)),* }
             }
@@ -173,8 +173,8 @@ macro_rules! tensor_names {
     };
 }
 
-// The one table of tensors: the comment of `Tensor` in the protocol and the table of the Python package are written from
-// it (`UPDATE_DOCS=1 cargo test --test tensor_table`).
+// The one table of tensors: the comment of `Tensor` in the protocol and the table of the Python package are generated
+// from it (`UPDATE_DOCS=1 cargo test --test tensor_table`).
 tensor_names! {
     ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Concepts, Any('m')]]
         "m Monte-Carlo samples are averaged";
@@ -212,7 +212,7 @@ impl std::fmt::Display for TensorName {
     }
 }
 
-/// A tensor whose data has exactly the length its shape and type ask for.
+/// A tensor whose data has exactly the length that its shape and type require.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     name: TensorName,
@@ -247,7 +247,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor of texts, one a row, each at most [`MAX_TEXT`] bytes.
+    /// A tensor of texts, one per row, each at most [`MAX_TEXT`] bytes. Errors otherwise.
     pub fn texts(name: TensorName, shape: &[u64], texts: Vec<String>) -> Result<Self, Fault> {
         let shape = checked_shape(name, shape)?;
         if shape.len() != 1 || shape[0] != texts.len() {
@@ -283,7 +283,7 @@ impl Tensor {
         self.shape[0]
     }
 
-    /// Elements of one row.
+    /// Number of elements in one row.
     pub fn width(&self) -> usize {
         self.shape[1..].iter().product()
     }
@@ -315,7 +315,7 @@ impl Tensor {
         }
     }
 
-    /// Nothing from the end on.
+    /// Bytes from row `row` to the end; empty for texts.
     fn bytes_from(&self, row: usize) -> &[u8] {
         match &self.data {
             Data::Bytes(bytes) => &bytes[row * self.width() * self.dtype.size()..],

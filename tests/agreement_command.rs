@@ -39,7 +39,7 @@ fn scores_are_compared_with_the_mean_rating() {
 }
 
 #[test]
-fn a_fault_is_one_line_that_names_the_cell() {
+fn a_fault_is_reported_in_one_line_with_its_cell() {
     for (ratings, expected) in [
         ("image,ann\na,good\n", "item 'a', ann: got 'good', expected a number or an empty cell"),
         ("image,ann\na,1\na,2\n", "item 'a' has two rows"),

@@ -1,7 +1,7 @@
-//! The default rules on recorded runs: who is stopped, and when.
+//! The default rules on recorded runs: which runs are stopped, and when.
 //!
-//! `alerts/curves.csv` was recorded by python/benches/record_curves.py: CBMs on TabularToy, an evaluation an epoch,
-//! the first one of the untrained model.
+//! `alerts/curves.csv` was recorded by python/benches/record_curves.py: CBMs on TabularToy, one evaluation per epoch,
+//! the first one before training.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn runs() -> BTreeMap<(Setting<'static>, &'static str), Vec<Point>> {
     runs
 }
 
-/// The epoch at which stopping is first advised, and by which rule.
+/// The epoch at which stopping is first advised, and the rule that advises it.
 fn advised(points: &[Point]) -> Option<(f64, String)> {
     let mut alerts = Alerts::new(default_rules());
     points.iter().find_map(|point| {

@@ -1,4 +1,4 @@
-//! Alerts as they reach the outside: metrics, API, watch stream, webhook, stop advice.
+//! Alerts as users see them: metrics, API, watch stream, webhook, stop advice.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
 
-/// Fires at every pass: the tests' have 64 rows.
+/// Fires at every pass: the passes of these tests have 64 rows.
 const FEW: &str =
     "[[alerts]]\nname = \"few\"\nfew_rows = 1000\nevaluations = 2\nadvise_stop = true\nseverity = \"critical\"\n";
 
@@ -29,7 +29,7 @@ fn configured(directory: &tempfile::TempDir, configuration: &str) -> Sidecar {
     Sidecar::start(&["--config", text(&path)])
 }
 
-/// A pass, and how long its scores took.
+/// Sends a pass; returns how long its scores took.
 async fn pass(client: &mut Client, step: u64) -> Duration {
     let started = Instant::now();
     let mut stream = Stream::open(client).await;
@@ -49,7 +49,7 @@ fn alerts(sidecar: &Sidecar) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
+async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = configured(&directory, FEW);
     let mut client = sidecar.client().await;
@@ -63,7 +63,7 @@ async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
     pass(&mut client, 2).await;
     let stop = advice(&mut client, 2).await;
     assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, for 2 evaluations"), "{stop:?}");
-    assert!(!advice(&mut client, 1).await.stop, "what was answered stays");
+    assert!(!advice(&mut client, 1).await.stop, "an answer given does not change");
     assert_eq!(state(), 2.0);
     let told = alerts(&sidecar);
     let standing = &told["standings"][0];
@@ -85,7 +85,7 @@ async fn an_alert_is_told_everywhere_and_ends_with_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_restart_an_alert_stands_where_it_stood() {
+async fn an_alert_keeps_its_state_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = format!("data_dir = \"{}\"\n{FEW}", text(&directory.path().join("curves")));
     let sidecar = configured(&directory, &configuration);
@@ -116,7 +116,7 @@ async fn a_webhook_that_hangs_never_delays_scoring() {
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
     for step in 1..=10 {
-        // The timeout of a delivery is 10 s: a wait for one would show.
+        // A delivery times out after 10 s, so waiting for one would show.
         assert!(pass(&mut client, step).await < Duration::from_secs(5), "step {step}");
     }
     assert!(advice(&mut client, 10).await.stop);
@@ -127,7 +127,7 @@ async fn a_webhook_that_hangs_never_delays_scoring() {
     .await;
 }
 
-/// A receiver with TLS and a certificate of its own, and a channel with each body it gets.
+/// A TLS receiver with a self-signed certificate, and a channel of the bodies it receives.
 async fn https_receiver(
     directory: &tempfile::TempDir,
 ) -> (std::net::SocketAddr, std::path::PathBuf, mpsc::Receiver<String>) {
@@ -160,7 +160,7 @@ async fn https_receiver(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_by_https_is_told_if_its_certificate_is_trusted() {
+async fn an_https_webhook_is_notified_if_its_certificate_is_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let (address, certificate, mut told) = https_receiver(&directory).await;
     let path = directory.path().join("serve.toml");
@@ -193,7 +193,7 @@ async fn a_webhook_by_https_is_told_if_its_certificate_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_configuration_the_default_rules_hold_and_an_empty_list_is_none() {
+async fn default_rules_apply_without_configuration_and_an_empty_list_has_none() {
     let sidecar = Sidecar::start(&[]);
     assert_eq!(alerts(&sidecar)["rules"][0]["name"], "interconcept leakage is high");
     let directory = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ async fn without_configuration_the_default_rules_hold_and_an_empty_list_is_none(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_terminal_shows_points_and_alerts_as_they_come() {
+async fn the_terminal_shows_points_and_alerts_as_they_arrive() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
 
@@ -217,16 +217,16 @@ async fn the_terminal_shows_points_and_alerts_as_they_come() {
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     let shown = std::thread::spawn(move || {
         let mut shown = Vec::new();
-        // It may begin in the middle: a point and after it an alert are waited for.
+        // The stream may start in the middle: wait for a point and then an alert.
         let begins = |line: &String, with: &str| line.starts_with(with);
         while !(shown.iter().any(|line| begins(line, "r  step "))
             && shown.last().is_some_and(|line| begins(line, "FIRING")))
         {
-            shown.push(lines.next().expect("the program goes on").unwrap());
+            shown.push(lines.next().expect("the program keeps running").unwrap());
         }
         shown
     });
-    // It connects in its own time: there are passes until it has seen enough.
+    // The program may connect late: send passes until it has shown enough.
     for step in 1..=200 {
         pass(&mut client, step).await;
         client.start_run(run("r")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A rolling window on a CPU share that is too small for all of its pairs in an interval.
+//! A rolling window whose CPU share is too small to compute all pairs in one interval.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -37,7 +37,7 @@ async fn feed(client: &mut Client, first: u64, until: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_grows_old() {
+async fn with_a_small_share_points_state_the_bounded_ages_of_their_pairs() {
     // A fifth of a core in an interval of 10 ms is 2 ms of CPU time: not enough for the scores without pairs.
     let share = ["--cpu-share", "0.25", "--busy-cpu-share", "0.25", "--interval", "0.01", "--least-changed", "0"];
     let sidecar = Sidecar::start(&[&share[..], &["--sample-rows", "256"]].concat());
@@ -56,7 +56,7 @@ async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_gr
         let event = tokio::time::timeout(PATIENCE, watched.message()).await.expect("a point in time");
         if let Some(Event::Point(point)) = event.unwrap().unwrap().event {
             assert!(!point.provisional, "the first batch fills the sample");
-            // A point that its slow scores have joined comes again.
+            // A point is published again once its slow scores have joined it.
             if points.last().is_none_or(|last| last.step < point.step) {
                 points.push(point);
             }
@@ -79,7 +79,7 @@ async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_gr
     }
     assert_eq!(points.iter().filter_map(|point| age(point, "concept_auc")).count(), 0);
 
-    // The newest point, as every reader sees it.
+    // Every output shows the newest point.
     let labels = |score: &str| format!("run=\"r\",split=\"train\",score=\"{score}\"");
     until("the newest point has old pairs", || sidecar.metric("conceptwatch_pair_age_seconds", &labels("icl")) > 0.0)
         .await;
@@ -96,16 +96,16 @@ async fn with_a_small_share_points_come_with_the_ages_of_their_pairs_and_none_gr
     assert!((least(K * (K - 1) / 2)..K * (K - 1) / 2).contains(&fresh), "{fresh} pairs");
     assert!(ages.iter().enumerate().all(|(i, row)| row.len() == K && (0..K).all(|j| row[j] == ages[j][i])));
 
-    // A pass is a model that stands still: its pairs are all of it, however long that takes.
+    // A pass evaluates a fixed model, so all its pairs are computed, however long that takes.
     let mut stream = Stream::open(&mut client).await;
     stream.ask(batch("val", 7, 1_000_001)).await;
     stream.ask(EndPass { step: 7, ..end_pass("r", 1_000_002) }).await;
     let pass = point(&mut client, "r", "val", 7).await;
     assert!(pass.scores.iter().all(|score| score.age.is_none() && score.value.is_some()));
-    // And so is the last sample of a run.
+    // The same holds for the last sample of a run.
     let finish = FinishRunRequest { run: "r".into(), rank: 0, client: String::new() };
     client.finish_run(finish).await.unwrap();
-    until("the last sample is scored whole", || {
+    until("all pairs of the last sample are computed", || {
         let text = sidecar.get("/metrics");
         let ages = text.lines().filter(|line| line.starts_with("conceptwatch_pair_age_seconds{"));
         let ages: Vec<_> = ages.filter(|line| line.contains("train")).collect();

@@ -9,7 +9,7 @@ use common::rows::{floats, tensors};
 use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text};
 use serde_json::Value;
 
-/// Rows of a pass.
+/// Rows per pass.
 const ROWS: u64 = 600;
 
 /// Passes of `val` whose activations carry `leak` times as much information about the task as those of [`tensors`].
@@ -93,7 +93,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
     assert!(table.contains("2 of 2 concepts differ"), "{table}");
 
-    // Several splits are folds: the scatter between them is what counts.
+    // Several splits are folds: the comparison uses the scatter between them.
     for (name, lambda, leak) in [("weak", "0.01", 1.4), ("strong", "5", 0.02)] {
         train_on(&mut client, "test", name, &[("lambda", lambda)], leak, 1).await;
     }
@@ -106,7 +106,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     );
     assert_eq!(folds["a"]["evaluations"][4], serde_json::json!(["test", 1]));
 
-    // The file is the sidecar's while it runs.
+    // While the sidecar runs, it holds the file.
     let busy = refused(&compare(&["weak", "strong", "--data-dir", text(&curves)]), 1);
     assert!(busy.contains("in use by another process"), "{busy}");
     sidecar.terminate();
@@ -195,7 +195,7 @@ async fn two_splits_of_a_run_at_their_common_steps() {
     assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
 }
 
-/// Passes of `val_dropped`, where the first concept is always predicted to be there.
+/// Passes of `val_dropped`, where the first concept is always predicted present.
 async fn drop_first_concept(client: &mut Client, name: &str, passes: u64) {
     let mut stream = Stream::open(client).await;
     for step in 1..=passes {
@@ -215,7 +215,7 @@ async fn drop_first_concept(client: &mut Client, name: &str, passes: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_compared_is_named() {
+async fn faults_of_a_comparison_name_the_parameter() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("token");
     std::fs::write(&token, "a-token-of-the-tests").unwrap();
@@ -230,7 +230,7 @@ async fn what_cannot_be_compared_is_named() {
     let mut client = sidecar.client().await;
     train(&mut client, "a", &[("lambda", "1")], 1.0, 2).await;
     train(&mut client, "b", &[("lambda", "1")], 1.0, 1).await;
-    // A run of texts alone.
+    // A run with texts only.
     client.start_run(run("bare")).await.unwrap();
     let mut stream = Stream::open(&mut client).await;
     let mut batch = chunk("bare", 1, 0..ROWS);
@@ -242,7 +242,7 @@ async fn what_cannot_be_compared_is_named() {
     stream.ask(end_pass("bare", 2)).await;
     point(&mut client, "bare", "val", 1).await;
 
-    // The same step of another split, and a split whose steps are all others.
+    // The same step of another split, and a split without common steps.
     train_on(&mut client, "odd", "b", &[("lambda", "1")], 1.0, 3).await;
     let mut batch = chunk("a", 100, 0..ROWS);
     (batch.split, batch.step) = ("early".into(), 9);

@@ -1,4 +1,4 @@
-//! What a run declares and a batch carries: everything wrong is refused with the field named, everything right passes.
+//! Declarations and batches: invalid ones are refused with the name of the field, valid ones pass.
 
 use bytes::Bytes;
 use conceptwatch::batch::{Batch, NonFinite};
@@ -61,7 +61,7 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
         (&[3, 0], 0, "shape", "empty dimension"),
         (&[half, half], 16, "shape", "overflows"),
         (&[u64::MAX], 16, "shape", "overflows"),
-        // A product that wraps to 0 bytes, and one that wraps to the length given.
+        // A product that overflows to 0 bytes, and one that overflows to the given length.
         (&[1 << 32, 1 << 32], 0, "shape", "overflows"),
         (&[1 << 62, 4], 16, "shape", "overflows"),
         (&[1 << 40], 16, "data", "got 16 bytes"),
@@ -74,7 +74,7 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
 }
 
 #[test]
-fn texts_are_one_a_row_and_short() {
+fn texts_are_short_and_one_per_row() {
     let texts = |shape: &[u64], texts: &[&str]| {
         Tensor::texts(PredictedText, shape, texts.iter().map(|&text| text.to_owned()).collect())
     };
@@ -298,7 +298,8 @@ fn non_finite_rows_are_refused_or_left_out_never_changed() {
     let run = run(&[2]);
     let tensors = || {
         vec![
-            // Row 3 has a label out of range too: where the row is left out, that does not matter, in either order.
+            // Row 3 also has a label out of range, which is accepted where the row is left out, in either order of
+            // tensors.
             floats(TaskLabels, &[4], &[0.0, 1.0, f32::NAN, -7.5]),
             floats(ConceptActivations, &[4, 1], &[0.1, f32::INFINITY, 0.3, f32::NEG_INFINITY]),
         ]
@@ -368,7 +369,7 @@ fn a_schema_names_what_changed() {
 // ---------------------------------------------------------------- runs
 
 #[test]
-fn names_are_data_of_a_small_alphabet() {
+fn names_use_a_small_alphabet() {
     for name in ["a", "val/clean", "run 3: lambda=".trim_end_matches('='), "A-Z_0.9", &"x".repeat(128)] {
         assert_eq!(check_name("run.name", name), Ok(()), "{name}");
     }
@@ -448,7 +449,7 @@ fn the_largest_declaration_passes_and_survives_json() {
     assert_eq!(run.world_size, 1, "0 means 1");
     let json = serde_json::to_string(&run).unwrap();
     assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
-    // A run from a file is checked like any other.
+    // A run read from a file is checked as well.
     assert!(serde_json::from_str::<Run>(&json.replace("\"c1\"", "\"c0\"")).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! `conceptwatch demo` beside a sidecar that has its ports.
+//! `conceptwatch demo` beside a sidecar that uses its default ports.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::program;
 
-/// Holds a port until it is dropped. Where another process has it, it is taken all the same; one that only had it for a
-/// moment, such as another test, is waited for.
+/// Holds a port until dropped. If another process holds the port permanently, it counts as taken; if only briefly, as
+/// another test may, this waits for it.
 fn occupy(port: u16) -> Option<TcpListener> {
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
@@ -23,7 +23,7 @@ fn occupy(port: u16) -> Option<TcpListener> {
 }
 
 #[test]
-fn takes_free_ports_where_its_own_are_taken_and_says_which() {
+fn uses_and_names_free_ports_where_its_default_ports_are_taken() {
     let held = [7800, 7801].map(occupy);
     let output = program().args(["demo", "--epochs", "2"]).output().unwrap();
     drop(held);
@@ -31,7 +31,7 @@ fn takes_free_ports_where_its_own_are_taken_and_says_which() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let uses = |port: u16| {
         let line = text.lines().find(|line| line.starts_with(&format!("Port {port} is taken")));
-        let line = line.unwrap_or_else(|| panic!("nothing is said of port {port}: {text}"));
+        let line = line.unwrap_or_else(|| panic!("port {port} is not mentioned: {text}"));
         line.trim_end_matches('.').rsplit(' ').next().unwrap().parse::<u16>().unwrap()
     };
     let page = uses(7801);
@@ -41,7 +41,7 @@ fn takes_free_ports_where_its_own_are_taken_and_says_which() {
 }
 
 #[test]
-fn an_address_that_was_asked_for_is_used_or_refused() {
+fn a_given_address_is_used_or_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let arguments = ["demo", "--epochs", "1", "--grpc-address", "127.0.0.1:0", "--http-address", &address];

@@ -11,7 +11,7 @@ use conceptwatch::server::proto;
 use serde_json::Value;
 use tonic::Code;
 
-/// One pass of `val`; `activation` of (row, what [`tensors`] gives for it, label, task).
+/// One pass of `val` with the activations `activation(row, activation of [`tensors`], label, task)`.
 async fn pass(client: &mut Client, name: &str, rows: u64, activation: impl Fn(u64, f32, i64, i64) -> f32) {
     client.start_run(run(name)).await.unwrap();
     let mut stream = Stream::open(client).await;
@@ -41,13 +41,13 @@ fn found(diagnosis: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_read_by_all_ways_of_asking() {
+async fn runs_are_diagnosed_by_command_http_and_grpc() {
     let directory = tempfile::tempdir().unwrap();
     let curves = directory.path().join("curves");
     let sidecar = Sidecar::start(&["--data-dir", text(&curves)]);
     let mut client = sidecar.client().await;
-    // The task does not depend on the concepts. Activations of `poor` predict the task and nothing about their concept, those of
-    // `clean` their concept alone.
+    // The task does not depend on the concepts. Activations of `poor` predict the task but not their concept, those of
+    // `clean` only their concept.
     let spread = |row: u64| 1e-3 * (row * 7919 % 997) as f32 / 997.0;
     pass(&mut client, "poor", 1000, |row, _, _, task| 0.3 + 0.15 * task as f32 + spread(row)).await;
     pass(&mut client, "clean", 1000, |row, _, label, _| 0.2 + 0.5 * label as f32 + 0.1 * spread(row)).await;
@@ -55,7 +55,7 @@ async fn runs_are_read_by_all_ways_of_asking() {
     let ask = |run: &str| -> Value {
         serde_json::from_str(&sidecar.get(&format!("/api/v1/diagnosis?run={run}&split=val"))).unwrap()
     };
-    // The reference heads are trained in a thread of their own.
+    // The reference heads are trained in a separate thread.
     until("the reference accuracies", || {
         ["poor", "clean", "small"].iter().all(|run| !ask(run)["lines"].to_string().contains("needs reference_accuracy"))
     })

@@ -1,4 +1,4 @@
-//! Each rule of the diagnosis with points that it must find something in, and near ones in which it must not.
+//! Each rule of the diagnosis on points that must give a finding, and on similar points that must not.
 
 use conceptwatch::diagnosis::{Diagnosis, RULES, State, diagnose};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
@@ -25,7 +25,7 @@ fn point(step: u64, scores: &[(&str, f64)]) -> Point {
     Point { run: "r".into(), split: "val".into(), step, rows: 2000, scores, ..Point::default() }
 }
 
-/// A healthy evaluation, with some scores set otherwise.
+/// A healthy evaluation with some scores replaced.
 fn with(step: u64, changes: &[(&str, f64)]) -> Point {
     let healthy = [
         ("ctl_excess", 0.01),
@@ -51,7 +51,7 @@ fn read(run: &Run, points: &[Point]) -> Diagnosis {
     let diagnosis = diagnose(run, points).unwrap();
     assert_eq!(diagnosis.lines.len(), RULES.len());
     for line in &diagnosis.lines {
-        // No line without its numbers.
+        // Every line states its numbers.
         assert_eq!(line.evidence.is_empty(), line.state == State::Unknown, "{line:?}");
         assert!(!line.text.is_empty() && !line.source.is_empty());
         assert!(line.state != State::Found || line.evidence.iter().any(|one| one.limit.is_some()), "{line:?}");
@@ -84,13 +84,13 @@ fn insufficient_supervision() {
         found(&soft(), &[with(1, &[("intervention_score", 0.3), ("concept_auc", 0.7)])]),
         ["insufficient_supervision"]
     );
-    // The whole interval has to be beyond the limit: 0.15 + 1.96 · 0.005, 0.9 − 1.96 · 0.005.
+    // The whole interval must be beyond the limit: 0.15 + 1.96 · 0.005, 0.9 − 1.96 · 0.005.
     let near =
         |ctl: f64, accuracy: f64| found(&soft(), &[with(1, &[("ctl_excess", ctl), ("concept_accuracy", accuracy)])]);
     assert_eq!(near(0.161, 0.889), ["insufficient_supervision"]);
     assert!(near(0.158, 0.889).is_empty());
     assert!(near(0.161, 0.891).is_empty());
-    // Neither badly learnt concepts without leakage nor leakage of well learnt ones shows it.
+    // Poorly learnt concepts without leakage do not show it, nor does leakage of well learnt concepts.
     assert!(near(0.02, 0.6).is_empty());
     assert!(near(0.4, 0.97).is_empty());
     let diagnosis = read(&soft(), &[with(7, &leaks)]);
@@ -115,12 +115,12 @@ fn over_expressive_encoding() {
     let logit = run_of(ActivationKind::Logit, RunConstants::default());
     let leaks = [with(1, &[("ctl_excess", 0.25)])];
     assert_eq!(found(&logit, &leaks), ["over_expressive_encoding"]);
-    assert!(found(&soft(), &leaks).is_empty(), "probabilities are as the concepts call for");
+    assert!(found(&soft(), &leaks).is_empty(), "probabilities are the encoding that the concepts require");
     assert!(found(&logit, &[with(1, &[("ctl_excess", 0.12)])]).is_empty());
-    // With badly learnt concepts the supervision comes first.
+    // For poorly learnt concepts, the finding is insufficient supervision.
     let poor = [with(1, &[("ctl_excess", 0.25), ("concept_accuracy", 0.6)])];
     assert_eq!(found(&logit, &poor), ["insufficient_supervision"]);
-    // Vectors.
+    // Embeddings.
     let vectors = |ct: f64| found(&soft(), &[with(1, &[("embedding_ct", ct)])]);
     assert_eq!(vectors(0.55), ["over_expressive_encoding"]);
     assert!(vectors(0.505).is_empty());
@@ -131,7 +131,7 @@ fn over_expressive_encoding() {
 
 #[test]
 fn incomplete_concept_set() {
-    // Table 3: the incomplete sets have 0.655 to 0.840, the complete ones 0.999 or more.
+    // Table 3: 0.655 to 0.840 for incomplete sets, at least 0.999 for complete ones.
     let of = |linear: f64, mlp: f64| {
         let heads = [("reference_accuracy_linear", linear), ("reference_accuracy_mlp", mlp)];
         found(&soft(), &[with(1, &heads)])
@@ -141,7 +141,7 @@ fn incomplete_concept_set() {
     }
     assert!(of(0.999, 0.999).is_empty());
     assert!(of(0.915, 0.915).is_empty(), "within its error of the limit");
-    // Found once and kept: slow scores are not computed at every evaluation.
+    // The last known value counts: slow scores are not computed at every evaluation.
     let late = [
         with(1, &[("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.8)]),
         point(2, &[("ctl_excess", 0.0)]),
@@ -155,7 +155,7 @@ fn incomplete_concept_set() {
 
 #[test]
 fn misspecified_head() {
-    // Table 3: misspecified linear heads have 0.687 to 0.859 where 1.000 can be reached.
+    // Table 3: 0.687 to 0.859 for misspecified linear heads, where 1.000 is possible.
     let of =
         |linear: f64, mlp: f64| [with(1, &[("reference_accuracy_linear", linear), ("reference_accuracy_mlp", mlp)])];
     for reached in [0.687, 0.807, 0.859] {
@@ -168,14 +168,14 @@ fn misspecified_head() {
     );
     let linear = run_of(ActivationKind::Probability, RunConstants { head_weights: vec![1.0; 6], ..Default::default() });
     assert!(state(&linear, &of(0.8, 1.0), "misspecified_head").1.starts_with("the run's head, which is linear,"));
-    // What the run states of its own head counts, and not what a linear one would reach.
+    // The accuracy that the run states for its head takes precedence over that of a trained linear head.
     let stated = |accuracy: f64| {
         let constants = RunConstants { reference_task_accuracy: Some(accuracy), ..Default::default() };
         found(&run_of(ActivationKind::Probability, constants), &of(0.8, 1.0))
     };
     assert!(stated(0.99).is_empty());
     assert_eq!(stated(0.85), ["misspecified_head"]);
-    // Both heads failing is the concepts' fault.
+    // If both heads fail, the concepts are the cause.
     assert_eq!(found(&soft(), &of(0.75, 0.78)), ["incomplete_concept_set"]);
 }
 
@@ -200,7 +200,7 @@ fn saturation_instead_of_leakage() {
     };
     let saturates = [at(1, 0.01, 0.02, 0.05), at(2, 0.03, 0.02, 0.3), at(3, 0.09, 0.021, 0.5)];
     assert_eq!(found(&soft(), &saturates), ["saturation"]);
-    // A risen ICL counts as leakage only without that.
+    // A rise of ICL counts as leakage only without saturation.
     let mut poor = saturates.clone();
     poor.iter_mut().for_each(|point| {
         point.scores.iter_mut().find(|(id, _)| id == "concept_accuracy").unwrap().1 =
@@ -209,11 +209,11 @@ fn saturation_instead_of_leakage() {
     assert_eq!(found(&soft(), &poor), ["saturation"]);
     poor[2].tie_fraction = 0.2;
     assert_eq!(found(&soft(), &poor), ["insufficient_supervision"]);
-    // Ties that have not moved so far, other leakage that has risen as well, no rise.
+    // Ties that rose less, other leakage that rose as well, and no rise.
     assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.02, 0.24)]).is_empty());
     assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.1, 0.5)]).is_empty());
     assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.02, 0.02, 0.5)]).is_empty());
-    // Of another N, the earlier evaluation is no lowest to start from.
+    // An evaluation with another N cannot be the minimum from which the rise is measured.
     let mut smaller = saturates.to_vec();
     smaller[..2].iter_mut().for_each(|point| point.rows = 1000);
     assert!(found(&soft(), &smaller).is_empty());
@@ -239,7 +239,7 @@ fn too_few_rows() {
     assert!(wide(0.025).is_empty());
 }
 
-/// What docs/diagnosis.md states of the recorded runs, see `tests/alert_curves.rs`.
+/// Checks the statements of docs/diagnosis.md about the recorded runs (see `tests/alert_curves.rs`).
 #[test]
 fn recorded_runs_are_read_by_their_supervision() {
     let mut lines = include_str!("alerts/curves.csv").lines();
@@ -288,7 +288,7 @@ fn recorded_runs_are_read_by_their_supervision() {
     }
 }
 
-/// The table of docs/diagnosis.md is this one.
+/// docs/diagnosis.md holds the generated table.
 #[test]
 fn the_documentation_has_every_rule() {
     let text = include_str!("../docs/diagnosis.md");

@@ -1,4 +1,4 @@
-//! A run is known by more than its name: what one training sends and asks has nothing to do with another's.
+//! A name does not identify a run: the data and answers of one training are separate from those of another.
 #![cfg(feature = "server")]
 
 mod common;
@@ -12,7 +12,7 @@ use tonic::Code;
 
 use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text};
 
-/// A declaration as the client of a rank of a launch makes it.
+/// The declaration by the client of one rank of a launch.
 fn launched(name: &str, client: &str, job: &str) -> StartRunRequest {
     StartRunRequest { client: client.into(), job: job.into(), ..run(name) }
 }
@@ -27,7 +27,7 @@ async fn start(client: &mut Client, request: StartRunRequest) -> String {
     client.start_run(request).await.unwrap().into_inner().run
 }
 
-/// What a client sends of a pass of `val`.
+/// The messages of one client for a pass of `val`.
 struct Rank<'a> {
     run: &'a str,
     client: &'a str,
@@ -45,7 +45,7 @@ impl Rank<'_> {
     }
 }
 
-/// The point of a step, or the newest, as it is known now.
+/// The point of a step, or the newest one, without waiting.
 async fn known(client: &mut Client, run: &str, step: Option<u64>) -> Option<Point> {
     let request = GetScoresRequest { run: run.into(), split: "val".into(), step, ..Default::default() };
     match client.get_scores(request).await {
@@ -56,7 +56,7 @@ async fn known(client: &mut Client, run: &str, step: Option<u64>) -> Option<Poin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_used_again_does_not_answer_with_an_earlier_training() {
+async fn a_reused_name_does_not_return_points_of_an_earlier_training() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     let mut stream = Stream::open(&mut client).await;
@@ -86,7 +86,7 @@ async fn a_name_used_again_does_not_answer_with_an_earlier_training() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_job_gets_a_name_of_its_own_unless_it_resumes() {
+async fn another_job_gets_a_new_name_unless_it_resumes() {
     let directory = tempfile::tempdir().unwrap();
     let data = ["--data-dir", text(directory.path())];
     let mut sidecar = Sidecar::start(&data);
@@ -96,7 +96,7 @@ async fn another_job_gets_a_name_of_its_own_unless_it_resumes() {
         assert_eq!(start(&mut client, launched("r", "b", "two")).await, "r-2");
         assert_eq!(start(&mut client, launched("r", "c", "three")).await, "r-3");
         assert_eq!(start(&mut client, launched("r", "d", "two")).await, "r-2", "another rank of that launch");
-        assert_eq!(start(&mut client, launched("r", "e", "")).await, "r", "who names no launch resumes");
+        assert_eq!(start(&mut client, launched("r", "e", "")).await, "r", "a client that names no launch resumes");
         let resumed = StartRunRequest { resume: true, ..launched("r-2", "f", "four") };
         assert_eq!(start(&mut client, resumed.clone()).await, "r-2");
         assert_eq!(start(&mut client, resumed).await, "r-2");
@@ -106,7 +106,7 @@ async fn another_job_gets_a_name_of_its_own_unless_it_resumes() {
         let mut names: Vec<String> = runs.into_iter().map(|run: RunStatus| run.run.unwrap().name).collect();
         names.sort();
         assert_eq!(names, ["nothing-to-resume", "r", "r-2", "r-3"], "after a restart: {restarted}");
-        // Launches are known after a restart, too.
+        // Launches are remembered across a restart of the sidecar.
         drop(client);
         sidecar.kill();
         sidecar = Sidecar::start(&data);
@@ -139,7 +139,7 @@ async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
             let request = StartRunRequest { attempt, rank: of.rank, ..launched("r", of.client, job) };
             start(&mut client, ranks(2, request)).await;
         }
-        // The old rank 0 ended the pass before all were restarted; the new rank 1 ends it first.
+        // The old rank 0 ended the pass before all ranks restarted; of the new ranks, rank 1 ends it first.
         stream.ask(old_0.batch(5, 0..64)).await;
         stream.ask(old_0.end(5)).await;
         stream.ask(new_1.batch(5, 100..132)).await;
@@ -172,14 +172,14 @@ async fn a_tail_sent_again_after_a_crash_does_not_replace_a_complete_point() {
     assert!(!whole.incomplete);
     sidecar.kill();
 
-    // The last answer was lost, so the client sends the end again to a sidecar that has none of the rows.
+    // The last answer was lost, so the client sends the end again, to a sidecar that no longer has the rows.
     let sidecar = Sidecar::start(&data);
     let mut client = sidecar.client().await;
     let mut stream = Stream::open(&mut client).await;
     start(&mut client, launched("r", rank.client, "one")).await;
     stream.ask(rank.batch(1, 0..8)).await;
     stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
-    common::until("the lesser point is turned away", || {
+    common::until("the incomplete point is discarded", || {
         sidecar.metric("conceptwatch_points_outranked_total", "") == 1.0
     })
     .await;
@@ -199,7 +199,7 @@ async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_t
     stream.ask(trainer.batch(1, 0..64)).await;
     stream.ask(trainer.end(1)).await;
     point(&mut client, "r", "val", 1).await;
-    // An evaluator of another launch goes on with the run, on a split of its own.
+    // An evaluator from another launch continues the run on another split.
     let evaluator = StartRunRequest { resume: true, ..launched("r", "evaluator", "evaluation") };
     assert_eq!(start(&mut client, evaluator).await, "r");
     let of_evaluator = Rank { run: "r", client: "evaluator", rank: 0 };

@@ -1,4 +1,4 @@
-//! What the sidecar makes of good batches, however they come: over the real port, from the real program.
+//! Valid batches in any form and order, sent to the real program over its real port.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -19,18 +19,18 @@ use tonic_types::StatusExt;
 use common::rows::{floats, tensors};
 use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, split, text, until};
 
-/// Rows of a pass here, more than the sample keeps.
+/// Rows per pass, more than the sample keeps.
 const ROWS: u64 = 600;
 const SMALL_SAMPLE: [&str; 2] = ["--sample-rows", "256"];
 
-/// What a point says of its rows, to the last bit.
+/// The parts of a point that depend on its rows, to the last bit.
 fn scores(point: &Point) -> (u64, u64, Vec<u8>) {
     let bare = Point { scores: point.scores.clone(), tie_fraction: point.tie_fraction, ..Point::default() };
     assert!(point.scores.iter().any(|score| score.id == "icl" && score.value.is_some()));
     (point.rows, point.rows_seen, bare.encode_to_vec())
 }
 
-/// The pass in batches of 100 rows, without ids: a row is known by its client, batch and place.
+/// The pass in batches of 100 rows, without ids: a row is identified by its client, batch and position.
 fn batches(run: &str) -> Vec<BatchChunk> {
     let batch = |at: u64| {
         let mut batch = chunk(run, at + 1, at * 100..(at + 1) * 100);
@@ -50,7 +50,7 @@ async fn send_all(client: &mut Client, run: &str, batches: Vec<BatchChunk>) -> P
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scores_hang_neither_on_chunks_nor_on_retries_nor_on_order() {
+async fn scores_do_not_depend_on_chunks_retries_or_order() {
     let sidecar = Sidecar::start(&SMALL_SAMPLE);
     let mut client = sidecar.client().await;
     for name in ["whole", "chunks", "twice"] {
@@ -82,12 +82,12 @@ async fn scores_hang_neither_on_chunks_nor_on_retries_nor_on_order() {
         outcomes.extend([first.answer().await.outcome(), second.answer().await.outcome()]);
     }
     let duplicates = outcomes.iter().filter(|outcome| **outcome == Outcome::Duplicate).count();
-    assert_eq!((duplicates, outcomes.len()), (6, 12), "one of each two is a duplicate");
+    assert_eq!((duplicates, outcomes.len()), (6, 12), "every second one is a duplicate");
     first.ask(end_pass("twice", 1000)).await;
     let late = second.ask(end_pass("twice", 1000)).await;
     assert_eq!(late.outcome(), Outcome::Duplicate);
     assert_eq!(scores(&point(&mut client, "twice", "val", 1).await), whole);
-    // A retry after the pass has closed is still known for one.
+    // A retry is still recognised after the pass has closed.
     assert_eq!(second.ask(batches("twice").remove(3)).await.outcome(), Outcome::Duplicate);
     let status = split(&mut client, "twice", "val").await.unwrap();
     assert_eq!((status.rows_received, status.rows_duplicate), (13 * 100, 7 * 100));
@@ -109,7 +109,7 @@ async fn ranks_in_any_order_give_the_scores_of_one_process() {
             order.reverse();
         }
         for rank in order {
-            // As a distributed sampler deals rows out, with a row of the next rank as padding.
+            // Rows distributed as by a distributed sampler, with a row of the next rank as padding.
             let own = (0..ROWS).filter(|row| row % u64::from(ranks) == u64::from(rank));
             let padded: Vec<u64> = own.chain([u64::from((rank + 1) % ranks)]).collect();
             let who = format!("trainer-{rank}");
@@ -147,7 +147,7 @@ async fn a_batch_broken_off_applies_nothing() {
     assert_eq!(sidecar.metric("conceptwatch_ingest_budget_used_bytes", ""), 0.0);
 }
 
-/// A chunk of 2 MiB in `rows` rows that go into the sample as they are.
+/// A chunk of 2 MiB in `rows` rows, which the sample keeps unreduced.
 fn heavy(run: &str, sequence: u64, first: u64) -> BatchChunk {
     let rows = first..first + 8;
     let mut tensors = tensors(rows);
@@ -156,7 +156,7 @@ fn heavy(run: &str, sequence: u64, first: u64) -> BatchChunk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_the_byte_budget_a_stream_ends_and_may_come_again() {
+async fn a_stream_over_the_byte_budget_ends_and_may_be_retried() {
     let sidecar = Sidecar::start(&["--ingest-mib", "8"]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
@@ -178,11 +178,11 @@ async fn over_the_byte_budget_a_stream_ends_and_may_come_again() {
 
     drop(streams);
     let free = || sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") == 0.0;
-    until("the room is given back", free).await;
+    until("the budget is free again", free).await;
     let mut stream = Stream::open(&mut client).await;
     assert_eq!(stream.ask(heavy("r", 20, 0)).await.outcome(), Outcome::Accepted);
 
-    // What can never fit is not told to come again.
+    // A batch that can never fit is refused without a retry.
     for part in 0..4 {
         stream.send(BatchChunk { chunk: part, last: part == 3, ..heavy("r", 21, 8 * u64::from(part + 9)) }).await;
     }
@@ -192,7 +192,7 @@ async fn over_the_byte_budget_a_stream_ends_and_may_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_stay_within_their_memory_and_give_it_back() {
+async fn samples_stay_within_their_memory_limit_and_release_it() {
     let sidecar = Sidecar::start(&["--sample-mib", "8"]);
     let mut client = sidecar.client().await;
     let memory = || sidecar.metric("conceptwatch_sample_memory_bytes", "");
@@ -205,14 +205,14 @@ async fn samples_stay_within_their_memory_and_give_it_back() {
             Ok(_) => taken += 1,
             Err(status) => break status,
         }
-        assert!(taken < 5, "more than the limit was taken");
+        assert!(taken < 5, "batches beyond the limit were accepted");
     };
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.get_error_details().retry_info().is_some());
     let used = memory();
     assert!(taken >= 1 && used > 2e6 && used <= f64::from(8 << 20), "{used} bytes");
 
-    // The run comes back with other ranks, and finishes when all of these have.
+    // The run resumes with a different number of ranks, and finishes when all of these have.
     let mut again = run("full");
     again.run.as_mut().unwrap().world_size = 2;
     client.start_run(again).await.unwrap();
@@ -238,10 +238,10 @@ async fn connections_are_capped() {
         Some(client)
     };
     let (first, second) = (ask().await.unwrap(), ask().await.unwrap());
-    assert!(ask().await.is_none(), "a third was taken");
+    assert!(ask().await.is_none(), "a third connection was accepted");
     assert_eq!(sidecar.metric("conceptwatch_connections", "grpc"), 2.0);
     drop(first);
-    until("a place is free", || sidecar.metric("conceptwatch_connections", "grpc") == 1.0).await;
+    until("a connection is free", || sidecar.metric("conceptwatch_connections", "grpc") == 1.0).await;
     assert!(ask().await.is_some());
     drop(second);
 }
@@ -261,7 +261,7 @@ async fn a_pass_without_all_ranks_closes_at_its_deadline_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rolling_windows_give_points_at_intervals() {
+async fn rolling_windows_publish_points_at_intervals() {
     let sidecar = Sidecar::start(&["--interval", "0.4", "--sample-rows", "64"]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
@@ -285,13 +285,13 @@ async fn rolling_windows_give_points_at_intervals() {
         }
         assert!(step < 1000, "points at {times:?}");
     }
-    // On a busy machine a sample is taken late, and the next is then sooner after it. Without intervals there would be a
-    // point for each batch, every 20 ms.
+    // On a busy machine a sample is taken late, and the next is then sooner after it. Without intervals there would be
+    // a point for each batch, every 20 ms.
     assert!(times[3] - times[0] > 0.6, "{times:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curves_survive_a_restart_and_their_run_goes_on() {
+async fn curves_survive_a_restart_and_their_run_continues() {
     let directory = tempfile::tempdir().unwrap();
     let data = ["--data-dir", text(directory.path())];
     let sidecar = Sidecar::start(&data);
@@ -316,7 +316,7 @@ async fn curves_survive_a_restart_and_their_run_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_of_pass_may_come_with_its_last_batch() {
+async fn a_last_batch_may_carry_the_end_of_its_pass() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     for run_name in ["joined", "apart"] {
@@ -333,12 +333,12 @@ async fn an_end_of_pass_may_come_with_its_last_batch() {
     let point_joined = point(&mut client, "joined", "val", 1).await;
     assert!(!point_joined.incomplete);
     let apart = send_all(&mut client, "apart", vec![chunk("apart", 1, 0..32), chunk("apart", 2, 32..64)]).await;
-    assert_eq!(scores(&point_joined), scores(&apart), "as if it had come alone");
-    // Sent again, as when the answer was lost.
+    assert_eq!(scores(&point_joined), scores(&apart), "as with a separate message");
+    // A retry, as after a lost answer.
     let again = stream.ask(last).await;
     assert_eq!(again.outcome(), Outcome::Duplicate);
     assert_eq!(again.end_pass.expect("an answer to the end").outcome(), Outcome::Duplicate);
-    // A batch that is refused does not keep its pass open.
+    // A refused batch does not keep its pass open.
     let step = 2;
     stream.ask(BatchChunk { step, ..chunk("joined", 4, 0..32) }).await;
     let mut bad = BatchChunk {
@@ -351,7 +351,7 @@ async fn an_end_of_pass_may_come_with_its_last_batch() {
     assert_eq!(refused.outcome(), Outcome::Refused);
     assert_eq!(refused.end_pass.expect("an answer to the end").outcome(), Outcome::Accepted);
     assert!(point(&mut client, "joined", "val", 2).await.incomplete);
-    // Only the last chunk can say it.
+    // Only the last chunk can carry the end of a pass.
     let early = BatchChunk { step: 3, last: false, end_pass: end(32), ..chunk("joined", 7, 0..32) };
     let refused = stream.ask(early).await;
     assert_eq!((refused.sequence, refused.outcome(), refused.field.as_str()), (3, Outcome::Refused, "end_pass"));
@@ -381,7 +381,7 @@ async fn scores_can_be_waited_for_and_watched() {
         let event = tokio::time::timeout(PATIENCE, events.message()).await.expect("in time").unwrap().unwrap();
         if let Some(Event::Point(point)) = event.event {
             assert!(point.scores.iter().all(|score| score.matrix.is_empty()));
-            // A point may come again with its slow scores.
+            // A point may be published again with its slow scores.
             if !steps.contains(&point.step) {
                 steps.push(point.step);
             }
@@ -411,7 +411,7 @@ async fn advice_for_a_step_never_changes() {
         stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
         point(&mut client, "r", "val", step).await;
     }
-    assert_eq!(advice(&mut client, 2, 0.0).await, early, "as another rank was told");
+    assert_eq!(advice(&mut client, 2, 0.0).await, early, "the answer that another rank received");
     let late = advice(&mut client, 3, 10.0).await;
     assert!(late.stop && late.reason.contains("leak") && late.decided_by_step == 3, "{late:?}");
     let text = sidecar.get("/metrics");
@@ -438,7 +438,7 @@ async fn rows_dropped_by_policy_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_is_told_how_long_a_pass_will_wait_and_tells_what_it_left_out() {
+async fn a_client_learns_how_long_a_pass_will_wait_and_reports_what_it_left_out() {
     let sidecar = Sidecar::start(&["--cpu-share", "0.001", "--busy-cpu-share", "0.001"]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
@@ -458,7 +458,7 @@ async fn a_client_is_told_how_long_a_pass_will_wait_and_tells_what_it_left_out()
     let skipped = sidecar.metric("conceptwatch_points_skipped_total", "");
     let recorded = sidecar.metric("conceptwatch_points_recorded_total", "");
     assert!(recorded >= 1.0 && skipped >= left_out as f64, "{skipped} skipped, {left_out} of them left out");
-    // Another split waits for the same account.
+    // Another split waits for the same CPU account.
     let step = 1;
     stream.ask(BatchChunk { split: "test".into(), step, ..chunk("r", 9998, 0..512) }).await;
     let end = EndPass { split: "test".into(), step, left_out: 50, ..end_pass("r", 9999) };

@@ -1,4 +1,4 @@
-//! How the program ends, and what it survives.
+//! How the program stops, and which failures it survives.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -21,7 +21,7 @@ async fn pass(client: &mut Client, step: u64) -> conceptwatch::server::proto::Po
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_ends_it_whatever_clients_do() {
+async fn sigterm_stops_it_with_clients_connected() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
@@ -50,21 +50,21 @@ async fn sigterm_ends_it_whatever_clients_do() {
         tokio::spawn(async move { client.get_scores(request).await })
     };
     let open = || sidecar.metric("conceptwatch_connections", "grpc");
-    // Two clients, the silent connection and the half greeting.
+    // Two clients, a silent connection and an incomplete handshake.
     until("the connections are open", || open() == 4.0).await;
 
     let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
     assert!(status.success(), "ended with {status}");
     for stream in [&mut idle, &mut half_a_batch] {
         let status = stream.next().await.expect_err("the stream is ended");
-        assert_eq!(status.code(), Code::Unavailable, "so that the client sends it again: {status}");
+        assert_eq!(status.code(), Code::Unavailable, "a status that the client retries: {status}");
     }
     assert!(waiting.await.unwrap().is_err());
     drop((silent, half_a_greeting, half_a_request, unread));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_without_clients_ends_it() {
+async fn sigterm_stops_it_without_clients() {
     let status = Sidecar::start(&[]).terminate();
     assert!(status.success(), "ended with {status}");
 }
@@ -75,7 +75,7 @@ async fn points_survive_a_kill() {
     let data = ["--data-dir", text(directory.path())];
     let mut sidecar = Sidecar::start(&data);
     let mut known = Vec::new();
-    // Killed twice, since the second time a log is left behind by the first.
+    // Killed twice, because the second time there is a log left by the first.
     for step in 1..=6 {
         let mut client = sidecar.client().await;
         client.start_run(run("r")).await.unwrap();
@@ -90,7 +90,7 @@ async fn points_survive_a_kill() {
     let mut client = sidecar.client().await;
     for expected in &known {
         let mut found = point(&mut client, "r", "val", expected.step).await;
-        // Slow scores may have joined it before the kill.
+        // Slow scores may have joined the point before the kill.
         found.scores.retain(|score| expected.scores.iter().any(|known| known.id == score.id));
         found.seconds = expected.seconds;
         assert_eq!(&found, expected);
@@ -103,7 +103,7 @@ async fn points_survive_a_kill() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_costs_history_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
-    // Files that cannot grow stand for a disk that is full: of the history, and of the log on standard error.
+    // A limit on file size simulates a full disk, for the history and for the log on standard error.
     let mut command = program();
     // SAFETY: setrlimit takes a number and a struct of two, and may be called between fork and exec.
     unsafe {
@@ -134,7 +134,7 @@ async fn a_full_disk_costs_history_and_nothing_else() {
     let newest = point(&mut client, "r", "val", None).await;
     assert_eq!(newest.step, step, "the newest value is served");
     let first = point(&mut client, "r", "val", 1).await;
-    assert_eq!(first.step, 1, "what was stored before can be read");
+    assert_eq!(first.step, 1, "earlier points can still be read");
     assert_eq!(sidecar.get("/live"), "live\n");
     let status = sidecar.terminate();
     assert!(status.success(), "ended with {status}");

@@ -1,4 +1,4 @@
-//! Passes open and close as ranks say; rolling samples roll; nothing depends on who was first.
+//! Ranks open and close passes, rolling samples advance, and the order of arrival has no effect.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn sample_ids(ids: &[u64]) -> Tensor {
     Tensor::numbers(TensorName::SampleIds, DataType::UInt64, &[ids.len() as u64], bytes.into()).unwrap()
 }
 
-/// A batch as a client logs it.
+/// A batch logged by a client.
 #[derive(Clone, Debug)]
 struct Logged {
     rank: u32,
@@ -106,7 +106,7 @@ struct Logged {
 impl Logged {
     fn with_ids(rank: u32, sequence: u64, step: u64, ids: impl IntoIterator<Item = u64>) -> Self {
         let ids: Vec<u64> = ids.into_iter().collect();
-        // The value tells the rank, so that it shows whose value was kept.
+        // The value encodes the rank, so that the kept value shows its sender.
         let values = ids.iter().map(|&id| id as f32 + rank as f32 / 8.0).collect();
         Self { rank, restart: 0, sequence, step, ids: Some(ids), values }
     }
@@ -116,7 +116,7 @@ impl Logged {
         Self { rank, restart: 0, sequence, step, ids: None, values }
     }
 
-    /// The same from a client of a later attempt.
+    /// This batch, from a client of a later attempt.
     fn after(self, restart: u32) -> Self {
         Self { restart, ..self }
     }
@@ -214,7 +214,7 @@ proptest! {
                 Event::End(rank) => closed = end(&mut split, 5, *rank, at as u64),
             }
         }
-        // One rank after the other, without repeats, on a split of its own.
+        // One rank after the other, without repeats, on a separate split.
         let mut in_turn = events.clone();
         in_turn.sort_by_key(|event| match event {
             Event::Batch(batch) => (batch.rank, batch.sequence),
@@ -310,10 +310,10 @@ fn a_pass_without_rows_closes_without_a_sample() {
 }
 
 #[test]
-fn padding_of_a_distributed_sampler_falls_away() {
+fn padding_of_a_distributed_sampler_is_removed() {
     let mut split = Watched::new(options(WindowKind::Pass, 100), 2);
     Logged::with_ids(1, 1, 1, [1, 3, 0]).commit(&mut split, 0).unwrap();
-    // Rank 1 padded with row 0. Whichever rank comes first, the same one's value is kept.
+    // Rank 1 padded with row 0. In either order, the value of the same rank is kept.
     assert_eq!(Logged::with_ids(0, 1, 1, [0, 2, 4]).commit(&mut split, 0).unwrap().duplicates, 1);
     end(&mut split, 1, 0, 0);
     let closed = end(&mut split, 1, 1, 0).remove(0);
@@ -353,7 +353,7 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
     let retry = batch.commit(&mut split, 1).unwrap();
     assert_eq!((retry.rows, retry.duplicates, split.counts().late), (5, 5, 4));
     assert!(ended(&mut split, 1, 0, 1).unwrap().duplicate);
-    // An earlier step that never was is no late one: someone evaluates an older checkpoint.
+    // An earlier step without a pass is not late: an older checkpoint is being evaluated.
     assert!(Logged::with_ids(0, 3, 0, 0..5).commit(&mut split, 1).is_ok());
 
     let began = late.after(1).commit(&mut split, 2).unwrap().began.unwrap();
@@ -363,9 +363,9 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
 }
 
 #[test]
-fn a_newer_attempt_discards_what_the_older_left_open() {
+fn a_newer_attempt_discards_the_open_passes_of_the_older_one() {
     let mut split = Watched::new(options(WindowKind::Pass, 30), 2);
-    // Rank 0 of the old model ended the pass, then all ranks were restarted: the new ones' pass is theirs alone.
+    // Rank 0 of the old model ended the pass, then all ranks restarted: the new pass has rows of the new ranks alone.
     Logged::with_ids(0, 1, 9, 0..5).commit(&mut split, 0).unwrap();
     assert!(end(&mut split, 9, 0, 0).is_empty());
     let staged_before = Logged::with_ids(1, 1, 9, 5..9).stage(&split, 7);
@@ -377,7 +377,7 @@ fn a_newer_attempt_discards_what_the_older_left_open() {
         split.end_pass(step(9), None, new, 5, at(1)).unwrap().closed.is_empty(),
         "rank 0 of the new attempt is missing"
     );
-    // Whatever of the old attempt arrives now is refused and counted.
+    // Later messages of the old attempt are refused and counted.
     assert_eq!(split.commit(staged_before, None, 0, at(1)).unwrap_err(), CommitError::OlderAttempt);
     assert_eq!(Logged::with_ids(0, 2, 9, 0..3).commit(&mut split, 1).unwrap_err(), CommitError::OlderAttempt);
     assert_eq!(ended(&mut split, 9, 1, 1).unwrap_err(), CommitError::OlderAttempt);
@@ -420,7 +420,7 @@ fn ranks_that_missed_the_deadline_are_late() {
 }
 
 #[test]
-fn one_pass_too_many_closes_the_one_opened_first() {
+fn exceeding_the_open_passes_closes_the_one_opened_first() {
     let mut split = Watched::new(options(WindowKind::Pass, 10), 1);
     for (sequence, step) in [(1, 30), (2, 10)] {
         assert!(Logged::with_ids(0, sequence, step, 0..5).commit(&mut split, 0).unwrap().closed.is_empty());
@@ -433,7 +433,7 @@ fn one_pass_too_many_closes_the_one_opened_first() {
 }
 
 #[test]
-fn wrong_ranks_and_changed_schemas_apply_nothing() {
+fn invalid_ranks_and_changed_schemas_apply_nothing() {
     assert_eq!(Rank::of(2, 2).unwrap_err().to_string(), "rank: got 2, expected 0 to 1 (world_size is 2)");
     let mut split = Watched::new(options(WindowKind::Pass, 10), 2);
     let source = Source { client: 1, sequence: 1 };
@@ -447,7 +447,7 @@ fn wrong_ranks_and_changed_schemas_apply_nothing() {
     let (other, wide) = stage(&split, vec![floats(&[1.0], DataType::Float64)]);
     let fault = staged.offer(&wide, RowNumbers::default()).unwrap_err();
     assert_eq!(fault.field, "tensors.concept_activations.dtype");
-    assert_eq!(staged.rows(), 1, "the chunk was not taken");
+    assert_eq!(staged.rows(), 1, "the chunk was not applied");
     split.commit(staged, None, 0, at(0)).unwrap();
     let error = split.commit(other, None, 0, at(0)).unwrap_err();
     assert!(matches!(&error, CommitError::Invalid(fault) if fault.field == "tensors.concept_activations.dtype"));
@@ -486,13 +486,13 @@ fn thinning_by_the_job_changes_nothing() {
     let thinned = close(&rows, 92);
     assert_eq!(content(&thinned.sample), kept);
     assert_eq!((whole.rows_seen, thinned.rows_seen), (100, 100));
-    // Nonsense changes the count and nothing else.
+    // An absurd number changes only the count.
     let nonsense = close(&rows, u64::MAX);
     assert_eq!(content(&nonsense.sample), kept);
 }
 
 #[test]
-fn rolling_samples_say_what_changed_and_whether_they_fill() {
+fn rolling_samples_report_what_changed_and_whether_they_are_filling() {
     let mut split = Watched::new(options(WindowKind::All, 50), 1);
     assert!(split.snapshot(at(0)).is_none());
     Logged::with_ids(0, 1, 1, 0..20).commit(&mut split, 0).unwrap();
@@ -500,7 +500,7 @@ fn rolling_samples_say_what_changed_and_whether_they_fill() {
     let first = split.snapshot(at(0)).unwrap();
     assert_eq!((first.provisional, first.step, first.epoch), (true, step(1), Some(Epoch::new(0.1).unwrap())));
     assert_eq!(split.rolling_rows(), (0, 20));
-    // Four rows again at a newer step: values change, the panel does not grow.
+    // Four known rows at a newer step: values change, the sample does not grow.
     let again = Logged { values: vec![0.5; 4], ..Logged::with_ids(0, 2, 2, 0..4) };
     assert_eq!(again.commit(&mut split, 0).unwrap().duplicates, 0);
     assert_eq!(split.rolling_rows(), (4, 20));
@@ -510,7 +510,7 @@ fn rolling_samples_say_what_changed_and_whether_they_fill() {
     Logged::with_ids(0, 3, 3, 20..200).commit(&mut split, 0).unwrap();
     let full = split.snapshot(at(0)).unwrap();
     assert_eq!((full.sample.rows(), full.provisional), (50, false));
-    // An older step comes late: its rows are known in a newer value.
+    // A late batch of an older step: its rows are known with newer values.
     Logged::with_ids(0, 4, 1, 0..20).commit(&mut split, 0).unwrap();
     assert_eq!((split.rolling_rows().0, split.snapshot(at(0)).unwrap().step), (0, step(3)));
     assert!(end(&mut split, 3, 0, 0).is_empty());
@@ -523,7 +523,7 @@ fn a_recent_window_is_mostly_of_recent_steps() {
         Logged::with_ids(0, step + 1, step, step * 1000..step * 1000 + 100).commit(&mut split, 0).unwrap();
     }
     let sample = split.snapshot(at(0)).unwrap().sample;
-    // Of a row of weight w the chance to be kept is near 1 − e^{−cw}, with c such that 500 rows are expected.
+    // A row of weight w is kept with probability close to 1 − e^{−cw}, with c such that 500 rows are expected.
     let kept_of_newest = |c: f64, steps: i32| -> f64 {
         (0..steps).map(|age| 100.0 * (1.0 - (-c * 0.5f64.powf(f64::from(age) / 10.0)).exp())).sum()
     };
@@ -540,22 +540,22 @@ fn a_recent_window_is_mostly_of_recent_steps() {
 }
 
 #[test]
-fn an_attempt_at_an_earlier_step_starts_its_rolling_sample_again() {
+fn an_attempt_at_an_earlier_step_resets_the_rolling_sample() {
     let mut split = Watched::new(options(WindowKind::All, 10), 1);
     Logged::with_ids(0, 1, 100, 0..50).commit(&mut split, 0).unwrap();
-    // Staged for the sample as it was, or by an attempt before another had begun.
+    // Staged for the previous sample, or by an attempt that another one has replaced.
     let in_flight = Logged::with_ids(0, 2, 60, 50..60).stage(&split, 5);
     Logged::with_ids(0, 1, 60, 50..55).after(1).commit(&mut split, 0).unwrap();
     assert_eq!(split.commit(in_flight, None, 0, at(0)).unwrap_err(), CommitError::OlderAttempt);
     let snapshot = split.snapshot(at(0)).unwrap();
     assert_eq!((snapshot.sample.ids(), snapshot.step), (&[50, 51, 52, 53, 54][..], step(60)));
-    // Resumed where it stopped, it goes on.
+    // An attempt that resumes where the last one stopped continues the sample.
     Logged::with_ids(0, 1, 60, 55..57).after(2).commit(&mut split, 0).unwrap();
     assert_eq!(split.snapshot(at(0)).unwrap().sample.rows(), 7);
 }
 
 #[test]
-fn memory_stays_bounded_whatever_comes() {
+fn memory_stays_bounded() {
     let mut split = Watched::new(options(WindowKind::Pass, 64), 1);
     let mut most = 0;
     for sequence in 1..400 {
@@ -565,7 +565,7 @@ fn memory_stays_bounded_whatever_comes() {
         split.commit(staged, None, 0, at(0)).unwrap();
         most = most.max(split.bytes());
     }
-    // Two open passes of 64 rows, and what is remembered of closed ones.
+    // Two open passes of 64 rows, and the records of closed ones.
     assert!(most < 2 * 64 * 400 + 64 * 1024, "{most} bytes");
 }
 
@@ -588,7 +588,7 @@ fn once_a_sample_is_full_most_of_a_batch_is_not_even_copied() {
 
 #[test]
 fn a_pass_that_lost_rows_is_incomplete() {
-    // As after a restart of the server within the pass: the rank reports more rows than arrived.
+    // The rank reports more rows than arrived, as after a restart of the server during the pass.
     for (stated, missing) in [(0, 0), (10, 0), (25, 15)] {
         let mut split = Watched::new(options(WindowKind::Pass, 100), 1);
         Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();

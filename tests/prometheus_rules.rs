@@ -1,10 +1,10 @@
-//! The rules for Prometheus, by Prometheus' own tool.
+//! The rules for Prometheus, checked by promtool.
 #![cfg(feature = "server")]
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What promtool says; `None` where it is not installed, unless CONCEPTWATCH_REQUIRE names prometheus.
+/// The output of promtool; `None` where it is not installed, unless CONCEPTWATCH_REQUIRE names prometheus.
 fn promtool(directory: &Path, arguments: &[&str]) -> Option<Output> {
     match Command::new("promtool").args(arguments).current_dir(directory).output() {
         Ok(output) => Some(output),
@@ -32,7 +32,7 @@ fn the_deployed_rules_pass_their_unit_tests() {
 }
 
 #[test]
-fn rules_of_every_kind_are_printed_so_that_prometheus_takes_them() {
+fn printed_rules_of_every_kind_are_valid_for_prometheus() {
     let directory = tempfile::tempdir().unwrap();
     let configuration = "
         [[alerts]]

@@ -1,4 +1,4 @@
-//! What must hold of a bottom-k sample: uniform, a union under merge, blind to order and repeats, decaying as stated.
+//! Properties of a bottom-k sample: uniform, a union under merge, independent of order and repeats, decay as stated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const VALUES: TensorName = TensorName::ConceptActivations;
 const TEXTS: TensorName = TensorName::PredictedText;
 
-/// An arrival whose values tell id, step and origin.
+/// An arrival whose values encode id, step and origin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Row {
     id: u64,
@@ -34,7 +34,7 @@ impl Row {
     }
 }
 
-/// None for no rows, which no tensor has.
+/// `None` without rows, because a tensor has at least one.
 fn tensors(rows: &[Row]) -> Vec<Tensor> {
     let n = rows.len() as u64;
     let bytes: Vec<u8> = rows.iter().flat_map(|row| row.values()).flat_map(|value| value.to_le_bytes()).collect();
@@ -55,7 +55,7 @@ fn sampled(rows: &[Row], most: usize, decay: f64) -> BottomK {
     sampler
 }
 
-/// Everything a sample shows, to the bit.
+/// All contents of a sample, to the bit.
 fn content(sample: &Sample) -> (Vec<u64>, Vec<u64>, Vec<String>) {
     let Some(column) = sample.column(VALUES) else { return Default::default() };
     let Values::Float64(values) = column.values() else { panic!("float64 stays float64") };
@@ -69,7 +69,7 @@ fn frozen(rows: &[Row], most: usize, decay: f64) -> (Vec<u64>, Vec<u64>, Vec<Str
     content(&sampled(rows, most, decay).freeze())
 }
 
-/// The sample by its definition: newest step and smallest origin of each id, then the N first in the order.
+/// The sample by definition: newest step and smallest origin of each id, then the N smallest places.
 fn by_definition(rows: &[Row], most: usize, decay: f64) -> Vec<String> {
     let mut newest: BTreeMap<u64, Row> = BTreeMap::new();
     for &row in rows {
@@ -95,7 +95,7 @@ fn rows(ids: u64, steps: u64) -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec(row.prop_map(|(id, step, client, sequence)| Row { id, step, client, sequence }), 0..120)
 }
 
-/// Rows of one batch, mostly in ascending id, as a data set is read.
+/// Rows of one batch, mostly in ascending order of their ids, as in a data set that is read in order.
 fn chunk() -> impl Strategy<Value = Vec<Row>> {
     (0u64..60, 0u64..3, 0u64..4, prop::collection::vec(prop_oneof![9 => 1u64..4, 1 => Just(0u64)], 0..30)).prop_map(
         |(mut id, step, sequence, gaps)| {
@@ -108,12 +108,12 @@ fn chunk() -> impl Strategy<Value = Vec<Row>> {
     )
 }
 
-/// Offers a chunk at once where that can be, else row by row.
+/// Offers a chunk at once where possible, otherwise row by row.
 fn offer_chunk(sampler: &mut BottomK, rows: &[Row]) {
     let arrivals: Vec<Arrival> = rows.iter().map(|row| row.arrival()).collect();
     let (offered, ascending) = (sampler.rows_offered(), rows.is_sorted_by_key(|row| row.id));
     if !sampler.offer_all(&arrivals, tensors(rows).iter(), |_| false) {
-        assert_eq!(sampler.rows_offered(), offered, "what could not be offered at once changed something");
+        assert_eq!(sampler.rows_offered(), offered, "a failed offer of a whole chunk changed the sample");
         for &row in rows {
             offer(sampler, row);
         }
@@ -128,7 +128,7 @@ fn decays() -> impl Strategy<Value = f64> {
 
 proptest! {
     #[test]
-    fn a_sample_is_what_its_definition_says(rows in rows(60, 6), most in 1usize..40, decay in decays()) {
+    fn a_sample_equals_its_definition(rows in rows(60, 6), most in 1usize..40, decay in decays()) {
         prop_assert_eq!(frozen(&rows, most, decay).2, by_definition(&rows, most, decay));
     }
 
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_exact_while_nothing_is_turned_away(rows in rows(60, 1)) {
+    fn counts_are_exact_while_no_row_is_rejected(rows in rows(60, 1)) {
         let sampler = sampled(&rows, 100, 0.0);
         let distinct = rows.iter().map(|row| row.id).collect::<BTreeSet<_>>().len() as u64;
         prop_assert_eq!(sampler.distinct_rows(), distinct);
@@ -214,7 +214,7 @@ fn chi_square(observed: &[f64], expected: f64) -> f64 {
 }
 
 #[test]
-fn every_row_is_as_likely_to_be_kept() {
+fn every_row_is_equally_likely_to_be_kept() {
     // 60 of 400 rows, over 1,500 seeds. Under uniform inclusion the statistic of fixed-size samples, with the variance
     // of one inclusion, is near a chi-square with 399 degrees of freedom: mean 399, standard deviation 28.2.
     for ids in [(0..400).collect::<Vec<u64>>(), (0..400).map(|i| i << 40).collect()] {
@@ -260,7 +260,7 @@ fn inclusion_decays_with_the_age_of_a_row() {
 }
 
 #[test]
-fn steps_far_from_the_start_decay_all_the_same() {
+fn steps_far_from_the_start_decay_equally() {
     let far = 3_000_000_000;
     let near: Vec<Row> = (0..500).map(|id| row(id, id / 10)).collect();
     let moved: Vec<Row> = near.iter().map(|r| Row { step: r.step + far, ..*r }).collect();
@@ -280,7 +280,7 @@ fn of_one_step_the_smallest_priorities_are_kept_with_and_without_decay() {
 }
 
 #[test]
-fn offers_are_answered_with_what_became_of_them() {
+fn offers_return_their_outcome() {
     let mut sampler = BottomK::new(Sampling { rows: 2, seed: 0 }, 0.0);
     let mut by_priority: Vec<u64> = (0..10).collect();
     by_priority.sort_by_key(|&id| priority(0, id));
@@ -299,7 +299,7 @@ fn offers_are_answered_with_what_became_of_them() {
 fn distinct_rows_of_a_data_set_seen_several_times_are_its_size() {
     let epochs: Vec<Row> = (0..5).flat_map(|step| (0..3000).map(move |id| row(id, step))).collect();
     assert_eq!(sampled(&epochs, 200, 0.0).distinct_rows(), 3000);
-    // Ten rows of padding among 3,000: at most their share of the sample away from the truth.
+    // Ten rows of padding among 3,000: the relative error is at most their share of the sample.
     let padded: Vec<Row> = (0..3000).chain(0..10).map(|id| row(id, 0)).collect();
     let distinct = sampled(&padded, 200, 0.0).distinct_rows();
     assert!((2950..=3010).contains(&distinct), "{distinct}");
@@ -316,8 +316,8 @@ fn memory_is_bounded_by_the_rows_kept() {
     let values = |ids: std::ops::Range<u64>| ids.map(|id| row(id, 0)).collect::<Vec<_>>();
     let full = sampled(&values(0..256), 256, 0.0).bytes();
     let long_after = sampled(&values(0..20_000), 256, 0.0).bytes();
-    // Texts differ in length by a few digits; nothing else may grow.
+    // The lengths of texts differ by a few digits; nothing else may grow.
     assert!(long_after <= full + 257 * 32, "{full} then {long_after}");
-    // 24 bytes of values, about 50 of text, and what the sampler needs for a row.
+    // 24 bytes of values, about 50 of text, and the sampler's overhead per row.
     assert!(full > 256 * 74 && full < 257 * 400, "{full}");
 }

@@ -1,4 +1,4 @@
-//! What must hold of the plan: it keeps within its CPU share, serves every run, and never queues up.
+//! Properties of the schedule: it stays within its CPU share, serves every run, and never builds up a queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn ticks() -> Ticks {
     Ticks { interval: ms(1000), least_changed: 0.1 }
 }
 
-/// What the outside does, at most one thing a millisecond.
+/// External events, at most one per millisecond.
 #[derive(Clone, Debug)]
 enum Event {
     Closed { run: u8, split: u8 },
@@ -50,7 +50,7 @@ struct Ran {
     cpu: Duration,
 }
 
-/// Plays events on a worker whose jobs take `cpu` and as long on the wall, until nothing waits.
+/// Simulates a worker whose jobs take `cpu` of CPU and wall time, until nothing waits.
 fn play(schedule: &mut Schedule<usize>, events: &[(u64, Event)], cpu: &[u64]) -> (Vec<Ran>, usize) {
     let mut events: VecDeque<(Duration, Event)> = events
         .iter()
@@ -100,7 +100,7 @@ proptest! {
     ) {
         let budget = budget(share, ms(burst));
         let (ran, _) = play(&mut Schedule::new(ticks(), budget, Duration::ZERO), &events, &cpu);
-        // Over every stretch from the start of one job to the start of a later one.
+        // Over every period from the start of one job to the start of a later one.
         for (first, from) in ran.iter().enumerate() {
             let mut used = 0.0;
             for (job, next) in ran[first..].iter().zip(&ran[first + 1..]) {
@@ -119,7 +119,7 @@ proptest! {
         let (ran, passes) = play(&mut schedule, &events, &cpu);
         let scored: Vec<usize> = ran.iter().filter_map(|job| job.pass).collect();
         prop_assert_eq!(scored.len() as u64 + schedule.replaced().passes, passes as u64);
-        // The newest pass of every split is scored, and passes of one split in their order.
+        // The newest pass of every split is scored, and passes of one split are scored in order.
         let mut newest = BTreeMap::new();
         let closed = events.iter().filter_map(|(_, event)| match event {
             Event::Closed { run, split } => Some((format!("run{run}"), format!("val{split}"))),
@@ -147,7 +147,7 @@ proptest! {
     fn no_run_waits_longer_than_one_job_of_every_other(
         busy in prop::collection::vec((0u8..5, 0u8..6), 1..60), cpu in 1u64..50,
     ) {
-        // Every split named is closed again the moment its pass starts: the worker never runs dry.
+        // Every split closes its next pass as soon as one starts, so that the worker always has work.
         let mut schedule = Schedule::new(ticks(), generous(), Duration::ZERO);
         let name = |(run, split): (u8, u8)| key(&format!("run{run}"), &format!("val{split}"));
         let mut now = ms(1);
@@ -195,7 +195,7 @@ fn a_later_pass_replaces_one_that_has_not_started_and_keeps_its_turn() {
     assert_eq!(schedule.pass_closed(key("a", "val"), 3, ms(30)), Some(1));
     assert_eq!((schedule.replaced().passes, schedule.lag(ms(50))), (1, ms(40)));
     assert_eq!(schedule.start(ms(50)), Some(Job::Pass(key("a", "val"), 3)));
-    // One that has started is not replaced: the next waits behind it.
+    // A pass that has started is not replaced: the next one waits.
     assert_eq!(schedule.pass_closed(key("a", "val"), 4, ms(60)), None);
     schedule.finished(ms(10), ms(70));
     assert_eq!(schedule.start(ms(70)), Some(Job::Pass(key("b", "val"), 2)));
@@ -227,7 +227,7 @@ fn rolling_splits_are_due_when_enough_changed_and_the_interval_is_over() {
 }
 
 #[test]
-fn without_rows_nothing_is_due_even_when_no_change_is_asked_for() {
+fn without_rows_nothing_is_due_even_if_no_change_is_required() {
     let always = Ticks { least_changed: 0.0, ..ticks() };
     let mut schedule: Schedule<()> = Schedule::new(always, generous(), Duration::ZERO);
     schedule.rows_changed(&key("run", "train"), 0, 0, ms(0));
@@ -236,7 +236,7 @@ fn without_rows_nothing_is_due_even_when_no_change_is_asked_for() {
 }
 
 #[test]
-fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
+fn short_jobs_after_an_idle_time_run_at_once_until_the_burst_is_spent() {
     let budget = budget(0.1, ms(1000));
     let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
     let mut now = ms(1_000_000);
@@ -250,19 +250,19 @@ fn short_jobs_after_a_quiet_time_run_at_once_until_the_burst_is_spent() {
         now = start + ms(40);
         schedule.finished(ms(40), now);
     }
-    // 100 ms saved up, each job takes 40 while 4 come in (none above the 100): 60, 24, −12; 120 ms pay that. From
-    // then on each job leaves −36, which takes 360 ms.
+    // 100 ms are saved up; each job takes 40 ms while 4 ms are earned (none above 100): 60, 24, −12, which takes 120 ms
+    // to pay. Every later job leaves −36 ms, which takes 360 ms.
     assert_eq!(waits[..3], [0, 0, 0]);
     assert!(waits[3].abs_diff(120) <= 1 && waits[4].abs_diff(360) <= 1 && waits[5].abs_diff(360) <= 1, "{waits:?}");
 }
 
 #[test]
-fn a_busy_machine_shrinks_the_share_and_a_quiet_one_gives_it_back() {
+fn a_busy_machine_shrinks_the_share_and_an_idle_one_restores_it() {
     let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
     let mut schedule = Schedule::new(ticks(), budget, Duration::ZERO);
     let mut now = ms(0);
     let mut waits = Vec::new();
-    // Nothing known; nothing free; a tenth of a core; more than the share.
+    // Unknown; no idle core; a tenth of a core; more than the share.
     for spare in [None, Some(0.0), Some(0.1), Some(7.5)] {
         schedule.pass_closed(key("run", "val"), 0, now);
         let start = schedule.next_start().unwrap().max(now);
@@ -298,11 +298,11 @@ fn on_a_busy_machine_less_is_saved_up() {
 }
 
 #[test]
-fn what_a_job_pays_for_on_its_way_it_does_not_pay_for_at_its_end() {
+fn time_charged_while_a_job_runs_is_not_charged_again_at_its_end() {
     let mut schedule = Schedule::new(ticks(), budget(0.1, Duration::ZERO), Duration::ZERO);
     schedule.pass_closed(key("run", "val"), 0, ms(0));
     assert!(schedule.start(ms(0)).is_some());
-    // 10 ms every 100: what comes in pays for it, and only the rest is owed at the end.
+    // 10 ms every 100 ms: the share pays for it, and only the remainder is owed at the end.
     for slice in 1..=20 {
         schedule.charge(ms(10), ms(100 * slice));
     }
@@ -312,10 +312,10 @@ fn what_a_job_pays_for_on_its_way_it_does_not_pay_for_at_its_end() {
 }
 
 #[test]
-fn a_job_in_flight_keeps_to_idle_cores() {
+fn a_job_in_flight_uses_idle_cores() {
     let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
     let mut schedule: Schedule<()> = Schedule::new(ticks(), budget, Duration::ZERO);
-    assert!(schedule.pace() >= 256.0, "nothing is known");
+    assert!(schedule.pace() >= 256.0, "idle cores are unknown");
     for (idle, pace) in [(0.0, 0.05), (0.3, 0.3), (7.5, 7.5)] {
         schedule.spare(idle, ms(1));
         assert_eq!(schedule.pace(), pace);
@@ -323,7 +323,7 @@ fn a_job_in_flight_keeps_to_idle_cores() {
 }
 
 #[test]
-fn it_is_known_how_long_a_pass_waits_at_least() {
+fn the_wait_of_a_pass_is_estimated() {
     let mut schedule = Schedule::new(ticks(), budget(0.1, Duration::ZERO), Duration::ZERO);
     let (val, test) = (key("run", "val"), key("run", "test"));
     schedule.pass_closed(val.clone(), 0, ms(0));
@@ -364,7 +364,7 @@ fn a_share_out_of_range_is_named() {
 }
 
 #[test]
-fn a_tick_may_take_what_the_share_gives_in_an_interval_divided_by_the_splits_that_tick() {
+fn a_tick_may_take_the_share_of_an_interval_divided_by_the_splits_that_tick() {
     let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: ms(4000) };
     let interval = Ticks { interval: ms(10_000), least_changed: 0.1 };
     let mut schedule: Schedule<()> = Schedule::new(interval, budget, Duration::ZERO);
@@ -380,7 +380,7 @@ fn a_tick_may_take_what_the_share_gives_in_an_interval_divided_by_the_splits_tha
         schedule.rows_changed(&key("run", split), 100, 100, ms(0));
     }
     close(&schedule, ms(10_000), 0.5);
-    // What a has paid for is known while it runs, and nothing of it when the next one does.
+    // The time charged to `a` is reported while it runs, and is zero for the next job.
     assert!(schedule.start(ms(10_000)).is_some());
     schedule.charge(ms(300), ms(11_000));
     schedule.charge(ms(400), ms(12_000));
@@ -388,7 +388,7 @@ fn a_tick_may_take_what_the_share_gives_in_an_interval_divided_by_the_splits_tha
     schedule.finished(ms(100), ms(12_100));
     assert_eq!(schedule.spent(), Duration::ZERO);
     close(&schedule, ms(12_100), 0.5);
-    // a had its tick at 10 s and no new rows: from 30 s on it is not counted.
+    // `a` had its tick at 10 s and no new rows: from 30 s on it is not counted.
     close(&schedule, ms(30_000), 0.5);
     close(&schedule, ms(30_001), 2.0 / 3.0);
     schedule.remove_run("run");

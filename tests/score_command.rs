@@ -1,4 +1,4 @@
-//! `conceptwatch score` as a user runs it: the real program on real files.
+//! `conceptwatch score` as users run it: the real program on real files.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -48,7 +48,7 @@ impl Array {
         Self { name, dtype, shape: vec![], fortran: false, data: text.as_bytes().to_vec() }
     }
 
-    /// The same [n, k] array, column by column.
+    /// The same [n, k] array in column-major order.
     fn in_columns(mut self) -> Self {
         let (rows, columns) = (self.shape[0], self.shape[1]);
         let item = self.data.len() / (rows * columns);
@@ -110,14 +110,14 @@ fn json(arrays: &[Array], arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The object without the time it took.
+/// The object without `seconds`.
 fn without_seconds(mut object: Value) -> Value {
     assert!(object["seconds"].as_f64().unwrap() > 0.0);
     object.as_object_mut().unwrap().remove("seconds");
     object
 }
 
-/// The scores whose arrays the archives here have.
+/// The scores whose arrays are in these archives.
 fn with_inputs() -> impl Iterator<Item = &'static Score> {
     use TensorName::{ConceptActivations, ConceptLabels, TaskLabels, TaskPredictions};
     let given = [ConceptActivations, ConceptLabels, TaskLabels, TaskPredictions];
@@ -142,7 +142,7 @@ fn json_is_the_object_of_the_contract() {
     let scores = object["scores"].as_object().unwrap();
     let ids: BTreeSet<&str> = scores.keys().map(String::as_str).collect();
     let expected: BTreeSet<&str> = with_inputs().map(|score| score.id).collect();
-    assert_eq!(ids, expected, "what has its arrays, and nothing else");
+    assert_eq!(ids, expected, "exactly the scores whose arrays are present");
     assert!(["ctl", "icl", "ois", "clarity", "task_accuracy"].iter().all(|id| ids.contains(id)));
     for (id, entry) in scores {
         let mut parts: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
@@ -179,7 +179,7 @@ fn a_requested_score_without_its_arrays_is_undefined_and_named() {
         serde_json::json!({"undefined": "needs positive_embeddings and negative_embeddings, which were not given"})
     );
     let output = score(&with_types("<f4", "<i8"), &["--scores", "embedding_ct"]);
-    assert!(output.status.success(), "undefined is an answer");
+    assert!(output.status.success(), "an undefined score is not a failure");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains("embedding_ct               undefined: needs concept_embeddings, which was not given"),
@@ -198,7 +198,7 @@ fn the_table_has_a_line_for_each_score() {
 }
 
 #[test]
-fn threads_leave_every_byte_as_it_is() {
+fn the_number_of_threads_does_not_change_a_byte() {
     for estimator in ["tie_aware", "published"] {
         let with = |threads| {
             let output = score(&with_types("<f4", "<i8"), &["--json", "--estimator", estimator, "--threads", threads]);
@@ -247,7 +247,7 @@ fn element_types_and_orders_carry_the_same_values() {
 }
 
 #[test]
-fn the_activation_kind_is_stated_or_looked_at() {
+fn the_activation_kind_is_stated_or_inferred() {
     let (logits, labels, _) = values();
     let accuracy = |activations: &[f64], kind: Option<&'static str>| {
         let mut arrays = vec![

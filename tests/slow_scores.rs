@@ -1,4 +1,4 @@
-//! Scores that train networks follow the others, at the same point, and hold none of them up.
+//! Scores that train networks join their point after the others, without delaying them.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -20,7 +20,7 @@ fn run_of(name: &str, concepts: u64) -> StartRunRequest {
     request
 }
 
-/// Sends a pass of a run with this many concepts.
+/// Sends a pass of a run with `k` concepts.
 async fn pass(client: &mut Client, name: &str, k: u64, step: u64) {
     // Every label is a bit of its row number; activations carry it with a fixed spread.
     let label = |row: u64, i: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (4 + i) & 1) as i64;
@@ -43,7 +43,7 @@ async fn pass(client: &mut Client, name: &str, k: u64, step: u64) {
 async fn published(watch: &mut Streaming<WatchResponse>) -> Point {
     loop {
         let heard = tokio::time::timeout(PATIENCE, watch.message()).await.expect("a point in time");
-        if let Some(Event::Point(point)) = heard.unwrap().expect("the stream goes on").event {
+        if let Some(Event::Point(point)) = heard.unwrap().expect("the stream stays open").event {
             return point;
         }
     }

@@ -10,7 +10,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// What stands in a file after `start` and before `end` is `expected`, or becomes it.
+/// Checks, or with `UPDATE_DOCS` writes, `expected` between `start` and `end` in a file.
 fn check(file: &str, start: &str, end: &str, expected: &str) {
     let text = std::fs::read_to_string(path(file)).unwrap();
     let (head, rest) = text.split_once(start).unwrap_or_else(|| panic!("{file} has no {start:?}"));

@@ -1,5 +1,5 @@
-//! A rolling window of which each tick replaces few rows: with enough CPU time a tick has the values of a pass of the
-//! same rows, also when the run has gone back to a checkpoint.
+//! A rolling window in which few rows are replaced between ticks: with enough CPU time, a tick has the values of a pass
+//! over the same rows, even after the run resumes from a checkpoint.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -12,7 +12,7 @@ use common::{Client, Sidecar, Stream, end_pass, point, until};
 
 const K: usize = 12;
 const ROWS: usize = 256;
-/// Rows that get new values from one step to the next.
+/// Rows whose values change from one step to the next.
 const REPLACED: u64 = 4;
 
 fn start(trainer: u64) -> StartRunRequest {
@@ -21,7 +21,7 @@ fn start(trainer: u64) -> StartRunRequest {
 
 /// Every row, with its values after `replacements` by `trainer`, each of which gives the next few rows new ones.
 fn batch(split: &str, step: u64, sequence: u64, (trainer, replacements): (u64, u64)) -> BatchChunk {
-    // How often a row's turn has come.
+    // How often the row has been replaced.
     let turns = |row: u64| (replacements * REPLACED + ROWS as u64 - 1 - row) / ROWS as u64;
     batch_of([ROWS, K], split, step, sequence, |row| 100 * trainer + turns(row))
 }
@@ -47,7 +47,7 @@ async fn both(client: &mut Client, stream: &mut Stream, step: u64, rows: (u64, u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tick_with_time_for_every_pair_has_the_values_of_a_pass_also_after_the_run_goes_back() {
+async fn a_tick_with_time_for_every_pair_has_the_values_of_a_pass_even_after_a_resume() {
     let share = ["--cpu-share", "2", "--busy-cpu-share", "2", "--interval", "0.1", "--least-changed", "0"];
     let window = ["--window", "train=all", "--sample-rows", "256"];
     let sidecar = Sidecar::start(&[&share[..], &window].concat());
@@ -60,10 +60,10 @@ async fn a_tick_with_time_for_every_pair_has_the_values_of_a_pass_also_after_the
     for tick in 1..=6 {
         let ticked = both(&mut client, &mut stream, 10 * tick, (1, tick)).await;
         assert!(ticked.scores.iter().all(|score| score.age.is_none()), "there is time for every pair");
-        // They are put by after the point was heard.
+        // Values are kept after the point is published.
         until("values are kept", || kept() > least).await;
     }
-    // Another process, from a checkpoint.
+    // A new process that resumes from a checkpoint.
     client.start_run(start(2)).await.unwrap();
     both(&mut client, &mut stream, 15, (2, 1)).await;
     both(&mut client, &mut stream, 20, (2, 2)).await;

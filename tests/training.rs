@@ -1,6 +1,6 @@
-//! Concept bottleneck models leak the way the literature says. With strong concept supervision, concepts and task are
-//! both learned, and true concepts help the head. With almost none, the task is learned through concepts that stand
-//! for something else, and true concepts mislead the head (arXiv 2504.14094, Section 4 and Figure 3).
+//! Concept bottleneck models leak as the literature describes. With strong concept supervision, concepts and task are
+//! both learned, and true concepts help the head. With almost none, the task is learned through concepts that encode
+//! something else, and true concepts mislead the head (arXiv 2504.14094, Section 4 and Figure 3).
 
 use conceptwatch::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
 use conceptwatch::nn::tabular_toy::TabularToy;
@@ -37,14 +37,14 @@ fn a_well_supervised_soft_bottleneck_learns_concepts_and_task_and_gains_from_int
 }
 
 #[test]
-fn a_hardly_supervised_soft_bottleneck_learns_the_task_through_other_concepts() {
+fn a_poorly_supervised_soft_bottleneck_learns_the_task_through_other_concepts() {
     let found = train(BottleneckKind::Soft, 0.01, 30);
     assert!(found.task > 0.95 && found.concept < 0.6, "{found:?}");
     assert!(found.intervened_task < found.task - 0.3, "{found:?}");
 }
 
 #[test]
-fn a_logit_bottleneck_leaks_alike() {
+fn a_logit_bottleneck_leaks_as_well() {
     let supervised = train(BottleneckKind::Logit, 5.0, 30);
     assert!(supervised.concept > 0.95 && supervised.task > 0.9, "{supervised:?}");
     assert!(supervised.intervened_task > supervised.task, "{supervised:?}");

@@ -15,19 +15,19 @@ const EPOCHS: usize = 100;
 const BATCH: usize = 256;
 const LEARNING_RATE: f32 = 1e-3;
 
-/// A concept's embedding is that of its presence and that of its absence, mixed by its probability.
+/// A concept's embedding mixes its presence and absence embeddings by its probability.
 pub struct Cem {
     width: usize,
-    /// Inputs to presence and absence of each concept.
+    /// Weights from the inputs to the presence and absence embeddings of each concept.
     trunk: Mlp,
-    /// Presence and absence to the concept's logit.
+    /// Weights from these embeddings to the concept's logit.
     score: Mlp,
-    /// Mixtures to the task's logit.
+    /// Weights from the mixed embeddings to the task's logit.
     head: Mlp,
 }
 
 impl Cem {
-    /// Embeddings of `width` coordinates, after training.
+    /// Trains a model with embeddings of `width` coordinates.
     pub fn trained(width: usize) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let hidden = (64, Activation::LeakyRelu);
@@ -89,12 +89,12 @@ impl Cem {
         }
     }
 
-    /// A row for each row and concept.
+    /// Reshapes outputs to one row for each row and concept.
     fn pairs(&self, outputs: &Array2<f32>) -> Array2<f32> {
         outputs.to_shape((outputs.nrows() * CONCEPTS, 2 * self.width)).expect("as many elements").into_owned()
     }
 
-    /// The mixtures of all concepts, a row for each row.
+    /// The mixed embeddings of all concepts, one row for each row.
     fn mixed(&self, pairs: &Array2<f32>, scores: &Array2<f32>) -> Array2<f32> {
         let mixed = |row: usize, at: usize| {
             let p = sigmoid(scores[[row, 0]]);

@@ -17,7 +17,7 @@ pub fn declaration(k: usize) -> Run {
     .expect("a valid declaration")
 }
 
-/// A model that leaks a little: each activation carries its own label, and weakly its neighbour's. The task is read
+/// A model that leaks slightly: each activation carries its own label, and weakly its neighbour's. The task is derived
 /// from the first concepts; it has `task_classes`, at least 4. `width` is that of a CEM's embeddings.
 pub fn sample(run: &Run, rows: usize, task_classes: u8, width: Option<usize>) -> Sample {
     let k = run.concept_count();
@@ -50,7 +50,7 @@ pub fn sample(run: &Run, rows: usize, task_classes: u8, width: Option<usize>) ->
             let cells: Vec<(usize, usize)> = cells().flat_map(values).collect();
             cells.into_iter().map(|(row, i)| which(signed(row, i), activations[row * k + i]) + 2.0 * noise()).collect()
         };
-        // The mixture that is passed on, and the two it is mixed of.
+        // The mixed embedding, and the two embeddings that it mixes.
         let mixed = embedding(|label, p| label * p);
         let (positive, negative) = (embedding(|label, _| label), embedding(|label, _| -label));
         tensors.push(floats(TensorName::ConceptEmbeddings, &shape, &mixed));

@@ -1,4 +1,4 @@
-//! What a measurement was made on, and the middle of several.
+//! The machine of a measurement, and the median of repeated ones.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What a training job sends: batches of 112 concepts, as messages ready for the wire.
+//! The traffic of a training job: batches of 112 concepts, as messages ready for the wire.
 
 use bytes::Bytes;
 use conceptwatch::run::{Concept, Run, RunFields};
@@ -10,7 +10,7 @@ use conceptwatch::server::proto::{
 pub const CONCEPTS: usize = 112;
 /// Bytes of a row: float32 activations, uint8 concept labels, an int32 task label and a uint64 sample id.
 pub const ROW_BYTES: usize = CONCEPTS * 4 + CONCEPTS + 4 + 8;
-/// Rows of a chunk, which stay below the 1 MiB that the server asks for.
+/// Rows per chunk, which keep chunks below the recommended 1 MiB.
 const CHUNK_ROWS: usize = 1792;
 pub const SPLIT: &str = "val";
 
@@ -30,7 +30,7 @@ pub fn start_run(run: &str, client: &str) -> StartRunRequest {
     StartRunRequest { run: Some(run), client: client.into(), ..Default::default() }
 }
 
-/// The values of a batch; batches of one size share them and differ in their ids.
+/// The values of a batch; batches of one size share values and differ in their ids.
 pub struct Values {
     rows: usize,
     activations: Bytes,
@@ -62,7 +62,7 @@ impl Values {
     }
 }
 
-/// One rank of one run, which counts what it sends.
+/// One rank of one run, with its counters.
 pub struct Rank {
     pub run: String,
     sequence: u64,
@@ -110,7 +110,7 @@ impl Rank {
         starts.enumerate().map(chunk).collect()
     }
 
-    /// The end of the pass; the next batch is of the next step and starts the data set anew.
+    /// The end of the pass; the next batch belongs to the next step and restarts the data set.
     pub fn end_pass(&mut self) -> IngestRequest {
         self.sequence += 1;
         let message = EndPass {

@@ -111,7 +111,7 @@ def criterion(a: list[Model], b: list[Model]) -> str:
         test = stats.ttest_ind(values(a, score), values(b, score), equal_var=False)
         if test.pvalue < 0.05:
             told.add("more" if test.statistic > 0 else "less")
-    return "undecided" if len(told) == 2 else next(iter(told), "compatible")
+    return "undecided" if len(told) == 2 else next(iter(told), "no difference shown")
 
 
 def findings(models: list[Model]) -> list[str]:

@@ -1,25 +1,25 @@
-//! Which batches and ranks are already in: small sets with a bound on their memory.
+//! Which batches have been applied and which ranks have finished: small sets of bounded memory.
 
 use std::collections::HashMap;
 
 use crate::step::Rank;
 
-/// A batch, as its client counts them.
+/// Identifies a batch: its client, and the client's sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// [`client_hash`](super::client_hash) of the client's name.
     pub client: u64,
-    /// Counts the client's batches and ends of passes. A retry repeats it.
+    /// Sequence number over the client's batches and ends of passes. A retry carries the same number.
     pub sequence: u64,
 }
 
-/// Most clients remembered at a time.
+/// Maximum number of clients remembered at a time.
 const MAX_CLIENTS: usize = 1 << 17;
-/// Most gaps in one client's sequence numbers that are remembered.
+/// Maximum number of gaps remembered in one client's sequence numbers.
 const MAX_RANGES: usize = 256;
 
-/// Batches applied. Sequence numbers mostly follow each other, so they are kept as ranges. What is forgotten at the
-/// bounds does no harm: the rows of a retry are then recognised one by one.
+/// Batches applied. Sequence numbers are mostly consecutive, so they are stored as ranges. Forgetting some at the
+/// bounds is harmless: the rows of a retry are then recognised one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Applied {
     /// For each client, disjoint inclusive ranges in ascending order.
@@ -81,7 +81,7 @@ impl Ranks {
         self.words.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Whether it was new.
+    /// Returns whether the rank was new.
     pub fn insert(&mut self, rank: Rank) -> bool {
         let new = !self.contains(rank);
         if new {
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_what_a_set_holds(sources in prop::collection::vec((0u64..3, 0u64..40), 0..80)) {
+        fn ranges_equal_a_set(sources in prop::collection::vec((0u64..3, 0u64..40), 0..80)) {
             let (mut applied, mut set) = (Applied::default(), HashSet::new());
             for (client, sequence) in sources {
                 applied.insert(Source { client, sequence });
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_number_range_do_not_overflow() {
+    fn sequence_numbers_at_the_limits_do_not_overflow() {
         let mut applied = Applied::default();
         for sequence in [u64::MAX, 0, u64::MAX - 1, 1, u64::MAX] {
             applied.insert(Source { client: 1, sequence });

@@ -1,8 +1,8 @@
-//! Attempts: which launch of a run, or which restart of it, a client belongs to.
+//! Attempts: the launch of a run, or the restart of a launch, that a client belongs to.
 //!
-//! A job that names its launch says where it belongs. Clients that do not form attempts in the order of their
-//! declarations, as many as there are ranks each; what they send corrects that order, because two clients of one rank
-//! are never of one attempt.
+//! A job that names its launch states its attempt. Clients of jobs that do not are grouped into attempts in the order
+//! in which they declare the run, `world_size` clients each. The ranks they send as correct this grouping, because two
+//! clients of the same rank never belong to the same attempt.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -10,36 +10,36 @@ use std::time::Duration;
 use crate::fault::Fault;
 use crate::step::Rank;
 
-/// A launch of a run, or one of its restarts. Later ones are greater.
+/// A launch of a run, or one of its restarts. Later attempts compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
-    /// Launches of the run before this one.
+    /// Number of earlier launches of the run.
     pub launch: u32,
-    /// Restarts of the launch before this one.
+    /// Number of earlier restarts of the launch.
     pub restart: u32,
 }
 
-/// What a client is in its run when it sends something.
+/// A client's attempt and rank at the time of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     pub attempt: Attempt,
-    /// Ranks of the attempt, at least 1.
+    /// Number of ranks of the attempt, at least 1.
     pub world_size: u32,
     /// Below `world_size`.
     pub rank: Rank,
 }
 
-/// Clients of a run that declare together or say that they belong together.
+/// The clients of one attempt.
 #[derive(Clone, Debug)]
 struct Crew {
     world_size: u32,
-    /// The launch is named by its clients.
+    /// Whether the clients name the launch.
     named: bool,
-    /// Its evaluations go on from those that the history holds, as after a restart of the sidecar.
+    /// Its evaluations continue those in the history, as after a restart of the sidecar.
     continues: bool,
     declared: Duration,
     clients: u32,
-    /// Of a crew without a name, the client that sent as each rank.
+    /// For unnamed launches, the client that sent as each rank.
     ranks: BTreeMap<Rank, u64>,
     finished: BTreeSet<Rank>,
 }
@@ -55,23 +55,23 @@ impl Crew {
 struct Client {
     attempt: Attempt,
     world_size: u32,
-    /// It has sent something.
+    /// Whether it has sent a message.
     sent: bool,
 }
 
-/// A declaration of a client.
+/// A client's declaration of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
     /// [`client_hash`](super::client_hash) of the client's name.
     pub client: u64,
-    /// As the launch is named; `None` where it is not.
+    /// The attempt that the client names; `None` if it names none.
     pub attempt: Option<Attempt>,
     pub world_size: u32,
-    /// The history holds evaluations that this attempt goes on from.
+    /// Whether this attempt continues evaluations in the history.
     pub continues: bool,
 }
 
-/// Clients remembered at a time; beyond them those of the oldest attempts are forgotten.
+/// Maximum number of clients remembered; beyond it, those of the oldest attempts are forgotten.
 const MAX_CLIENTS: usize = 1 << 17;
 
 /// The clients of a run by attempt.
@@ -79,12 +79,12 @@ const MAX_CLIENTS: usize = 1 << 17;
 pub struct Members {
     clients: HashMap<u64, Client>,
     crews: BTreeMap<Attempt, Crew>,
-    /// The run has finished: whoever declares next begins again.
+    /// The run has finished: the next declaration begins a new launch.
     over: bool,
 }
 
 impl Members {
-    /// Notes a declaration. Whether it begins an attempt that is newer than all before; the first is not.
+    /// Records a declaration. Returns whether it begins an attempt newer than all earlier ones; `false` for the first.
     pub fn declare(&mut self, declaration: Declaration, now: Duration) -> bool {
         let Declaration { client, attempt, world_size, continues } = declaration;
         let newest = self.newest();
@@ -115,8 +115,8 @@ impl Members {
         newest.is_some_and(|newest| attempt > newest)
     }
 
-    /// The member that a client is with what it sends now. One that has not declared itself joins without a name, in a
-    /// run of `world_size` ranks. Errors where there is no such rank.
+    /// The attempt and rank of a client that sends a message. A client that has not declared the run joins an unnamed
+    /// launch of `world_size` ranks. Errors when the rank is out of range.
     pub fn sends(&mut self, client: u64, rank: u32, world_size: u32, now: Duration) -> Result<Member, Fault> {
         if !self.clients.contains_key(&client) {
             Rank::of(rank, world_size)?;
@@ -139,7 +139,8 @@ impl Members {
         Ok(Member { attempt: place, world_size, rank })
     }
 
-    /// Notes that a rank has finished, of the client's attempt or else of the newest. The attempt, if it was its last.
+    /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
+    /// the attempt if this was its last rank.
     pub fn finish(&mut self, client: Option<u64>, rank: u32, world_size: u32) -> Result<Option<Attempt>, Fault> {
         let of_client = client.and_then(|client| self.clients.get(&client)).map(|client| client.attempt);
         let Some(attempt) = of_client.or(self.newest()) else {
@@ -151,7 +152,7 @@ impl Members {
         Ok((crew.finished.len() == crew.world_size as usize).then_some(attempt))
     }
 
-    /// The run has finished.
+    /// Records that the run has finished.
     pub fn end(&mut self) {
         self.over = true;
     }
@@ -160,13 +161,13 @@ impl Members {
         self.crews.last_key_value().map(|(attempt, _)| *attempt)
     }
 
-    /// The attempt of a client, or else the newest.
+    /// The attempt of a client; the newest one for an unknown client.
     pub fn attempt_of(&self, client: Option<u64>) -> Attempt {
         let known = client.and_then(|client| self.clients.get(&client)).map(|client| client.attempt);
         known.or(self.newest()).unwrap_or_default()
     }
 
-    /// Whether the evaluations of an attempt go on from those that the history holds.
+    /// Whether the evaluations of an attempt continue those in the history.
     pub fn continues(&self, attempt: Attempt) -> bool {
         self.crews.get(&attempt).is_some_and(|crew| crew.continues)
     }
@@ -176,7 +177,7 @@ impl Members {
         self.crews.get(&attempt).map_or(Duration::ZERO, |crew| crew.declared)
     }
 
-    /// The attempt of one more client without a name.
+    /// The attempt of one more client of an unnamed launch.
     fn unnamed_place(&self, world_size: u32, over: bool) -> Attempt {
         match self.crews.last_key_value() {
             None => Attempt::default(),
@@ -186,7 +187,7 @@ impl Members {
         }
     }
 
-    /// Where a client without a name belongs, now that it sends as `rank`.
+    /// The attempt of a client of an unnamed launch, given that it sends as `rank`.
     fn corrected(
         &mut self,
         client: u64,
@@ -200,7 +201,7 @@ impl Members {
         let taken = taken.is_some_and(|known| *known != client);
         let room = |(at, crew): (&Attempt, &Crew)| crew.has_room_for(client, rank, world_size).then_some(*at);
         let mut newer = self.crews.range((std::ops::Bound::Excluded(attempt), std::ops::Bound::Unbounded));
-        // One that has sent nothing is not of a model that was abandoned: it joins those who have begun again.
+        // A client that has sent nothing has no part in an abandoned attempt, so it joins the restarted one.
         let begun = !sent && newer.clone().any(|(_, crew)| !crew.ranks.is_empty());
         if !(taken || begun) {
             return attempt;
@@ -233,7 +234,7 @@ impl Members {
     }
 }
 
-/// The attempt that begins after another.
+/// The attempt that follows `attempt`.
 fn after(attempt: Attempt, crew: &Crew) -> Attempt {
     match crew.named {
         true => Attempt { launch: attempt.launch.saturating_add(1), restart: 0 },
@@ -255,14 +256,14 @@ mod tests {
         Declaration { attempt: Some(Attempt { launch, restart }), ..unnamed(client, world_size) }
     }
 
-    /// Restarts of the unnamed attempts of the clients that send, each as the rank beside it.
+    /// The restart number of each client's unnamed attempt after it sends as the given rank.
     fn sent(members: &mut Members, clients: &[(u64, u32)], world_size: u32) -> Vec<u32> {
         let send = |&(client, rank): &(u64, u32)| members.sends(client, rank, world_size, NOW).unwrap().attempt.restart;
         clients.iter().map(send).collect()
     }
 
     #[test]
-    fn clients_without_a_name_form_attempts_in_the_order_of_their_declarations() {
+    fn unnamed_clients_form_attempts_in_the_order_of_their_declarations() {
         let mut members = Members::default();
         let newer: Vec<bool> = (0..6).map(|client| members.declare(unnamed(client, 2), NOW)).collect();
         assert_eq!(newer, [false, false, true, false, true, false]);
@@ -271,15 +272,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_is_taken_shows_that_a_client_is_of_a_later_attempt() {
+    fn a_client_of_a_rank_already_present_belongs_to_a_later_attempt() {
         let mut members = Members::default();
-        // The second rank of the first attempt never came, so the first of the second one was counted in its place.
+        // Rank 1 of the first attempt never declared the run, so rank 0 of the second one was counted instead.
         members.declare(unnamed(10, 2), NOW);
         assert_eq!(sent(&mut members, &[(10, 0)], 2), [0]);
         members.declare(unnamed(20, 2), NOW);
         members.declare(unnamed(21, 2), NOW);
         assert_eq!(sent(&mut members, &[(20, 0), (21, 1), (20, 0)], 2), [1, 1, 1]);
-        // The other way round, and where the first had sent nothing at all.
+        // The same with the ranks swapped, and with a first attempt that has sent nothing.
         for first_sends in [true, false] {
             let mut members = Members::default();
             members.declare(unnamed(10, 2), NOW);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_abandoned_stays_behind() {
+    fn an_abandoned_client_stays_in_its_attempt() {
         let mut members = Members::default();
         for client in [10, 11, 20] {
             members.declare(unnamed(client, 2), NOW);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_ranks_or_the_end_of_the_run_begins_another_attempt() {
+    fn another_number_of_ranks_or_the_end_of_the_run_begins_a_new_attempt() {
         let mut members = Members::default();
         members.declare(unnamed(1, 3), NOW);
         assert!(members.declare(unnamed(2, 2), NOW));
@@ -310,23 +311,27 @@ mod tests {
         assert_eq!(members.finish(Some(2), 0, 2).unwrap(), None);
         assert_eq!(members.finish(Some(3), 1, 2).unwrap(), Some(Attempt { launch: 0, restart: 1 }));
         members.end();
-        assert!(members.declare(unnamed(3, 2), NOW), "a process may train again after it has finished");
+        assert!(members.declare(unnamed(3, 2), NOW), "a process may train again after the run has finished");
         assert!(members.sends(3, 2, 2, NOW).is_err());
     }
 
     #[test]
-    fn a_launch_that_is_named_says_where_its_clients_belong() {
+    fn a_named_launch_determines_the_attempt_of_its_clients() {
         let mut members = Members::default();
         assert!(!members.declare(named(1, 0, 1, 2), NOW));
-        assert!(!members.declare(named(2, 0, 0, 2), NOW), "a late client of the attempt before");
+        assert!(!members.declare(named(2, 0, 0, 2), NOW), "a late client of the previous attempt");
         assert!(members.declare(named(3, 1, 0, 1), NOW));
         let attempt = |members: &mut Members, client| members.sends(client, 0, 9, NOW).unwrap().attempt;
         assert_eq!(attempt(&mut members, 1), Attempt { launch: 0, restart: 1 });
         assert_eq!(attempt(&mut members, 2), Attempt { launch: 0, restart: 0 });
         assert_eq!(attempt(&mut members, 3), Attempt { launch: 1, restart: 0 });
-        // Several processes of one rank are all of the attempt that they name.
+        // Several processes of one rank all belong to the attempt they name.
         members.declare(named(4, 1, 0, 1), NOW);
         assert_eq!(attempt(&mut members, 4), Attempt { launch: 1, restart: 0 });
-        assert_eq!(attempt(&mut members, 5), Attempt { launch: 2, restart: 0 }, "one without a name comes after");
+        assert_eq!(
+            attempt(&mut members, 5),
+            Attempt { launch: 2, restart: 0 },
+            "an unnamed client begins a later launch"
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! Keyed bottom-k: of all rows offered, the N with the smallest priorities, whatever the order they came in.
+//! Keyed bottom-k: of all rows offered, the N with the smallest priorities, in any order of arrival.
 //!
 //! Without decay a row's place is (priority, id), so the sample is uniform without replacement over the distinct
 //! rows, and every pass over a data set keeps the same rows. With decay λ a row of step t has weight e^{λt}: its place
 //! is ln(−ln u) − λt, smallest kept, with u = 1 − (priority + ½)/2⁶⁴ (Efraimidis & Spirakis 2006,
-//! doi:10.1016/j.ipl.2005.11.003, in logarithms; that u falls as the priority grows keeps the order within one step
-//! the same as without decay).
+//! doi:10.1016/j.ipl.2005.11.003, in logarithms). As u falls with the priority, the order within one step is the same
+//! as without decay.
 //!
-//! Why order does not matter: a row's place never grows as newer arrivals of it come, so the N-th smallest place only
-//! falls; a row turned away or evicted had N rows before it, and still has them at the end.
+//! The order of arrival does not matter: newer arrivals of a row never raise its place, so the N-th smallest place only
+//! falls. A row rejected or evicted has N rows ahead of it then and at the end.
 //!
-//! While fewer than N rows are held and their ids ascend, as those of a data set read in order do, nothing has to be
-//! chosen and no row can have come before: rows are added as they are, a chunk at a time, without an index.
+//! While fewer than N rows are held and ids arrive in ascending order, as from a data set read in order, no row can be
+//! a repeat and all are kept: whole chunks are appended without an index.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::tensor::{Tensor, TensorName};
 /// Size and seed of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// N, the most rows kept; 1 to 2³¹.
+    /// N, the maximum number of rows kept; 1 to 2³¹.
     pub rows: usize,
     /// Key of the priorities.
     pub seed: u64,
@@ -40,14 +40,14 @@ impl Default for Sampling {
 /// One arrival of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Row identity. The priority hashes it alone.
+    /// Row identity, the only input of the priority.
     pub id: u64,
     /// Optimiser steps so far. A newer step replaces an older value of the row.
     pub step: u64,
     pub origin: Origin,
 }
 
-/// What became of an arrival.
+/// Outcome of offering a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// Its values are in the sample now.
@@ -56,7 +56,7 @@ pub enum Offered {
     Duplicate,
     /// The sample holds a newer step of this row.
     Older,
-    /// N rows come before it.
+    /// N rows have smaller places.
     Beyond,
 }
 
@@ -66,7 +66,7 @@ struct Slot {
     id: u64,
     step: u64,
     origin: Origin,
-    /// Arrivals of this row since it is held, itself included.
+    /// Arrivals of this row since it was first held, that one included.
     arrivals: u64,
     /// Its values are newer than the last call of `mark_unchanged`.
     changed: bool,
@@ -79,11 +79,11 @@ pub struct BottomK {
     order: Order,
     slots: Vec<Slot>,
     columns: BTreeMap<TensorName, Column>,
-    /// `None` while fewer than N rows are held, in ascending id.
+    /// `None` while fewer than N rows are held, in ascending order of their ids.
     index: Option<Index>,
-    /// Rows beyond it cannot be kept: the largest place held once N rows are.
+    /// Largest place a row can have and be kept: the largest one held, once N rows are held.
     limit: Option<Place>,
-    /// (height, width) of the images that localisation maps are of.
+    /// (height, width) in pixels of the images behind the localisation maps.
     image_size: Option<(u32, u32)>,
     offered: u64,
     duplicates: u64,
@@ -91,8 +91,8 @@ pub struct BottomK {
 }
 
 impl BottomK {
-    /// An empty sampler; `decay` is λ per step, 0 for none. Panics when N is 0 or `decay` is negative or not finite:
-    /// both are checked with the configuration.
+    /// An empty sampler; `decay` is λ per step, 0 for none. Panics when N is not in 1 to 2³¹ or `decay` is negative or
+    /// not finite: both are checked with the configuration.
     pub fn new(sampling: Sampling, decay: f64) -> Self {
         assert!((1..=1 << 31).contains(&sampling.rows), "a sample has 1 to 2^31 rows");
         assert!(decay.is_finite() && decay >= 0.0, "decay is finite and at least 0");
@@ -110,18 +110,18 @@ impl BottomK {
         }
     }
 
-    /// The same, for maps of images of (height, width) pixels.
+    /// This sampler, for localisation maps of images of (height, width) pixels.
     pub fn at_image_size(self, image_size: Option<(u32, u32)>) -> Self {
         Self { image_size, ..self }
     }
 
-    /// An empty sampler for rows that are to be merged into `self` later: it turns away what `self` would.
+    /// An empty sampler for rows that will be merged into `self`: it rejects the rows that `self` would reject.
     pub(super) fn stage(&self) -> Self {
         Self { limit: self.limit, image_size: self.image_size, ..Self::new(self.sampling, self.order.decay) }
     }
 
-    /// Offers row `row` of `tensors`, which all have the same rows. Values are copied only when it enters;
-    /// `continuous` says which label tensors hold measured quantities.
+    /// Offers row `row` of `tensors`, which all have the same number of rows. Values are copied only when the row
+    /// enters the sample; `continuous` says which label tensors hold measured quantities.
     pub fn offer<'a>(
         &mut self,
         arrival: Arrival,
@@ -143,8 +143,8 @@ impl BottomK {
         offered
     }
 
-    /// Offers all rows of `tensors`, one arrival each: the same as one after the other. Says whether it could; if not,
-    /// because rows have to be chosen, nothing has changed.
+    /// Offers all rows of `tensors`, one arrival each, with the same result as offering them one after the other.
+    /// Returns `false`, without any change, when some rows may have to be rejected.
     pub fn offer_all<'a>(
         &mut self,
         arrivals: &[Arrival],
@@ -168,8 +168,8 @@ impl BottomK {
         true
     }
 
-    /// Union: afterwards `self` is what it would be had all rows of `other` been offered to it. Returns how many rows
-    /// of `other` it knew at the same step. Both must have the same N, seed and decay.
+    /// Union: `self` ends in the state it would have if all rows of `other` had been offered to it. Returns how many
+    /// rows of `other` it already held at the same step. Panics unless both have the same N, seed and decay.
     pub fn merge(&mut self, mut other: BottomK) -> u64 {
         assert!(
             self.sampling == other.sampling && self.order == other.order,
@@ -179,7 +179,7 @@ impl BottomK {
         self.duplicates += other.duplicates;
         other.slots.iter_mut().for_each(|slot| slot.changed = true);
         if self.slots.is_empty() {
-            // Its limit may be that of another sample.
+            // The limit of `other` may be the one it took over from another sample.
             (self.slots, self.columns, self.index) = (other.slots, other.columns, other.index);
             self.changed = self.slots.len();
             self.tighten();
@@ -209,8 +209,8 @@ impl BottomK {
         known
     }
 
-    /// Bytes by which [`merge`](Self::merge) of `other` lets this grow at most, but for what finds rows: some 100 bytes
-    /// a row.
+    /// Upper bound in bytes on the growth by [`merge`](Self::merge) of `other`, without the index of rows, which takes
+    /// about 100 bytes a row.
     pub(super) fn growth(&self, other: &BottomK) -> usize {
         if self.slots.is_empty() {
             return other.bytes();
@@ -221,25 +221,25 @@ impl BottomK {
         columns + texts + growth(&self.slots, more, most) * size_of::<Slot>()
     }
 
-    /// Room for the rows of `other`, made at once.
+    /// Reserves room for the rows of `other` in one step.
     fn make_room(&mut self, other: &BottomK) {
         let (more, most) = (self.new_slots(other), self.sampling.rows);
         self.columns.values_mut().for_each(|column| column.grow(more, most + 1));
         grow(&mut self.slots, more, most);
     }
 
-    /// The most slots that rows of `other` need, the one in which rows of a full sample are written included.
+    /// Upper bound on the slots that rows of `other` need, including the spare one through which a full sample writes.
     fn new_slots(&self, other: &BottomK) -> usize {
         other.slots.len().min(self.sampling.rows + 1 - self.slots.len())
     }
 
-    /// Counts rows that a job left out because their priorities show that no sample can hold them.
+    /// Counts rows that a job did not send because their priorities show that no sample can hold them.
     pub fn left_out(&mut self, rows: u64) {
-        // The number is the job's word, so any can come.
+        // The job states the number, so it may be arbitrarily large.
         self.offered = self.offered.saturating_add(rows);
     }
 
-    /// Rows held.
+    /// Number of rows held.
     pub fn rows(&self) -> usize {
         self.slots.len()
     }
@@ -249,20 +249,21 @@ impl BottomK {
         self.slots.len() == self.sampling.rows
     }
 
-    /// Rows offered, repeats included, and rows left out by the job.
+    /// Number of rows offered, repeats included, plus the rows the job left out.
     pub fn rows_offered(&self) -> u64 {
         self.offered
     }
 
-    /// Arrivals of a row at a step at which the sample held it already. Repeats of rows that are not held go unseen.
+    /// Number of arrivals of a row at a step at which the sample already held it. Repeats of rows that are not held are
+    /// not counted.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Distinct rows offered. Without decay: rows offered, divided by the mean number of arrivals of the rows held.
-    /// That is exact while nothing was turned away, and when all rows came equally often; otherwise an estimate whose
-    /// error is that of the mean (rows are held whatever their number of arrivals). With decay, rows offered
-    /// less duplicates: newer values of a row count again.
+    /// Number of distinct rows offered. Without decay: rows offered, divided by the mean number of arrivals of the rows
+    /// held. This is exact while no row was rejected and when all rows arrived equally often; otherwise it is an
+    /// estimate with the relative error of that mean (whether a row is held does not depend on its number of arrivals).
+    /// With decay: rows offered less duplicates, where newer values of a row count again.
     pub fn distinct_rows(&self) -> u64 {
         if self.order.decay > 0.0 {
             return self.offered - self.duplicates;
@@ -275,7 +276,7 @@ impl BottomK {
         u64::try_from(distinct).unwrap_or(u64::MAX)
     }
 
-    /// Rows whose values entered since the last call of [`mark_unchanged`](Self::mark_unchanged).
+    /// Number of rows whose values entered since the last call of [`mark_unchanged`](Self::mark_unchanged).
     pub fn rows_changed(&self) -> usize {
         self.changed
     }
@@ -292,7 +293,7 @@ impl BottomK {
             + self.index.as_ref().map_or(0, Index::bytes)
     }
 
-    /// The rows held, in ascending id: the same whatever the order of arrival.
+    /// The rows held, in ascending order of their ids, independent of the order of arrival.
     pub fn freeze(&self) -> Sample {
         let mut order: Vec<usize> = (0..self.slots.len()).collect();
         order.sort_unstable_by_key(|&slot| self.slots[slot].id);
@@ -301,7 +302,7 @@ impl BottomK {
         Sample::new(ids, columns)
     }
 
-    /// The same, when no more rows come. Where they are in ascending id already they are not copied.
+    /// As [`sample`](Self::sample), consuming the sampler. Rows already in ascending order of their ids are not copied.
     pub fn into_sample(self) -> Sample {
         match self.index {
             None => Sample::new(self.slots.iter().map(|slot| slot.id).collect(), self.columns),
@@ -309,7 +310,7 @@ impl BottomK {
         }
     }
 
-    /// Whether `rows` rows in ascending id, `first` the smallest, are all kept, each in a new slot, without an index.
+    /// Whether `rows` rows in ascending order of their ids, `first` the smallest, can all be appended without an index.
     fn takes_all(&self, first: u64, rows: usize) -> bool {
         self.index.is_none()
             && self.limit.is_none()
@@ -317,7 +318,7 @@ impl BottomK {
             && self.slots.last().is_none_or(|last| first > last.id)
     }
 
-    /// Takes a row in, or not: the slot its values belong in, if they are to be written.
+    /// Offers one row. Returns the slot for its values if they enter the sample.
     fn admit(&mut self, arrival: Arrival, arrivals: u64) -> (Offered, Option<usize>) {
         if self.takes_all(arrival.id, 1) {
             return (Offered::Kept, Some(self.add(arrival, arrivals)));
@@ -345,7 +346,7 @@ impl BottomK {
         (Offered::Kept, Some(slot))
     }
 
-    /// A further arrival of a row held.
+    /// Handles a further arrival of a row that is held.
     fn admit_again(&mut self, arrival: Arrival, arrivals: u64, place: Place, at: usize) -> (Offered, Option<usize>) {
         let slot = &mut self.slots[at];
         slot.arrivals += arrivals;
@@ -366,7 +367,7 @@ impl BottomK {
         (if same_step { Offered::Duplicate } else { Offered::Older }, None)
     }
 
-    /// A new slot at the end.
+    /// Adds a slot at the end.
     fn add(&mut self, arrival: Arrival, arrivals: u64) -> usize {
         grow(&mut self.slots, 1, self.sampling.rows);
         self.slots.push(Slot::new(arrival, arrivals));
@@ -374,7 +375,7 @@ impl BottomK {
         self.slots.len() - 1
     }
 
-    /// Sets the limit to the largest place held, once N rows are.
+    /// Sets the limit to the largest place held, once N rows are held.
     fn tighten(&mut self) {
         if self.is_full() {
             // A full sample has an index.
@@ -389,7 +390,7 @@ impl Slot {
     }
 }
 
-/// Writes a row into `slot`: the row is added at the end and, unless it belongs there, takes the slot's place.
+/// Writes a row into `slot`: appends it and, unless `slot` is the last, swaps it into place.
 fn put(column: &mut Column, slot: usize, most_rows: usize, push: impl FnOnce(&mut Column)) {
     let end = column.rows();
     column.grow(1, most_rows + 1);

@@ -1,20 +1,20 @@
-//! Typed columns: what a sample keeps of a tensor, one row behind the other.
+//! Typed columns: the values that a sample keeps of a tensor, row-major.
 
 use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
 use super::map::{self, MAP_SUMMARY};
 
-/// The rows of one tensor. Floats stay in the precision they came in (16-bit ones widen to f32, which is exact);
-/// Monte-Carlo samples are averaged and localisation maps reduced when a row is added.
+/// The rows of one tensor. Floats keep the precision they were sent in (16-bit floats widen to f32, which is exact).
+/// When a row is added, Monte-Carlo samples are averaged and localisation maps reduced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Shape of one row, such as `[k, d]`; empty for one value a row.
     dims: Vec<usize>,
     values: Values,
-    /// The tensor came as float16 or bfloat16.
+    /// Whether the tensor was sent as float16 or bfloat16.
     half: bool,
-    /// (height, width) that localisation maps are resized to before their maximum is looked for.
+    /// (height, width) in pixels to which localisation maps are resized before their maximum is located.
     image_size: Option<(u32, u32)>,
 }
 
@@ -36,7 +36,7 @@ impl Column {
             (Content::Texts, _) => Values::Text(Vec::new()),
             (Content::Classes | Content::Flags, _) => Values::Integer(Vec::new()),
             (Content::Labels, _) if !labels_are_continuous => Values::Integer(Vec::new()),
-            // Wider integers than f32 holds exactly, as labels of a regression or odd activations.
+            // Integers that f32 may not represent exactly, such as labels of a regression.
             (_, DataType::Float64 | DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64) => {
                 Values::Float64(Vec::new())
             }
@@ -52,12 +52,12 @@ impl Column {
         Self { dims, values, half: tensor.dtype().is_half(), image_size: None }
     }
 
-    /// The same, for maps of images of (height, width) pixels.
+    /// This column, for localisation maps of images of (height, width) pixels.
     pub fn at_image_size(self, image_size: Option<(u32, u32)>) -> Self {
         Self { image_size, ..self }
     }
 
-    /// Values of one row.
+    /// Number of values in one row.
     pub fn width(&self) -> usize {
         self.dims.iter().product()
     }
@@ -116,8 +116,8 @@ impl Column {
         Self { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
     }
 
-    /// Makes room for `more` rows: at least doubles, but not beyond `most` rows where that is enough, so that a full
-    /// sample has no unused half.
+    /// Reserves room for `more` rows: at least doubles the capacity, but not beyond `most` rows if they suffice, so
+    /// that a full sample does not waste half of its memory.
     pub fn grow(&mut self, more: usize, most: usize) {
         let width = self.width();
         match &mut self.values {
@@ -128,7 +128,7 @@ impl Column {
         }
     }
 
-    /// Bytes by which [`grow`](Self::grow) lets this grow.
+    /// Bytes that [`grow`](Self::grow) would add.
     pub fn growth(&self, more: usize, most: usize) -> usize {
         let (more, most) = (more * self.width(), most * self.width());
         match &self.values {
@@ -139,7 +139,7 @@ impl Column {
         }
     }
 
-    /// Adds all rows of `tensor` at the end.
+    /// Appends all rows of `tensor`.
     pub fn extend(&mut self, tensor: &Tensor) {
         match &mut self.values {
             Values::Integer(v) => tensor.extend_integers(0..tensor.rows(), v),
@@ -148,7 +148,7 @@ impl Column {
         }
     }
 
-    /// Adds all rows of `other`, a column of the same tensor, at the end.
+    /// Appends all rows of `other`, a column of the same tensor.
     pub fn append(&mut self, other: Column) {
         match (&mut self.values, other.values) {
             (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b),
@@ -159,12 +159,12 @@ impl Column {
         }
     }
 
-    /// Adds a row of `tensor` at the end.
+    /// Appends a row of `tensor`.
     pub fn push(&mut self, tensor: &Tensor, row: usize) {
         let shape = (self.dims[..].first().copied().unwrap_or(1), self.image_size);
         match &mut self.values {
             Values::Text(v) => v.push(tensor.text(row).to_owned()),
-            // Validation has shown that classes fit.
+            // Class numbers fit: the batch was validated.
             Values::Integer(v) => tensor.extend_integers(row..row + 1, v),
             Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row..row + 1, v),
             Values::Float32(v) => push_floats(shape, tensor, row, |value| v.push(value as f32)),
@@ -172,7 +172,7 @@ impl Column {
         }
     }
 
-    /// Adds row `row` of `other`, a column of the same tensor, at the end.
+    /// Appends row `row` of `other`, a column of the same tensor.
     pub fn push_from(&mut self, other: &Column, row: usize) {
         let width = self.width();
         let range = row * width..(row + 1) * width;
@@ -259,7 +259,7 @@ fn is_reduced(tensor: &Tensor) -> bool {
     }
 }
 
-/// `concepts` and `image_size` are those of a column of maps.
+/// `concepts` and `image_size` matter for a column of maps only.
 fn push_floats(
     (concepts, image_size): (usize, Option<(u32, u32)>),
     tensor: &Tensor,
@@ -344,7 +344,7 @@ mod tests {
         let mut copied = column.empty_like();
         copied.push(&maps, 0);
         assert_eq!(copied, column, "an empty column keeps the size");
-        // Beyond the last value's centre, at 15 and 22.5 pixels, the curve rises a little further.
+        // The curve rises a little further beyond the centre of the last value, which is at 15 and 22.5 pixels.
         let peak = column.block(0..2);
         assert!((15.0..20.0).contains(&peak[0]) && (22.0..30.0).contains(&peak[1]), "{peak:?}");
         assert_eq!(column.block(2..4), [1.0, 1.0]);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_kept_as_wide_as_they_need_to_be() {
+    fn values_are_kept_in_the_narrowest_exact_type() {
         let kind = |name, dtype, continuous| match Column::for_tensor(&tensor(name, dtype, &[1], &[1.0]), continuous) {
             Column { values: Values::Float32(_), half, .. } => {
                 if half {

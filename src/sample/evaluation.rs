@@ -1,4 +1,4 @@
-//! A frozen sample on its way to be scored.
+//! A frozen sample, ready to be scored.
 
 use std::sync::Arc;
 
@@ -7,43 +7,43 @@ use super::frozen::Sample;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Step};
 
-/// A moment, as the clocks of the shell tell it.
+/// A moment, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Now {
-    /// Since the process started; never goes back.
+    /// Monotonic time since the process started.
     pub elapsed: std::time::Duration,
     /// Seconds since 1970-01-01 UTC.
     pub unix: f64,
 }
 
-/// The rows of one model to be scored: those of a pass that was closed, or of a rolling sample as it was at one moment.
+/// The rows of one model: those of a closed pass, or of a rolling sample at one moment.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     pub key: SplitKey,
     pub run: Arc<Run>,
     pub attempt: Attempt,
-    /// Of the pass, or the newest that was committed to the rolling sample.
+    /// Step of the pass, or the newest step committed to the rolling sample.
     pub step: Step,
-    /// The largest that any rank stated.
+    /// The largest epoch that any rank stated.
     pub epoch: Option<Epoch>,
     /// Seconds since 1970-01-01 UTC at which the sample was frozen.
     pub time: f64,
-    /// Without rows where no rank sent any that could be taken.
+    /// Has no rows where no rank sent an acceptable one.
     pub sample: Sample,
-    /// Distinct rows the sample was drawn from: [`BottomK::distinct_rows`](super::BottomK::distinct_rows).
+    /// Number of distinct rows the sample was drawn from: [`BottomK::distinct_rows`](super::BottomK::distinct_rows).
     pub rows_seen: u64,
     /// Arrivals recognised as repeats: retries, and padding of a distributed sampler where rows have `sample_ids`.
     pub duplicates: u64,
-    /// The rolling sample was still growing: it has fewer than N rows, and more than when it was last frozen.
+    /// Whether the rolling sample is still growing: it has fewer than N rows, and more than when it was last frozen.
     pub provisional: bool,
     /// Ranks that had not ended the pass when it was closed, by a deadline or because too many passes were open.
     pub ranks_missing: u32,
-    /// Rows that ranks said they sent and that did not arrive, as when the sidecar was restarted within the pass.
+    /// Rows that ranks reported as sent but that did not arrive, as when the sidecar was restarted during the pass.
     pub rows_missing: u64,
 }
 
 impl Evaluation {
-    /// Not every rank ended the pass, or rows are missing.
+    /// Whether a rank did not end the pass, or rows are missing.
     pub fn incomplete(&self) -> bool {
         self.ranks_missing > 0 || self.rows_missing > 0
     }

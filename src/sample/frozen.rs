@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::run::Run;
 use crate::tensor::{Tensor, TensorName};
 
-/// The rows of a split at one moment, in ascending row id. A `Sample` that exists does not change.
+/// The rows of a split at one moment, in ascending row id. Immutable.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     ids: Vec<u64>,
@@ -15,9 +15,9 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// `ids` ascending, and columns with a row for each. Panics otherwise: both come from one sampler.
+    /// Panics unless `ids` ascend and every column has one row for each id: both come from one sampler.
     pub fn new(ids: Vec<u64>, columns: BTreeMap<TensorName, Column>) -> Self {
-        assert!(ids.is_sorted(), "a sample is in ascending row id");
+        assert!(ids.is_sorted(), "sample rows are in ascending order of their ids");
         assert!(
             columns.values().all(|column| column.rows() == ids.len()),
             "a sample's columns have a value for each row"
@@ -25,7 +25,7 @@ impl Sample {
         Self { ids, columns }
     }
 
-    /// All rows of a batch that hold finite values, with their row numbers as ids.
+    /// All rows of a batch without non-finite values, with their row numbers as ids.
     pub fn of_batch(batch: &Batch, run: &Run) -> Self {
         let column = |tensor: &Tensor| {
             let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
@@ -41,7 +41,7 @@ impl Sample {
         self.ids.len()
     }
 
-    /// Row identities, ascending: the row's index in its data set where the job gives it, else a hash.
+    /// Row identities, ascending: the row's index in its data set where the job sends `sample_ids`, otherwise a hash.
     pub fn ids(&self) -> &[u64] {
         &self.ids
     }

@@ -1,20 +1,20 @@
-//! A localisation map reduced to the place of its maximum, after resizing to the image, and its centre of mass.
+//! Reduces a localisation map to the position of its maximum, after resizing to the image, and its centre of mass.
 //!
-//! The resize is bicubic with a = −0.75, as PyTorch's `interpolate(mode="bicubic", align_corners=False)`. The image is
-//! never built: its pixels between four of the map's are bounded by the sixteen map values they are mixed of, and only
-//! places whose bound reaches the largest value so far are looked at.
+//! The resize is bicubic with a = −0.75, as in PyTorch's `interpolate(mode="bicubic", align_corners=False)`. The
+//! resized image is never built: the sixteen map values that a block of pixels interpolates bound these pixels, and
+//! only blocks whose bound reaches the largest value so far are evaluated.
 
-/// Numbers kept of a localisation map: row and column of its maximum in pixels of the image (of the map where the run has
-/// no image size), row and column of its centre of mass in pixels of the map. 16 bytes of single precision, whatever the
-/// map's size: 4,096 rows of 112 maps take 7 MiB where maps of 14 × 14 would take 360.
+/// Numbers kept of a localisation map: row and column of its maximum in pixels of the image (of the map where the run
+/// has no image size), row and column of its centre of mass in pixels of the map. In single precision they take 16
+/// bytes for any size of map: 4,096 rows of 112 maps take 7 MiB, where maps of 14 × 14 would take 360 MiB.
 pub const MAP_SUMMARY: usize = 4;
 
-/// Largest sum of the sizes of the four weights of one axis, at the middle between two values.
+/// Largest sum of the absolute values of the four weights of one axis, reached midway between two values.
 const WEIGHTS: f64 = 1.375;
 
-/// Row and column of the first maximum, in pixels of the image or, without one, of the map; row and column of the
-/// centre of mass of the values above 0 (of the middle if none is), in pixels of the map. `map` is row-major, rows of
-/// `width`.
+/// Row and column of the first maximum, in pixels of the image or, without an image size, of the map; then row and
+/// column of the centre of mass of the values above 0 (the middle if there are none), in pixels of the map. `map` is
+/// row-major with rows of `width` values.
 pub fn summarise(map: &[f64], width: usize, image: Option<(u32, u32)>) -> [f64; MAP_SUMMARY] {
     let peak = match image {
         Some((height, columns)) => resized_peak(map, width, height as usize, columns as usize),
@@ -42,9 +42,9 @@ fn centre(map: &[f64], width: usize) -> [f64; 2] {
     }
 }
 
-/// Pixels of one axis of the image that are mixed of the same four values.
+/// Pixels along one axis of the image that interpolate the same four values.
 struct Span {
-    /// Positions of the four in the map, the borders repeated.
+    /// Positions of the four values in the map, with boundary positions repeated.
     from: [usize; 4],
     /// (pixel, weights).
     pixels: Vec<(usize, [f64; 4])>,
@@ -66,7 +66,7 @@ fn spans(from: usize, to: usize) -> Vec<Span> {
     spans.into_iter().map(|(_, span)| span).collect()
 }
 
-/// Weights of the values before, at, after and two after a place `t` behind the second (Keys 1981, a = −0.75).
+/// Weights of four consecutive values at a position `t` past the second one, in [0, 1) (Keys 1981, a = −0.75).
 fn weights(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
@@ -78,7 +78,7 @@ fn weights(t: f64) -> [f64; 4] {
 fn resized_peak(map: &[f64], width: usize, height: usize, columns: usize) -> (usize, usize) {
     let rows = spans(map.len() / width, height);
     let columns = spans(width, columns);
-    // (highest value the pixels of a place can have, its spans).
+    // (upper bound on the pixels of a block, its spans).
     let mut places = Vec::with_capacity(rows.len() * columns.len());
     for (down, row) in rows.iter().enumerate() {
         for (across, column) in columns.iter().enumerate() {
@@ -86,7 +86,7 @@ fn resized_peak(map: &[f64], width: usize, height: usize, columns: usize) -> (us
             for value in row.from.iter().flat_map(|r| column.from.iter().map(move |c| map[r * width + c])) {
                 (low, high) = (low.min(value), high.max(value));
             }
-            // Weights sum to 1: from the middle of the range no pixel is further than their sizes allow.
+            // The weights sum to 1, so the sum of their absolute values bounds a pixel's distance from the mid-range.
             let (middle, half) = (low / 2.0 + high / 2.0, high / 2.0 - low / 2.0);
             places.push((middle + WEIGHTS * WEIGHTS * half, down, across));
         }
@@ -94,7 +94,7 @@ fn resized_peak(map: &[f64], width: usize, height: usize, columns: usize) -> (us
     places.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut best = (f64::NEG_INFINITY, (0, 0));
     for (bound, down, across) in places {
-        // A little room for rounding.
+        // The margin allows for rounding.
         if bound + 1e-9 * bound.abs() < best.0 {
             break;
         }
@@ -106,7 +106,7 @@ fn resized_peak(map: &[f64], width: usize, height: usize, columns: usize) -> (us
                 .from
                 .map(|c| row.from.iter().zip(vertical).map(|(r, weight)| weight * map[r * width + c]).sum::<f64>());
             for (x, horizontal) in &column.pixels {
-                // Rounding must not find a maximum in what is level.
+                // Rounding must not produce a maximum on a plateau.
                 let mixed: f64 = mixed.iter().zip(horizontal).map(|(value, weight)| value * weight).sum();
                 let value = if level { first } else { mixed };
                 if value > best.0 || (value == best.0 && (*y, *x) < best.1) {
@@ -130,7 +130,7 @@ mod tests {
 
     /// `tests/golden/maps.py` resizes with PyTorch.
     #[test]
-    fn peaks_are_those_of_the_map_that_pytorch_resizes() {
+    fn peaks_equal_those_of_maps_resized_by_pytorch() {
         let golden: Value = serde_json::from_str(include_str!("../../tests/golden/maps.json")).unwrap();
         let cases = golden["cases"].as_array().unwrap();
         assert!(cases.len() >= 20);

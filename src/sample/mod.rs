@@ -1,11 +1,11 @@
 //! Bounded samples of the rows a split receives.
 //!
 //! Sampling is keyed bottom-k: a row's priority is a hash of its identity, and the rows with the smallest priorities
-//! are kept. That is uniform without replacement, needs no state but the rows kept, merges across ranks by union, and
-//! a batch sent twice changes nothing.
+//! are kept. The result is uniform without replacement, needs no state beyond the rows kept, merges across ranks by
+//! union, and does not change when a batch is sent twice.
 //!
-//! [`Split`] is what a split of a run keeps: passes that open and close, or one rolling sample. It stands on
-//! [`BottomK`], the sampler, and on the hashes of [`priority`](mod@priority).
+//! [`Split`] holds the samples of one split of a run: passes that open and close, or one rolling sample. It uses
+//! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority).
 
 mod applied;
 mod attempt;

@@ -7,20 +7,21 @@ use super::applied::{Applied, Ranks, Source};
 use super::bottom_k::BottomK;
 use crate::step::{Epoch, Rank, Step};
 
-/// A pass that ranks are still sending.
+/// An open pass: ranks are still sending its rows.
 #[derive(Clone, Debug)]
 pub(super) struct OpenPass {
-    /// Tells passes of one step apart.
+    /// Distinguishes passes of the same step.
     pub serial: u64,
     pub step: Step,
     pub epoch: Option<Epoch>,
     pub sampler: BottomK,
     pub applied: Applied,
-    /// Rows of batches that were sent again.
+    /// Rows of batches sent more than once.
     pub repeated: u64,
-    /// Rows of applied batches, those left out and dropped included.
+    /// Rows of applied batches, including those left out and dropped.
     pub taken: u64,
-    /// Rows that ranks said they sent. More than were taken: some were lost, as when the server was restarted meanwhile.
+    /// Rows that ranks reported as sent. If more than were applied, some were lost, as when the server was restarted
+    /// during the pass.
     pub stated: u64,
     pub ended: Ranks,
     pub first_end: Option<Duration>,
@@ -49,7 +50,7 @@ impl OpenPass {
         self.last_heard = self.last_heard.max(now);
     }
 
-    /// When it is closed even if ranks are missing.
+    /// Time at which the pass is closed even if ranks are missing.
     pub fn deadline(&self, after_first_end: Duration, when_idle: Duration) -> Duration {
         match self.first_end {
             Some(first_end) => first_end.saturating_add(after_first_end),
@@ -62,16 +63,16 @@ impl OpenPass {
     }
 }
 
-/// What a closed pass took in, to tell a retry from a late batch.
+/// The batches and ranks of a closed pass, which distinguish a retry from a late batch.
 #[derive(Clone, Debug)]
 pub(super) struct Remembered {
     pub applied: Applied,
     pub ended: Ranks,
 }
 
-/// Steps remembered as closed; a batch for an older one opens its pass again.
+/// Maximum number of steps remembered as closed; a batch for an older one opens its pass again.
 const MAX_STEPS: usize = 4096;
-/// The newest of them, for which retries are told from late batches.
+/// Maximum number of closed passes, the newest ones, for which retries are distinguished from late batches.
 const MAX_REMEMBERED: usize = 8;
 
 /// Steps whose pass is closed, in the order they were closed.
@@ -83,7 +84,7 @@ pub(super) struct ClosedSteps {
 
 impl ClosedSteps {
     pub fn contains(&self, step: Step) -> bool {
-        // The one asked for is nearly always among the newest.
+        // The step looked up is nearly always among the newest.
         self.steps.iter().rev().any(|&closed| closed == step)
     }
 

@@ -1,20 +1,20 @@
-//! The order of rows, of which a sample keeps the first N, and what finds a row in a sample.
+//! The order of rows, of which a sample keeps the first N, and the index of the rows in a sample.
 
 use std::collections::{BinaryHeap, HashMap};
 
 use super::priority::priority;
 
-/// A row's place in the order; the smallest are kept.
+/// A row's place in the order; rows with the smallest places are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// ln(−ln u) − λt as a number that orders like it; 0 without decay.
+    /// ln(−ln u) − λt as an integer of the same order; 0 without decay.
     decayed: u64,
     priority: u64,
-    /// Of two rows with one priority the smaller id comes first.
+    /// Breaks ties of the priority: the smaller id comes first.
     id: u64,
 }
 
-/// What decides the order.
+/// Parameters of the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Order {
     pub seed: u64,
@@ -36,25 +36,25 @@ impl Order {
     }
 }
 
-/// Orders as the floats do.
+/// Maps a float to an integer of the same order.
 fn order_preserving(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The rows of a sample by id, and the one that comes last in the order.
+/// The rows of a sample by id, and the row with the largest place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// One a slot.
+    /// One entry per slot.
     places: Vec<Place>,
     by_id: HashMap<u64, u32>,
-    /// Largest place on top, one entry a slot. An entry may be larger than its slot's place, when a newer step has
-    /// moved the row; it is put right when it reaches the top.
+    /// One entry per slot, the largest place on top. An entry may be larger than its slot's place, after a newer step
+    /// has moved the row; it is corrected when it reaches the top.
     largest: BinaryHeap<(Place, u32)>,
 }
 
 impl Index {
-    /// Of rows whose ids differ, in the order of their slots.
+    /// The index of rows with distinct ids, given in the order of their slots.
     pub fn new(places: impl ExactSizeIterator<Item = Place>) -> Self {
         let mut index = Self { by_id: HashMap::with_capacity(places.len()), ..Self::default() };
         index.places.reserve_exact(places.len());
@@ -69,7 +69,7 @@ impl Index {
         self.by_id.get(&id).map(|&slot| slot as usize)
     }
 
-    /// Takes in a row that has the next slot; there are never more than `most`.
+    /// Adds a row in the next slot; there are never more than `most` rows.
     pub fn push(&mut self, place: Place, most: usize) {
         let slot = self.places.len() as u32;
         grow(&mut self.places, 1, most);
@@ -78,9 +78,9 @@ impl Index {
         self.largest.push((place, slot));
     }
 
-    /// Puts a row in the slot of the last in the order, and says which.
+    /// Replaces the row with the largest place, and returns its slot.
     pub fn replace_last(&mut self, place: Place) -> usize {
-        let mut largest = self.largest.peek_mut().expect("a full sample has a last row: N is at least 1");
+        let mut largest = self.largest.peek_mut().expect("a full sample has a row: N is at least 1");
         let slot = largest.1;
         *largest = (place, slot);
         drop(largest);
@@ -90,12 +90,12 @@ impl Index {
         slot as usize
     }
 
-    /// Notes that a row has moved forward in the order.
+    /// Records that the place of a row has become smaller.
     pub fn moved(&mut self, slot: usize, place: Place) {
         self.places[slot] = place;
     }
 
-    /// The last place in the order.
+    /// The largest place held.
     pub fn last(&mut self) -> Option<Place> {
         while let Some(mut largest) = self.largest.peek_mut() {
             let place = self.places[largest.1 as usize];
@@ -109,7 +109,7 @@ impl Index {
 
     /// Bytes held in memory, room for growth included.
     pub fn bytes(&self) -> usize {
-        // The hash table has a power of two of buckets, filled to 7/8, with one control byte each.
+        // The hash table has a power of two of buckets, at most 7/8 of them filled, with one control byte each.
         let buckets = match self.by_id.capacity() {
             0 => 0,
             capacity => (capacity * 8 / 7).next_power_of_two(),
@@ -120,13 +120,13 @@ impl Index {
     }
 }
 
-/// Room for `more`: at least doubles, but not beyond `most` where that is enough.
+/// Reserves room for `more`: at least doubles the capacity, but not beyond `most` if that suffices.
 pub(super) fn grow<T>(rows: &mut Vec<T>, more: usize, most: usize) {
     let capacity = rows.capacity() + growth(rows, more, most);
     rows.reserve_exact(capacity - rows.len());
 }
 
-/// By how many [`grow`] lets the capacity grow.
+/// The capacity that [`grow`] would add.
 pub(super) fn growth<T>(rows: &Vec<T>, more: usize, most: usize) -> usize {
     if rows.capacity() - rows.len() >= more {
         return 0;

@@ -1,35 +1,35 @@
 //! Row identities and the hash that orders rows.
 //!
-//! A job may compute the same numbers to leave out rows that no sample can take, so every byte is fixed here:
+//! A job may compute the same numbers to leave out rows that no sample can hold, so every byte is specified:
 //!
 //! - **Priority** of a row: SipHash-1-3 with key (k0, k1) = (seed, 0) over the row id as 8 little-endian bytes, taken
 //!   as an unsigned 64-bit number. Among rows of one split and step, those with the N smallest (priority, id) are
-//!   the only ones that a sample of N rows can hold; that is so in every window.
-//! - **Row id**: the row's `sample_ids` value where the job sends it, else SipHash-1-3 with key (0, 1) over the 24
-//!   bytes (client, sequence, row), each a little-endian u64.
-//! - **Client** in there: SipHash-1-3 with key (0, 1) over the client's name in UTF-8.
+//!   the only ones that a sample of N rows can hold, in every window.
+//! - **Row id**: the row's `sample_ids` value where the job sends it, otherwise SipHash-1-3 with key (0, 1) over the
+//!   24 bytes (client, sequence, row), each a little-endian u64.
+//! - **Client** in the row id: SipHash-1-3 with key (0, 1) over the client's name in UTF-8.
 //!
 //! SipHash: Aumasson & Bernstein 2012, doi:10.1007/978-3-642-34931-7_28, with c = 1 and d = 3 rounds.
 
 use siphasher::sip::SipHasher13;
 
-/// Keys of identities differ from every key of priorities, so the two hashes are independent.
+/// The key of identities differs from every key of priorities, so the two hashes are independent.
 const IDENTITY_KEY: (u64, u64) = (0, 1);
 
-/// Where an arrival of a row came from. Of two arrivals of one row at one step the smaller origin's values are kept,
-/// whichever comes first.
+/// The source of an arrival of a row. Of two arrivals of one row at one step, the values of the smaller origin are
+/// kept in either order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// [`client_hash`] of the client's name.
     pub client: u64,
-    /// Of the batch, counted by the client.
+    /// Sequence number of the batch, counted by the client.
     pub sequence: u64,
     /// Row number within the batch as logged.
     pub row: u64,
 }
 
 impl Origin {
-    /// The row id of a row that came without `sample_ids`.
+    /// The row id of a row sent without `sample_ids`.
     pub fn row_id(self) -> u64 {
         let mut message = [0; 24];
         message[..8].copy_from_slice(&self.client.to_le_bytes());
@@ -39,7 +39,7 @@ impl Origin {
     }
 }
 
-/// The number that stands for a client in row identities.
+/// The hash of a client's name, which identifies the client in row ids.
 pub fn client_hash(name: &str) -> u64 {
     hash(IDENTITY_KEY, name.as_bytes())
 }
@@ -57,7 +57,7 @@ fn hash((k0, k1): (u64, u64), message: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// SipHash-1-3 written down from the paper, apart from the crate in use.
+    /// SipHash-1-3 from the paper, independent of the crate.
     fn reference(k0: u64, k1: u64, message: &[u8]) -> u64 {
         fn round(v: &mut [u64; 4]) {
             v[0] = v[0].wrapping_add(v[1]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_of_seed_0_are_those_of_another_program() {
+    fn priorities_of_seed_0_equal_hashes_of_cpython() {
         // CPython 3.11.7 with PYTHONHASHSEED=0, whose hash of bytes is SipHash-1-3 with key (0, 0):
         // hash(id.to_bytes(8, "little")) % 2**64
         let known = [

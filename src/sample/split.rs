@@ -1,7 +1,7 @@
-//! What a split does with the rows it receives: passes that open and close, or one rolling sample.
+//! Samples of the rows that a split receives: passes that open and close, or one rolling sample.
 //!
-//! Batches apply atomically. Chunks are offered to a [`Staged`] sampler apart from the split, so that no lock is held
-//! while rows are hashed and copied; [`Split::commit`] merges it when the last chunk has come.
+//! Batches apply atomically. Chunks are offered to a [`Staged`] sampler outside the split, so that no lock is held
+//! while rows are hashed and copied; [`Split::commit`] merges it after the last chunk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,17 +27,17 @@ pub struct Split {
     schema: Option<Schema>,
     counts: Counts,
     next_serial: u64,
-    /// The attempt whose messages are taken; `None` before the first.
+    /// The attempt whose messages are accepted; `None` before the first.
     current: Option<Current>,
-    /// Open passes, in the order they were opened. Empty in rolling windows.
+    /// Open passes in the order in which they were opened. Empty in rolling windows.
     open: Vec<OpenPass>,
     closed: ClosedSteps,
     rolling: Option<Rolling>,
-    /// The newest step when the current attempt began, until its next batch shows where it resumed from.
+    /// The newest step when the current attempt began; `None` once its first batch shows where it resumed.
     resumed_at: Option<Step>,
 }
 
-/// The attempt that a split belongs to.
+/// The attempt whose rows a split holds.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     attempt: Attempt,
@@ -58,7 +58,7 @@ struct Rolling {
 }
 
 impl Split {
-    /// Panics when [`SplitOptions::check`] finds a fault: the configuration checks before.
+    /// Panics when [`SplitOptions::check`] finds a fault: the options are checked with the configuration.
     pub fn new(key: SplitKey, options: SplitOptions, run: Arc<Run>) -> Self {
         if let Err(fault) = options.check() {
             panic!("{fault}");
@@ -86,19 +86,19 @@ impl Split {
         self.counts
     }
 
-    /// The attempt whose messages are taken; `None` before the first.
+    /// The attempt whose messages are accepted; `None` before the first.
     pub fn attempt(&self) -> Option<Attempt> {
         self.current.map(|current| current.attempt)
     }
 
-    /// Bytes held in memory: open passes, the rolling sample, and what is remembered of closed passes. Staged batches
-    /// count apart.
+    /// Bytes held in memory: open passes, the rolling sample, and records of closed passes. Staged batches are not
+    /// included.
     pub fn bytes(&self) -> usize {
         let rolling = self.rolling.as_ref().map_or(0, |rolling| rolling.sampler.bytes() + rolling.applied.bytes());
         self.open.iter().map(OpenPass::bytes).sum::<usize>() + self.closed.bytes() + rolling
     }
 
-    /// Bytes by which committing a batch lets this grow at most, as [`BottomK::growth`] counts them.
+    /// Upper bound in bytes on the growth by committing a batch, as counted by [`BottomK::growth`].
     pub fn growth(&self, staged: &Staged) -> usize {
         let target = match self.options.window {
             WindowKind::Pass => self.open.iter().find(|pass| pass.step == staged.step()).map(|pass| &pass.sampler),
@@ -107,10 +107,10 @@ impl Split {
         target.map_or(staged.bytes(), |sampler| sampler.growth(staged.sampler()))
     }
 
-    /// A sampler for one batch, to be committed when all of it has arrived. Cheap.
+    /// A sampler for one batch, which is committed when the whole batch has arrived. Cheap.
     pub fn stage(&self, step: Step, source: Source, member: Member) -> Staged {
         let target = match self.options.window {
-            // What is open or rolls along is of another model, and may be gone at the commit.
+            // The open passes and the rolling sample belong to another model, and may be discarded before the commit.
             _ if self.attempt() != Some(member.attempt) => None,
             WindowKind::Pass => self.open.iter().find(|pass| pass.step == step).map(|p| (p.serial, &p.sampler)),
             _ if self.resumed_at.is_some() => None,
@@ -123,8 +123,8 @@ impl Split {
         Staged::new(sampler, target.map(|(serial, _)| serial), self.run.continuous_labels(), step, source, member)
     }
 
-    /// Applies a batch as a whole, or not at all. `rows_left_out` are rows of the logged batch that the job did not
-    /// send.
+    /// Applies a batch completely or not at all. `rows_left_out` is the number of rows of the logged batch that the
+    /// job did not send.
     pub fn commit(
         &mut self,
         staged: Staged,
@@ -193,8 +193,9 @@ impl Split {
         Ok(Committed { rows, duplicates, dropped, closed, began })
     }
 
-    /// Notes that a rank has sent all of the pass of `step`; the last rank closes it. In rolling windows, which have
-    /// no passes, nothing happens. `rows` are those the rank says it sent, left out ones included; 0: not said.
+    /// Records that a rank has sent all its rows for the pass of `step`; the last rank closes it. Does nothing in
+    /// rolling windows, which have no passes. `rows` is the number of rows the rank reports as sent, those left out
+    /// included; 0 if not reported.
     pub fn end_pass(
         &mut self,
         step: Step,
@@ -228,7 +229,7 @@ impl Split {
         Ok(EndedPass { duplicate, closed, began })
     }
 
-    /// Closes the passes whose deadline is reached.
+    /// Closes the passes whose deadline has passed.
     pub fn close_overdue(&mut self, now: Now) -> Vec<Evaluation> {
         let SplitOptions { pass_deadline, idle_deadline, .. } = self.options;
         let mut closed = Vec::new();
@@ -236,20 +237,20 @@ impl Split {
         closed
     }
 
-    /// When [`close_overdue`](Self::close_overdue) will have something to close, if nothing comes before.
+    /// The earliest time at which [`close_overdue`](Self::close_overdue) closes a pass if nothing arrives before.
     pub fn next_deadline(&self) -> Option<Duration> {
         let SplitOptions { pass_deadline, idle_deadline, .. } = self.options;
         self.open.iter().map(|pass| pass.deadline(pass_deadline, idle_deadline)).min()
     }
 
-    /// Closes every open pass, as when the run finishes.
+    /// Closes every open pass, for example when the run finishes.
     pub fn close_all(&mut self, now: Now) -> Vec<Evaluation> {
         let mut closed = Vec::new();
         self.close_where(&mut closed, now, |_| true);
         closed
     }
 
-    /// Rows changed since the last snapshot and rows held, of the rolling sample; zeros without one.
+    /// For the rolling sample: rows changed since the last snapshot, and rows held; zeros without one.
     pub fn rolling_rows(&self) -> (usize, usize) {
         self.rolling.as_ref().map_or((0, 0), |rolling| (rolling.sampler.rows_changed(), rolling.sampler.rows()))
     }
@@ -285,9 +286,9 @@ impl Split {
         }
     }
 
-    /// Makes the attempt of a message's sender the split's own, if it is a newer one. Then open passes are discarded,
-    /// steps that were closed may come again, and a rolling sample starts again with the next batch of an earlier step
-    /// than its newest: their rows are of a model that was abandoned. The schema stays.
+    /// Adopts the attempt of a message's sender if it is newer. Open passes are then discarded, closed steps may be
+    /// sent again, and a rolling sample is reset by the next batch of a step earlier than its newest: those rows belong
+    /// to an abandoned model. The schema stays.
     fn begin(&mut self, member: Member, step: Step) -> Option<Began> {
         let Member { attempt, world_size, .. } = member;
         let current = self.current.filter(|current| current.attempt == attempt);
@@ -308,7 +309,7 @@ impl Split {
         Some(began)
     }
 
-    /// A batch all of whose rows are in already: a retry.
+    /// The result for a retry: a batch whose rows have all been applied already.
     fn all_known(&mut self, staged: &Staged) -> Committed {
         let rows = staged.rows();
         self.counts.received += rows;
@@ -317,7 +318,7 @@ impl Split {
         Committed { rows, duplicates: rows, dropped: staged.dropped(), closed: Vec::new(), began: None }
     }
 
-    /// The open pass of `step`; opens it, closing the one opened first when there are too many.
+    /// The open pass of `step`. Opens it if needed, closing the pass opened first when there are too many.
     fn pass(&mut self, step: Step, now: Now, closed: &mut Vec<Evaluation>) -> &mut OpenPass {
         let at = match self.open.iter().position(|pass| pass.step == step) {
             Some(at) => at,
@@ -334,7 +335,7 @@ impl Split {
         &mut self.open[at]
     }
 
-    /// Whether the sample with this serial is the one that rows of `step` go into.
+    /// Whether the sample with this serial is the one that receives the rows of `step`.
     fn still_stands(&self, serial: u64, step: Step) -> bool {
         match self.options.window {
             WindowKind::Pass => self.open.iter().any(|pass| pass.serial == serial),
@@ -342,12 +343,12 @@ impl Split {
         }
     }
 
-    /// Whether an attempt shows with a batch of `step` that it resumed from an earlier one.
+    /// Whether a batch of `step` shows that its attempt resumed from an earlier step.
     fn goes_back(&self, step: Step) -> bool {
         self.resumed_at.is_some_and(|newest| step < newest)
     }
 
-    /// The rolling sample, to take rows of `step`.
+    /// The rolling sample that receives rows of `step`.
     fn rolling(&mut self, step: Step, epoch: Option<Epoch>) -> &mut Rolling {
         if self.goes_back(step) {
             self.rolling = None;

@@ -1,4 +1,4 @@
-//! The rows of one batch on their way into a sample.
+//! Staging of one batch's rows before they enter a sample.
 
 use super::applied::Source;
 use super::attempt::Member;
@@ -13,17 +13,17 @@ use crate::tensor::TensorName;
 /// Row numbers, within the batch as logged, of the rows of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowNumbers<'a> {
-    /// Number of the chunk's first row; those after it follow.
+    /// Number of the chunk's first row; the following rows are numbered consecutively.
     pub first: u64,
-    /// The number of each row, when rows were left out; empty: `first`, `first` + 1, …
+    /// The number of each row, where rows were left out; if empty: `first`, `first` + 1, …
     pub listed: &'a [u32],
 }
 
-/// One batch, chunk by chunk. Holds at most N rows, and none that the sample it is meant for would turn away.
+/// One batch, received in chunks. Holds at most N rows, and none that its target sample would reject.
 #[derive(Clone, Debug)]
 pub struct Staged {
     sampler: BottomK,
-    /// Serial of the sample whose limit it took over; `None` when that was empty or not there.
+    /// Serial of the sample whose limit was adopted; `None` if that sample was empty or absent.
     target: Option<u64>,
     continuous: ContinuousLabels,
     step: Step,
@@ -46,8 +46,8 @@ impl Staged {
         Self { sampler, target, continuous, step, source, member, schema: None, rows: 0, dropped: 0 }
     }
 
-    /// Adds a chunk. Errors, leaving the batch as it was, when its tensors differ from those of the chunks before or
-    /// the row numbers do not fit.
+    /// Adds a chunk. Errors, leaving the batch unchanged, when its tensors differ from those of earlier chunks or the
+    /// row numbers do not match its rows.
     pub fn offer(&mut self, chunk: &Batch, numbers: RowNumbers<'_>) -> Result<(), Fault> {
         let schema = chunk.schema();
         if let Some(before) = &self.schema {
@@ -56,18 +56,25 @@ impl Staged {
         if !numbers.listed.is_empty() && numbers.listed.len() != chunk.rows() {
             return Err(Fault::new(
                 "row_numbers",
-                format!("got {}, expected one for each of {} rows, or none", numbers.listed.len(), chunk.rows()),
+                format!(
+                    "got {} numbers, expected one for each of {} rows, or none",
+                    numbers.listed.len(),
+                    chunk.rows()
+                ),
             ));
         }
         if numbers.first.checked_add(chunk.rows() as u64).is_none() {
-            return Err(Fault::new("first_row", format!("got {}, too large to count on from", numbers.first)));
+            return Err(Fault::new(
+                "first_row",
+                format!("got {}, expected a number to which all rows can be added", numbers.first),
+            ));
         }
         self.schema.get_or_insert(schema);
         let ids = chunk.tensor(TensorName::SampleIds);
         let arrival = |row: usize| {
             let number = numbers.listed.get(row).map_or(numbers.first + row as u64, |&number| u64::from(number));
             let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
-            // Validation has shown that every sample id is non-negative.
+            // Sample ids are non-negative: the batch was validated.
             let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
             Arrival { id, step: self.step.get(), origin }
         };
@@ -101,12 +108,12 @@ impl Staged {
         self.member
     }
 
-    /// Rows offered so far, without those left out by policy.
+    /// Number of rows offered so far, excluding those left out by policy.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Rows left out by policy so far.
+    /// Number of rows left out by policy so far.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

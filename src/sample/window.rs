@@ -1,4 +1,4 @@
-//! Windows: which rows a split's sample is drawn from, how that is set, and what a split answers.
+//! Windows: the rows that a split's sample is drawn from, the options of a split, and the results of its operations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::evaluation::Evaluation;
 use crate::fault::Fault;
 use crate::step::Step;
 
-/// Which rows a split's sample is drawn from.
+/// The rows that a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowKind {
@@ -18,22 +18,22 @@ pub enum WindowKind {
     Pass,
     /// Recent steps: a row's weight halves every half-life.
     Recent,
-    /// All rows since the run started; of a row that comes again, the newest step.
+    /// All rows since the run started; a row sent again keeps its newest step.
     All,
 }
 
-/// How a split samples.
+/// Sampling options of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SplitOptions {
     pub window: WindowKind,
     pub sampling: Sampling,
-    /// Steps in which the weight of a row halves, in `recent` windows; finite and above 0.
+    /// In `recent` windows, the number of steps in which the weight of a row halves; finite and above 0.
     pub half_life_steps: f64,
-    /// Time from the first rank's end of a pass to its close without the others.
+    /// Time from the first rank's end of a pass until it is closed without the others.
     pub pass_deadline: Duration,
     /// Time without a batch after which a pass that no rank has ended is closed.
     pub idle_deadline: Duration,
-    /// Passes open at a time, at least 1. One more closes the one that was opened first.
+    /// Maximum number of open passes, at least 1. Opening one more closes the one opened first.
     pub open_passes: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for SplitOptions {
 }
 
 impl SplitOptions {
-    /// Errors naming the option that is out of range.
+    /// Errors with the name of an option that is out of range.
     pub fn check(&self) -> Result<(), Fault> {
         if !(1..=1 << 31).contains(&self.sampling.rows) {
             return Err(Fault::new("sampling.rows", format!("got {}, expected 1 to 2^31", self.sampling.rows)));
@@ -77,61 +77,61 @@ impl SplitOptions {
     }
 }
 
-/// A batch that was applied, or was in already.
+/// Result of a batch that was applied, now or earlier.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Rows of the batch that could be taken: all but those with a non-finite value.
+    /// Acceptable rows of the batch: all but those with a non-finite value.
     pub rows: u64,
-    /// Of these, rows recognised as known at this step.
+    /// Of these, rows already known at this step.
     pub duplicates: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
-    /// Passes that had to close because this batch opened one.
+    /// Passes closed because this batch opened one.
     pub closed: Vec<Evaluation>,
-    /// The sender's attempt began with this in the split, or came to an earlier step than before.
+    /// Set when the sender's attempt began in this split, or reached an earlier step than before.
     pub began: Option<Began>,
 }
 
-/// A rank's end of a pass that was noted, or was known already.
+/// Result of a rank's end of a pass that was recorded, now or earlier.
 #[derive(Clone, Debug)]
 pub struct EndedPass {
     pub duplicate: bool,
-    /// The pass, if this was its last rank, and passes that had to close because this opened one.
+    /// The pass, if this was its last rank, and passes closed because this one was opened.
     pub closed: Vec<Evaluation>,
-    /// As of a batch.
+    /// As in [`Committed`].
     pub began: Option<Began>,
 }
 
-/// An attempt and what it found when it began in a split.
+/// An attempt and the state in which it found a split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Began {
     pub attempt: Attempt,
-    /// The earliest step that it has come to.
+    /// The earliest step it has reached.
     pub first_step: Step,
-    /// Passes of the attempt before it that were open. They are discarded.
+    /// Open passes of the previous attempt, which are discarded.
     pub discarded: Vec<Step>,
     /// Rows of those passes.
     pub rows_discarded: u64,
 }
 
-/// Why a batch or an end of a pass was not applied. Nothing of it was.
+/// Why a batch or an end of a pass was not applied, not even in part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The pass is closed. Sending it again will not help.
-    #[error("step: the pass of step {step} is closed already, batches for it are too late")]
+    /// The pass is closed. Not worth a retry.
+    #[error("step: got {step}, whose pass is closed already, expected an open or a new pass")]
     Late { step: Step },
-    /// The sample this batch was staged for was started again meanwhile. Stage the batch again.
-    #[error("step: the sample of step {step} was started again while the batch arrived, send the batch again")]
+    /// The sample that this batch was staged for has been reset. Stage the batch again.
+    #[error("step: the sample of step {step} was reset while the batch arrived, send the batch again")]
     Restarted { step: Step },
-    /// A newer attempt of the run sends to the split. Sending it again will not help.
-    #[error("attempt: a newer attempt of the run has begun, nothing more of this one is taken")]
+    /// A newer attempt of the run sends to the split. Not worth a retry.
+    #[error("attempt: got an older attempt of the run, expected the newest")]
     OlderAttempt,
-    /// The tensors differ from earlier batches. Sending it again will not help.
+    /// The tensors differ from earlier batches. Not worth a retry.
     #[error(transparent)]
     Invalid(#[from] Fault),
 }
 
-/// Rows of a split since it was created. Each is counted in one of `received`, `late`, `refused` and `dropped`.
+/// Row counts of a split since it was created. Each row counts in one of `received`, `late`, `refused` and `dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows of applied batches, duplicates included.
@@ -144,11 +144,11 @@ pub struct Counts {
     pub discarded: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
-    /// Of `received`, rows recognised as known at their step.
+    /// Of `received`, rows already known at their step.
     pub duplicate: u64,
-    /// Rows that jobs did not send because their priorities show that no sample can hold them.
+    /// Rows that jobs left out because their priorities show that no sample can hold them.
     pub left_out: u64,
-    /// Passes closed, and those of them that lacked a rank.
+    /// Passes closed, and how many of them lacked a rank.
     pub passes: u64,
     pub passes_incomplete: u64,
 }

@@ -1,4 +1,4 @@
-//! The CPU account: scoring runs beside training and may take a share of CPU time.
+//! The CPU account: scoring runs beside training and is limited to a share of CPU time.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// CPU time that scoring may take.
+/// Limits on the CPU time of scoring.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// CPU-seconds per second, above 0; above 1 where several threads may score.
     pub cpu_share: f64,
-    /// The share while other work keeps every core busy, above 0; never more than `cpu_share`.
+    /// The share while other work keeps every core busy, above 0; capped at `cpu_share`.
     pub busy_cpu_share: f64,
-    /// Quiet times save up the share of at most this long, so that short jobs after them run at once.
+    /// Idle periods save up at most this much time at the share, so that short jobs after them start at once.
     pub burst: Duration,
 }
 
@@ -23,12 +23,12 @@ impl Default for Budget {
     }
 }
 
-/// Part of the CPU share that slow scores may take.
+/// Fraction of the CPU share reserved for slow scores.
 const SLOW_PART: f64 = 0.2;
 
 impl Budget {
-    /// The budgets of fast and of slow scores, each with a schedule of its own, which add up to this one. A slow score is
-    /// paid for from its own part, so that no fast one waits for it.
+    /// The budgets of fast and of slow scores, which add up to this one. Each has a schedule, so that no fast score
+    /// waits until the CPU time of a slow one is paid.
     pub fn parts(self) -> [Budget; 2] {
         [1.0 - SLOW_PART, SLOW_PART].map(|part| self.part(part))
     }
@@ -37,7 +37,7 @@ impl Budget {
         Budget { cpu_share: part * self.cpu_share, busy_cpu_share: part * self.busy_cpu_share, burst: self.burst }
     }
 
-    /// Errors naming what is out of range.
+    /// Errors with the name of a field that is out of range.
     pub fn check(&self) -> Result<(), Fault> {
         for (name, share) in [("cpu_share", self.cpu_share), ("busy_cpu_share", self.busy_cpu_share)] {
             if !(share.is_finite() && share >= 1e-6) {
@@ -47,7 +47,7 @@ impl Budget {
         Ok(())
     }
 
-    /// CPU-seconds that may be saved up at a share.
+    /// Maximum CPU-seconds saved up at `share`.
     fn saved_up(&self, share: f64) -> f64 {
         share * self.burst.as_secs_f64()
     }
@@ -58,14 +58,14 @@ impl Budget {
     }
 }
 
-/// Refills at the share, up to the burst. A job may overdraw it; the next one starts when that is paid back. Over any
-/// time T, jobs take at most share · (T + burst) + the CPU time of one job.
+/// A token bucket that refills at the share, up to the burst. A job may overdraw it; the next job starts when the debt
+/// is paid. Over any time T, jobs take at most share · (T + burst) + the CPU time of one job.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,
     /// Idle cores; infinite until they are known.
     spare: f64,
-    /// CPU-seconds; below 0 while a debt is being paid.
+    /// Balance in CPU-seconds; negative while a debt is being paid.
     balance: f64,
     at: Duration,
 }
@@ -75,7 +75,7 @@ impl Account {
         Self { budget, spare: f64::INFINITY, balance: budget.saved_up(budget.cpu_share), at: now }
     }
 
-    /// When the next job may start.
+    /// The earliest time at which the next job may start.
     pub fn free_at(&self) -> Duration {
         if self.balance >= 0.0 {
             return self.at;
@@ -84,7 +84,7 @@ impl Account {
         self.at.saturating_add(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
-    /// `cores` are idle from `now` on.
+    /// Sets the number of idle cores from `now` on.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.charge(Duration::ZERO, now);
         self.spare = cores;
@@ -99,7 +99,7 @@ impl Account {
         self.spare.max(self.budget.busy_cpu_share)
     }
 
-    /// Takes CPU time that a job used by `now`.
+    /// Charges the CPU time that a job used by `now`.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         let share = self.share();

@@ -1,16 +1,16 @@
-//! What to score next: pure planning. The caller gives the time and gets the next job.
+//! Plans what to score next. Planning is pure: the caller passes the time and receives the next job.
 //!
-//! - A closed pass waits in the slot of its (run, split). A later one replaces it before it starts, so work never queues
-//!   behind a slow scorer; replaced passes are counted.
-//! - A rolling split is due every `interval` if enough of its rows changed. Missed ticks are counted and not made up for.
-//! - One job is in flight at a time, and none starts before the share has paid for the CPU time of those before it
+//! - A closed pass waits in the slot of its (run, split). A later pass replaces one that has not started, so no queue
+//!   builds up when scoring is slow; replaced passes are counted.
+//! - A rolling split is due every `interval` if enough of its rows changed. Missed ticks are counted and not repeated.
+//! - One job is in flight at a time, and it starts only after the share has paid for the CPU time of earlier jobs
 //!   ([`Budget`]). The share shrinks while other work keeps every core busy.
-//! - Fast and slow scores have a plan and a part of the share each ([`Budget::parts`]), so no fast score waits for a slow
-//!   one.
-//! - A tick may take the CPU time that the share gives in an interval ([`Schedule::allowance`]). If that is too little
-//!   for every pair of concepts, [`refresh`] orders them.
-//! - The run that has waited longest goes first, and its wait restarts with each of its jobs: a run with many splits
-//!   waits for at most one job of every other waiting run.
+//! - Fast and slow scores each have a schedule and a part of the share ([`Budget::parts`]), so no fast score waits for
+//!   a slow one.
+//! - A tick may take the CPU time that the share provides in one interval ([`Schedule::allowance`]). If that does not
+//!   suffice for every pair of concepts, [`refresh`] orders the pairs.
+//! - The run that has waited longest goes first, and its wait restarts with each of its jobs: between two jobs of a
+//!   waiting run, every other run starts at most one.
 
 mod account;
 pub mod refresh;
@@ -26,12 +26,12 @@ use serde::{Deserialize, Serialize};
 
 use account::Account;
 
-/// When rolling splits are due.
+/// Timing of rolling splits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ticks {
-    /// The least time from the start of one job of a split to the next.
+    /// Minimum time between the starts of two jobs of a split.
     pub interval: Duration,
-    /// Share of the rows held that must have changed, in [0, 1]; at least one row must.
+    /// Fraction of the rows held that must have changed, in [0, 1]; at least one row in any case.
     pub least_changed: f64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Ticks {
     }
 }
 
-/// What to do. `P` is the caller's closed pass.
+/// The work of a job. `P` is the caller's closed pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job<P> {
     /// Score this pass.
@@ -82,22 +82,22 @@ pub struct Schedule<P> {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     started: Duration,
-    /// CPU time that was charged to it.
+    /// CPU time charged to it so far.
     charged: Duration,
 }
 
 #[derive(Clone, Debug)]
 struct WaitingPass<P> {
     pass: P,
-    /// When the slot was last empty: a replacement keeps its place in the queue.
+    /// When the slot was first filled: a replacement keeps its place in the queue.
     since: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Rolling {
-    /// One interval after the last job, or after the split was first heard of.
+    /// One interval after the last job, or after the split first appeared.
     next_tick: Duration,
-    /// When enough rows had changed; `None` while too few have.
+    /// Since when enough rows have changed; `None` while too few have.
     enough_since: Option<Duration>,
 }
 
@@ -108,7 +108,7 @@ impl Rolling {
 }
 
 impl<P> Schedule<P> {
-    /// Panics when [`Budget::check`] finds a fault: the configuration checks before.
+    /// Panics when [`Budget::check`] finds a fault: the budget is checked with the configuration.
     pub fn new(ticks: Ticks, budget: Budget, now: Duration) -> Self {
         if let Err(fault) = budget.check() {
             panic!("{fault}");
@@ -124,7 +124,7 @@ impl<P> Schedule<P> {
         }
     }
 
-    /// A pass closed. Returns the pass it replaces, which is counted.
+    /// Adds a closed pass. Returns the pass it replaces, which is counted.
     pub fn pass_closed(&mut self, key: SplitKey, pass: P, now: Duration) -> Option<P> {
         let since = self.passes.get(&key).map_or(now, |waiting| waiting.since);
         let before = self.passes.insert(key, WaitingPass { pass, since })?;
@@ -132,7 +132,7 @@ impl<P> Schedule<P> {
         Some(before.pass)
     }
 
-    /// A rolling split holds `rows` rows, `changed` of which changed since its last snapshot.
+    /// Reports that a rolling split holds `rows` rows, of which `changed` have changed since its last snapshot.
     pub fn rows_changed(&mut self, key: &SplitKey, changed: usize, rows: usize, now: Duration) {
         let first = || Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None };
         let rolling = match self.rolling.get_mut(key) {
@@ -143,8 +143,8 @@ impl<P> Schedule<P> {
         rolling.enough_since = if enough { rolling.enough_since.or(Some(now)) } else { None };
     }
 
-    /// The job to start now, if one is due, none is in flight and the CPU account is paid. It is in flight until
-    /// [`finished`](Self::finished).
+    /// The job to start now, if one is due, no other is in flight and the CPU account has no debt. It is in flight
+    /// until [`finished`](Self::finished).
     pub fn start(&mut self, now: Duration) -> Option<Job<P>> {
         if self.in_flight.is_some() || self.account.free_at() > now {
             return None;
@@ -166,14 +166,15 @@ impl<P> Schedule<P> {
         Some(Job::Tick(key))
     }
 
-    /// The job in flight ended, whatever its outcome, and took `cpu` of CPU time, all threads together, beyond what was
+    /// Ends the job in flight, whatever its outcome. `cpu` is the CPU time of all its threads beyond what was
     /// [charged](Self::charge).
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
         self.in_flight = None;
         self.account.charge(cpu, now);
     }
 
-    /// The job in flight took `cpu` of CPU time by `now`; [`finished`](Self::finished) does not count it again.
+    /// Charges `cpu` of CPU time, used by `now`, to the job in flight; [`finished`](Self::finished) does not count it
+    /// again.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
         if let Some(in_flight) = &mut self.in_flight {
             in_flight.charged += cpu;
@@ -186,28 +187,29 @@ impl<P> Schedule<P> {
         self.in_flight.map_or(Duration::ZERO, |in_flight| in_flight.charged)
     }
 
-    /// CPU-seconds that a tick starting `now` may take: what the current share gives in an interval, divided by the
-    /// rolling splits that tick. Infinite without an interval.
+    /// CPU-seconds that a tick starting `now` may take: those that the current share provides in one interval, divided
+    /// by the number of rolling splits that tick. Infinite without an interval.
     pub fn allowance(&self, now: Duration) -> f64 {
         let interval = self.ticks.interval;
         if interval.is_zero() {
             return f64::INFINITY;
         }
-        // Its last tick is at most two intervals ago, or it waits for one. The next is an interval after the last.
+        // A split ticks if it waits for a job or its last one, an interval before `next_tick`, is at most two intervals
+        // old.
         let lives =
             |rolling: &&Rolling| rolling.enough_since.is_some() || rolling.next_tick.saturating_add(interval) >= now;
         let splits = self.rolling.values().filter(lives).count().max(1);
         self.account.share() * interval.as_secs_f64() / splits as f64
     }
 
-    /// Cores that the job in flight may use on average: the idle ones, or the busy share when there are none. On a quiet
-    /// machine that may exceed its share, which the time before the next job pays for.
+    /// Cores that the job in flight may use on average: the idle ones, or the busy share if there are none. On an idle
+    /// machine this may exceed the share; the next job then starts later.
     pub fn pace(&self) -> f64 {
         self.account.pace()
     }
 
-    /// When [`start`](Self::start) will have a job if nothing changes; `None` while nothing waits or a job is in
-    /// flight. May lie in the past.
+    /// When [`start`](Self::start) will return a job if nothing changes; `None` while nothing waits or a job is in
+    /// flight. May be in the past.
     pub fn next_start(&self) -> Option<Duration> {
         if self.in_flight.is_some() {
             return None;
@@ -215,17 +217,17 @@ impl<P> Schedule<P> {
         Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
     }
 
-    /// `cores` are idle from `now` on: scoring takes what nobody else uses.
+    /// Sets the number of idle cores from `now` on, which scoring may use.
     pub fn spare(&mut self, cores: f64, now: Duration) {
         self.account.spare(cores, now);
     }
 
-    /// For how long the waiting pass of a split will not start, as far as known; zero if none waits.
+    /// Estimated time until the waiting pass of a split starts; zero if none waits.
     pub fn wait(&self, key: &SplitKey, now: Duration) -> Duration {
         if !self.passes.contains_key(key) {
             return Duration::ZERO;
         }
-        // The job in flight is expected to take as long again as it has taken.
+        // The job in flight is expected to run for as long as it has run so far.
         let in_flight = self.in_flight.map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
         self.account.free_at().saturating_sub(now).max(in_flight)
     }
@@ -235,7 +237,7 @@ impl<P> Schedule<P> {
         self.due_times().map(|(_, due)| now.saturating_sub(due)).max().unwrap_or_default()
     }
 
-    /// Jobs due at `now` that have not started.
+    /// Number of jobs due at `now` that have not started.
     pub fn waiting(&self, now: Duration) -> usize {
         self.due_times().filter(|(_, due)| *due <= now).count()
     }
@@ -254,14 +256,14 @@ impl<P> Schedule<P> {
         removed.into_values().map(|waiting| waiting.pass).collect()
     }
 
-    /// Every split with work, and when it was or will be due.
+    /// Every split with work, and the time at which it was or will be due.
     fn due_times(&self) -> impl Iterator<Item = (&SplitKey, Duration)> {
         let passes = self.passes.iter().map(|(key, waiting)| (key, waiting.since));
         passes.chain(self.rolling.iter().filter_map(|(key, rolling)| Some((key, rolling.due()?))))
     }
 
     fn longest_waiting(&self, now: Duration) -> Option<SplitKey> {
-        // Oldest due job of each run.
+        // The oldest due job of each run.
         let mut runs: BTreeMap<&str, (Duration, &SplitKey)> = BTreeMap::new();
         for (key, due) in self.due_times().filter(|(_, due)| *due <= now) {
             let oldest = runs.entry(&key.run).or_insert((due, key));

@@ -1,4 +1,4 @@
-//! Reading a tensor's elements: one by one, a row at a time, and in one pass over all of them.
+//! Access to a tensor's elements: one by one, row by row, or in one pass over all of them.
 
 use std::ops::Range;
 
@@ -28,20 +28,20 @@ impl Tensor {
         }
     }
 
-    /// Calls `visit` with every element of `row` as an integer. Floats are truncated: validation has shown that they
-    /// are integral where integers are needed. Texts have none.
+    /// Calls `visit` with every element of `row` as an integer. Floats are truncated: where integers are needed,
+    /// validation ensures that floats are integral. Texts have none.
     pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
         let bytes = self.row_bytes(row);
         match self.dtype {
             DataType::Int64 => elements(bytes, i64::from_le_bytes, visit),
-            // Beyond i64 the value is out of every label's range anyway: saturate so that the range check refuses it.
+            // Values beyond i64 exceed every label's range: saturate, so that the range check refuses them.
             DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
-            // Narrower integers are exact as f64.
+            // f64 represents narrower integers exactly.
             _ => self.for_each_float(row, |value| visit(value as i64)),
         }
     }
 
-    /// Adds the elements of `rows` to `values`, as [`for_each_float`](Self::for_each_float) visits them, rounded.
+    /// Appends the elements of `rows` to `values`, as [`for_each_float`](Self::for_each_float) visits them, rounded.
     pub fn extend_floats(&self, rows: Range<usize>, values: &mut Vec<f32>) {
         match self.dtype {
             DataType::Float32 => extend(self.rows_bytes(rows), f32::from_le_bytes, values),
@@ -49,8 +49,8 @@ impl Tensor {
         }
     }
 
-    /// Adds the elements of `rows` to `values`, as [`for_each_integer`](Self::for_each_integer) visits them.
-    /// Validation has shown that they fit.
+    /// Appends the elements of `rows` to `values`, as [`for_each_integer`](Self::for_each_integer) visits them.
+    /// Validation ensures that they fit.
     pub fn extend_integers(&self, rows: Range<usize>, values: &mut Vec<i32>) {
         let bytes = self.rows_bytes(rows.clone());
         match self.dtype {
@@ -62,10 +62,10 @@ impl Tensor {
         }
     }
 
-    /// Whether every element is one of the integers from 0 to `limit` - 1. Texts are not.
+    /// Whether every element is an integer from 0 to `limit` − 1; `false` for texts.
     pub fn holds_classes_below(&self, limit: u32) -> bool {
         let bytes = self.bytes_from(0);
-        // Unsigned, a negative number is beyond every limit that i32 can hold.
+        // As unsigned integers, negative numbers exceed every limit that i32 can hold.
         let limit = limit.min(i32::MAX as u32);
         let beyond = match self.dtype {
             DataType::UInt8 | DataType::Bool => match u8::try_from(limit) {
@@ -89,7 +89,7 @@ impl Tensor {
             DataType::Float32 => position(bytes, |b| {
                 let value = f32::from_le_bytes(b);
                 let class = value as i32;
-                // The sign of -0 is no fault, that of NaN is.
+                // -0 is valid, NaN is not.
                 class as f32 != value || class as u32 >= limit
             }),
             DataType::Float16 | DataType::BFloat16 | DataType::Float64 => {
@@ -117,10 +117,10 @@ impl Tensor {
         id
     }
 
-    /// First row that holds a NaN or an infinity, looking from row `from` on, which may be the end.
+    /// First row at or after `from` that holds a NaN or an infinity. `from` may be the end.
     pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
         let bytes = self.bytes_from(from);
-        // An exponent of all ones is what makes a float non-finite.
+        // A float is non-finite if all bits of its exponent are set.
         let at = match self.dtype {
             DataType::Float16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7c00 == 0x7c00),
             DataType::BFloat16 => position(bytes, |b| u16::from_le_bytes(b) & 0x7f80 == 0x7f80),
@@ -146,7 +146,7 @@ fn extend<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, 
 }
 
 fn position<const SIZE: usize>(bytes: &[u8], found: impl Fn([u8; SIZE]) -> bool) -> Option<usize> {
-    // Blocks without an early exit inside, so that the common case of no hit is vectorised.
+    // Blocks have no early exit, so that the common case without a hit is vectorised.
     let elements = bytes.as_chunks::<SIZE>().0;
     let mut start = 0;
     for block in elements.chunks(256) {
@@ -180,7 +180,7 @@ mod tests {
         DataType::Bool,
     ];
 
-    /// A tensor of one value a row. Integer types take the value modulo their range.
+    /// A tensor of one value per row. Integer types take the value modulo their range.
     fn tensor(dtype: DataType, values: &[f64]) -> Tensor {
         let element = |&value: &f64| match dtype {
             DataType::Float16 => f16::from_f64(value).to_le_bytes().to_vec(),
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_reading_each_element_finds(
+        fn one_pass_agrees_with_reading_each_element(
             values in prop::collection::vec(value(), 1..600),
             limit in prop::sample::select(vec![1u32, 2, 3, 127, 128, 129, 255, 256, 257, 32768, 65535, 65536, 1 << 31]),
         ) {
@@ -222,7 +222,7 @@ mod tests {
         }
 
         #[test]
-        fn rows_are_read_whole_as_they_are_one_by_one(values in prop::collection::vec(value(), 1..20)) {
+        fn ranges_of_rows_read_like_single_rows(values in prop::collection::vec(value(), 1..20)) {
             for dtype in NUMBERS {
                 let tensor = tensor(dtype, &values);
                 for row in 0..values.len() {

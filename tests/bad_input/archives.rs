@@ -9,7 +9,7 @@ use crate::common::program;
 
 pub struct Case {
     name: String,
-    /// What the one line on standard error begins with; `FILE` stands for the file.
+    /// The beginning of the one line on standard error; `FILE` stands for the file.
     field: &'static str,
     says: &'static str,
     file: Vec<u8>,
@@ -19,7 +19,7 @@ const N: usize = 32;
 
 type Entries = Vec<(String, Vec<u8>)>;
 
-/// A good archive of two concepts.
+/// A valid archive of two concepts.
 fn good() -> Entries {
     let activations: Vec<f32> = (0..2 * N).map(|i| (i * 37 % 64) as f32 / 64.0).collect();
     let labels: Vec<i64> = (0..2 * N).map(|i| (i * 5 % 7 > 3) as i64).collect();
@@ -31,7 +31,7 @@ fn good() -> Entries {
     ]
 }
 
-/// The good archive with an array replaced or added.
+/// The valid archive with an array replaced or added.
 fn array(name: &str, field: &'static str, says: &'static str, array: &str, bytes: Vec<u8>) -> Case {
     let mut entries = good();
     let entry = format!("{array}.npy");

@@ -1,4 +1,4 @@
-//! Batches of one chunk with something wrong in it.
+//! Invalid batches of one chunk.
 
 use conceptwatch::server::proto::{BatchChunk, DataType, Tensor};
 
@@ -7,7 +7,7 @@ use super::names;
 use crate::common::chunk;
 use crate::common::rows::{floats, integers, strings};
 
-/// Rows of the good batch that each case spoils. Tensors: activations, concept labels, task labels, ids.
+/// Rows of the valid batch that each case invalidates. Tensors: activations, concept labels, task labels, ids.
 const N: u64 = 16;
 
 type Spoil = fn(&mut BatchChunk);
@@ -162,9 +162,9 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     ("rank 1 of 1", "rank", "got 1, expected 0 to 0", |c| c.rank = 1),
     ("rank 2^32 - 1", "rank", "expected 0 to 0", |c| c.rank = u32::MAX),
     ("a first chunk numbered 1", "chunk", "got 1, expected 0", |c| c.chunk = 1),
-    ("a row number too few", "row_numbers", "got 15, expected one for each of 16", |c| c.row_numbers = (0..15).collect()),
+    ("a row number too few", "row_numbers", "got 15 numbers, expected one for each of 16", |c| c.row_numbers = (0..15).collect()),
     ("a row number too many", "row_numbers", "got 17", |c| c.row_numbers = (0..17).collect()),
     ("a million row numbers", "row_numbers", "got 1000000", |c| c.row_numbers = vec![1; 1_000_000]),
-    ("a first row of 2^64 - 1", "first_row", "too large", |c| c.first_row = u64::MAX),
+    ("a first row of 2^64 - 1", "first_row", "to which all rows can be added", |c| c.first_row = u64::MAX),
     ("a chunk above 4 MiB", "chunk", "expected at most 4194304", |c| c.tensors = vec![zeros("image_embeddings", &[N, 65_600])]),
 ];

@@ -1,4 +1,4 @@
-//! `conceptwatch serve` with invalid options, files and paths: it says so and does not start.
+//! `conceptwatch serve` with invalid options, files and paths: it reports the fault and does not start.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::common::{PATIENCE, Sidecar, program, text};
 pub struct Case {
     name: String,
     status: i32,
-    /// What standard error says, in its last line unless the flag parser speaks.
+    /// Texts on standard error, in its last line unless the flag parser writes it.
     says: Vec<&'static str>,
     arguments: Vec<String>,
     /// The configuration file, when there is one.
@@ -27,7 +27,7 @@ fn file(name: &str, file: &'static str, says: &[&'static str]) -> Case {
     Case { file: Some(file), ..flags(&format!("configuration: {name}"), &[], says) }
 }
 
-/// What the environment of a case holds, in a directory of its own.
+/// The environment of a case, with a separate directory.
 const PLACES: [&str; 4] = ["a-file", "short-token", "wide-token", "two-line-token"];
 
 pub fn cases() -> Vec<Case> {
@@ -161,12 +161,12 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Runs to the end, which must come soon.
+/// Runs to the end, which must be soon.
 fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
     let mut command = program();
     command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
     command.arg("--port-file").arg(ports).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The case's own addresses take the place of these.
+    // A case's addresses replace these.
     let mut command_line = Vec::new();
     for argument in command.get_args().skip(1) {
         command_line.push(argument.to_str().unwrap().to_owned());
@@ -218,7 +218,7 @@ fn does_not_start_with_an_invalid_configuration() {
             faults.check(&case.name, error.contains(&says), format!("'{says}' is missing from: {error}"));
         }
         faults.check(&case.name, !error.contains("panicked"), format!("panicked: {error}"));
-        // Whoever waits for the port file must not learn of ports that close at once.
+        // A program that waits for the port file must not get ports that close at once.
         faults.check(&case.name, !ports.exists(), "it wrote the port file");
         let _ = std::fs::remove_file(&ports);
     }

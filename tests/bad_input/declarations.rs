@@ -1,4 +1,4 @@
-//! Declarations of runs with something wrong in them.
+//! Invalid declarations of runs.
 
 use conceptwatch::server::proto::{Concept, ConceptParts, ListRunsRequest, Run, RunConstants, StartRunRequest};
 use tonic::{Code, Status};
@@ -21,7 +21,7 @@ fn case(name: &str, field: &'static str, says: &'static str, spoil: impl Fn(&mut
     Case { name: format!("run: {name}"), code: Code::InvalidArgument, field, says, request }
 }
 
-/// Spoils the run itself.
+/// Invalidates the run itself.
 fn declared(name: &str, field: &'static str, says: &'static str, spoil: fn(&mut Run)) -> Case {
     case(name, field, says, |request| spoil(request.run.as_mut().unwrap()))
 }
@@ -30,7 +30,7 @@ fn constant(name: &str, field: &'static str, says: &'static str, spoil: fn(&mut 
     case(name, field, says, |request| spoil(request.run.as_mut().unwrap().constants.as_mut().unwrap()))
 }
 
-/// The run "declared" is known; this is another under its name.
+/// The run "declared" exists; this is a different run of the same name.
 fn differs(name: &str, field: &'static str, spoil: fn(&mut Run)) -> Case {
     let mut case = declared(&format!("declared before with {name}"), field, "was declared with", spoil);
     case.request.run.as_mut().unwrap().name = "declared".into();
@@ -133,7 +133,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Checks a status against what was expected of it.
+/// Checks a status against the expected one.
 pub fn check_status(faults: &mut Faults, case: &str, status: &Status, code: Code, field: &str, says: &str) {
     faults.check(case, status.code() == code, format!("was answered {status:?}"));
     faults.check_message(case, status.message(), says);
@@ -160,7 +160,7 @@ async fn refuses_bad_declarations_and_starts_no_run() {
         faults.check(&case.name, names == ["declared"], format!("the runs are {names:?}"));
         assert!(sidecar.is_alive(), "{}: the sidecar ended", case.name);
     }
-    assert!(client.start_run(run("bad")).await.is_ok(), "a good declaration is taken afterwards");
+    assert!(client.start_run(run("bad")).await.is_ok(), "a valid declaration is accepted afterwards");
     assert!(client.start_run(run("declared")).await.unwrap().into_inner().resumed);
     faults.report();
 }

@@ -1,5 +1,5 @@
-//! Bad input over the real port and the command line: a clear error that names the field, nothing applied, the
-//! process alive. One table for each place where input comes in.
+//! Invalid input over the real port and the command line: a clear error that names the field, nothing applied, and the
+//! process alive. One table for each entry point.
 #![cfg(feature = "server")]
 
 mod archives;
@@ -13,7 +13,7 @@ mod names;
 mod questions;
 mod streams;
 
-/// Cases of all tables together.
+/// Number of cases in all tables.
 #[test]
 fn the_tables_hold_at_least_a_hundred_and_fifty_cases() {
     let counts = [
@@ -27,7 +27,7 @@ fn the_tables_hold_at_least_a_hundred_and_fifty_cases() {
     assert!(counts.iter().sum::<usize>() >= 150, "{counts:?}");
 }
 
-/// Fails with all that is wrong with a case, so that one run shows every fault.
+/// Fails with all faults of the cases, so that one run shows every fault.
 #[derive(Default)]
 struct Faults(Vec<String>);
 
@@ -38,7 +38,7 @@ impl Faults {
         }
     }
 
-    /// A message names its field first, says something of what was expected, and is safe to print.
+    /// A message names its field first, states what was expected, and is safe to print.
     fn check_message(&mut self, case: &str, message: &str, says: &str) {
         self.check(case, message.contains(says), format!("says '{message}', expected '{says}' in it"));
         self.check(case, message.len() < 1500, format!("has a message of {} bytes", message.len()));

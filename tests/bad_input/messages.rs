@@ -1,4 +1,4 @@
-//! Messages in the wrong order or that do not fit together, and the test that sends them and those of `batches`.
+//! Messages that are out of order or inconsistent, and the test that sends them and those of `batches`.
 
 use conceptwatch::server::proto::ingest_request::Message;
 use conceptwatch::server::proto::ingest_response::Outcome;
@@ -14,22 +14,22 @@ use crate::common::{Client, Sent, Sidecar, Stream, chunk, end_pass, point, run, 
 type ForRun = dyn Fn(&str) -> Vec<Message>;
 type Place = fn(&mut EndPass) -> &mut String;
 
-/// Messages of which the last answer is a refusal, and what it says.
+/// Messages whose last answer is a refusal, and its text.
 pub struct Case {
     name: String,
     code: Code,
     field: &'static str,
     says: &'static str,
     messages: Box<ForRun>,
-    /// Batches and ends of passes that are taken before.
+    /// Batches and ends of passes accepted before the refusal.
     taken: usize,
     /// Rows of them.
     rows_taken: u64,
-    /// Refusals; one that the client is not waiting for has no answer.
+    /// Number of refusals; a message whose answer the client does not await has none.
     refused: usize,
-    /// The run is finished before the last message.
+    /// Whether the run is finished before the last message.
     finish: bool,
-    /// The step of the good batch afterwards, and the rows its point then has.
+    /// The step of the valid batch sent afterwards, and the number of rows of its point.
     afterwards: (u64, u64),
 }
 
@@ -65,7 +65,7 @@ pub fn part(run: &str, sequence: u64, at: u32, last: bool) -> BatchChunk {
     BatchChunk { chunk: at, last, first_row, ..chunk(run, sequence, first_row..first_row + 4) }
 }
 
-/// Two chunks, the second of which is spoilt.
+/// Two chunks, the second of which is invalid.
 fn second(name: &str, field: &'static str, says: &'static str, spoil: fn(&mut BatchChunk)) -> Case {
     Case::new(&format!("second chunk: {name}"), field, says, move |run| {
         let mut bad = part(run, 1, 1, true);
@@ -74,7 +74,7 @@ fn second(name: &str, field: &'static str, says: &'static str, spoil: fn(&mut Ba
     })
 }
 
-/// A good batch, and a second one that differs from it.
+/// A valid batch, and a second one that differs from it.
 fn schema(name: &str, field: &'static str, says: &'static str, spoil: fn(&mut BatchChunk)) -> Case {
     let messages = move |run: &str| {
         let mut bad = chunk(run, 2, 16..32);
@@ -122,10 +122,10 @@ pub fn cases() -> Vec<Case> {
             c.tensors[2] = integers("task_labels", &[4], &[-1; 4]);
         }),
         second("rows left out beyond counting", "rows_left_out", "expected at most", |c| c.rows_left_out = u64::MAX),
-        schema("a tensor less", "tensors.task_labels", "is missing, expected it as in earlier", |c| {
+        schema("a tensor less", "tensors.task_labels", "is missing, expected as in earlier", |c| {
             drop(c.tensors.remove(2))
         }),
-        schema("ids no more", "tensors.sample_ids", "is missing, expected it as in earlier", |c| {
+        schema("ids no more", "tensors.sample_ids", "is missing, expected as in earlier", |c| {
             drop(c.tensors.remove(3))
         }),
         schema("a tensor more", "tensors.task_predictions", "is new, expected the tensors of earlier", |c| {
@@ -179,7 +179,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// What the sidecar counts that a refused batch may move.
+/// The sidecar's counters that a refused batch may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     pub received: f64,
@@ -199,7 +199,7 @@ pub fn counts(sidecar: &Sidecar, code: Code) -> Counts {
     }
 }
 
-/// Rows that messages claim to hold, as far as their bytes can hold them.
+/// Number of rows that messages claim to hold, limited by what their bytes can hold.
 fn rows(messages: &[Message]) -> u64 {
     let rows = |message: &Message| match message {
         Message::Chunk(chunk) => {

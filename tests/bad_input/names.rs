@@ -1,6 +1,6 @@
-//! Names that are none.
+//! Invalid names.
 
-/// What is wrong, the name, and what the refusal says.
+/// The fault, the name, and the text of the refusal.
 pub fn hostile() -> Vec<(&'static str, String, &'static str)> {
     let characters = "expected letters, digits";
     vec![

@@ -1,4 +1,4 @@
-//! Calls that ask for something that is not there, or in words that mean nothing.
+//! Queries for something that does not exist, or with invalid parameters.
 
 use conceptwatch::server::proto::{
     FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, WatchRequest,

@@ -1,4 +1,4 @@
-//! Streams that end or break off where they should not, and messages that are none.
+//! Streams that end or break off prematurely, and messages without content.
 
 use conceptwatch::server::proto::ingest_request::Message;
 use conceptwatch::server::proto::ingest_response::Outcome;
@@ -9,7 +9,7 @@ use super::messages::{counts, part};
 use crate::common::rows::{floats, integers};
 use crate::common::{Client, Sent, Sidecar, Stream, chunk, run, split, until};
 
-/// Sends `messages` on a stream of their own, ends it, and takes the rows that counted as dropped.
+/// Sends `messages` on a separate stream, ends it, and returns the number of rows counted as dropped.
 async fn dropped_by(sidecar: &Sidecar, client: &mut Client, messages: Vec<Message>) -> f64 {
     let before = counts(sidecar, Code::InvalidArgument);
     let mut stream = Stream::open(client).await;
@@ -49,10 +49,10 @@ async fn a_message_above_the_limit_gets_an_answer_that_names_it() {
         let embeddings = floats("image_embeddings", &[1, bytes / 4], &vec![0.5; bytes as usize / 4]);
         stream.send(BatchChunk { tensors: vec![embeddings], ..chunk("r", 1, 0..0) }).await;
         let status = stream.next().await.expect_err("the stream ends");
-        // Anything that clients take for passing would be sent again for ever.
+        // Clients would retry forever after a status that they treat as transient.
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().contains("4194304"), "{status}");
-        // The connection, and another stream on it, go on.
+        // The connection, and another stream on it, stay open.
         let mut stream = Stream::open(&mut client).await;
         assert_eq!(stream.ask(chunk("r", 1, 0..16)).await.outcome, 1 + (bytes > 6 << 20) as i32);
     }
@@ -60,7 +60,7 @@ async fn a_message_above_the_limit_gets_an_answer_that_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_message_is_answered_and_the_stream_goes_on() {
+async fn an_empty_message_is_answered_and_the_stream_stays_open() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();

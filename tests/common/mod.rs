@@ -1,4 +1,4 @@
-//! The real program with its two ports, and good messages to send it.
+//! The real program with its two ports, and valid messages to send to it.
 // Each test program uses a part of this.
 #![allow(dead_code, unused_imports)]
 
@@ -20,19 +20,19 @@ use tonic::{Status, Streaming};
 
 pub use rows::{Sent, chunk, end_pass, run};
 
-/// After this a test gives up waiting for what never comes. No test measures time: a loaded machine takes what it takes.
+/// Time after which a test stops waiting. Tests never measure time, since a loaded machine may be arbitrarily slow.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub type Client = ConceptWatchClient<Channel>;
 
-/// `conceptwatch` with nothing of this process's environment.
+/// `conceptwatch` with an empty environment.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
     command.env_clear().stdin(Stdio::null());
     command
 }
 
-/// A running `conceptwatch serve`, ended when it is dropped.
+/// A running `conceptwatch serve`, stopped on drop.
 pub struct Sidecar {
     child: Child,
     pub grpc: SocketAddr,
@@ -41,7 +41,8 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Starts on free ports and waits until both are open. Scoring may use all of the CPU unless the arguments say otherwise.
+    /// Starts on free ports and waits until both are open. Scoring may use all of the CPU unless the arguments say
+    /// otherwise.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_as(program(), arguments)
     }
@@ -51,7 +52,7 @@ impl Sidecar {
         let ports = directory.path().join("ports");
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
-        // Other tests keep every core busy meanwhile.
+        // Other tests may keep every core busy.
         if !arguments.contains(&"--cpu-share") {
             command.args(["--cpu-share", "16", "--busy-cpu-share", "16"]);
         }
@@ -106,7 +107,7 @@ impl Sidecar {
         self.child.id()
     }
 
-    /// SIGTERM; how it ended. Fails where it does not end.
+    /// Sends SIGTERM and returns the exit status. Panics if the process does not end.
     pub fn terminate(mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
@@ -120,7 +121,7 @@ impl Sidecar {
         panic!("did not end after SIGTERM");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -133,7 +134,7 @@ impl Sidecar {
 
 impl Drop for Sidecar {
     fn drop(&mut self) {
-        // Both fail when it has ended.
+        // Both fail if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -174,7 +175,7 @@ impl Stream {
         self.sender.send(request).await.expect("the stream is open");
     }
 
-    /// The next answer, or how the stream ended.
+    /// The next answer, or the status with which the stream ended.
     pub async fn next(&mut self) -> Result<Option<IngestResponse>, Status> {
         tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("an answer in time")
     }
@@ -201,7 +202,7 @@ impl Stream {
     }
 }
 
-/// The point of a step, waited for.
+/// Waits for the point of a step.
 pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<Option<u64>>) -> proto::Point {
     let request = proto::GetScoresRequest {
         run: run.into(),
@@ -213,14 +214,14 @@ pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<
     client.get_scores(request).await.unwrap().into_inner().point.expect("a point")
 }
 
-/// What a run's split has received; `None` when the run has no such split.
+/// The status of a run's split; `None` when the run has no such split.
 pub async fn split(client: &mut Client, run: &str, split: &str) -> Option<proto::SplitStatus> {
     let runs = client.list_runs(proto::ListRunsRequest {}).await.unwrap().into_inner().runs;
     let found = runs.into_iter().find(|status| status.run.as_ref().is_some_and(|r| r.name == run));
     found.expect("the run is listed").splits.into_iter().find(|status| status.split == split)
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {

@@ -11,7 +11,7 @@ pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     header(&format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}"), data)
 }
 
-/// An array with this text for a header.
+/// An array with this text as its header.
 pub fn header(text: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     let padding = 63 - (10 + text.len()) % 64;
@@ -48,12 +48,12 @@ fn bytes<const N: usize>(values: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
     values.flatten().collect()
 }
 
-/// Entries by name, put together as `np.savez` does.
+/// Entries by name, as written by `np.savez`.
 pub fn archive(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     packed(entries, CompressionMethod::Stored)
 }
 
-/// The same as `np.savez_compressed` does it.
+/// Entries by name, as written by `np.savez_compressed`.
 pub fn compressed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     packed(entries, CompressionMethod::Deflated)
 }

@@ -1,9 +1,9 @@
-//! Rows of a small model, each a function of its number, and the messages that carry them.
+//! Rows of a small model, each computed from its number, and the messages that carry them.
 
 use conceptwatch::server::proto::ingest_request::Message;
 use conceptwatch::server::proto::{self, BatchChunk, Concept, DataType, EndPass, StartRunRequest, Tensor};
 
-/// What an ingest stream can carry.
+/// The content of a message of an ingest stream.
 pub trait Sent {
     fn message(self) -> Message;
 }
@@ -26,7 +26,7 @@ impl Sent for EndPass {
     }
 }
 
-/// Concepts of the runs here.
+/// The concepts of these runs.
 pub const K: usize = 2;
 /// The client that sends, unless a test says otherwise.
 pub const CLIENT: &str = "trainer-0";
@@ -61,7 +61,7 @@ pub fn chunk(run: &str, sequence: u64, rows: impl IntoIterator<Item = u64>) -> B
     }
 }
 
-/// The end of the pass that [`chunk`] is of.
+/// The end of the pass to which [`chunk`] belongs.
 pub fn end_pass(run: &str, sequence: u64) -> EndPass {
     EndPass {
         run: run.into(),
@@ -137,7 +137,7 @@ pub fn run_of(k: usize) -> StartRunRequest {
     start
 }
 
-/// A batch of that run with the rows 0 to `rows`. A row's labels stay, its activations are others for every `version`.
+/// A batch of that run with the rows 0 to `rows`. Labels of a row are fixed; activations differ for every `version`.
 pub fn batch_of(
     [rows, k]: [usize; 2],
     split: &str,

@@ -1,4 +1,4 @@
-//! How often an interval holds the truth it was made from. `-- --nocapture` prints what docs/compare.md states.
+//! How often an interval contains the true value. `-- --nocapture` prints the figures of docs/compare.md.
 
 use conceptwatch::compare::{CriterionVerdict, Estimate, Interval, Measured, Verdict, compare_pair, compare_splits};
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ fn share(trial: impl FnMut(usize) -> bool) -> f64 {
     (0..TRIALS).map(trial).filter(|held| *held).count() as f64 / TRIALS as f64
 }
 
-/// Evaluations of one run on one panel: all share the panel's error, of 0.005; each has a wobble of its own, of `wobble`,
+/// Evaluations of one run on one panel: all share the panel's error of 0.005; each has its own wobble of `wobble`,
 /// correlated by `memory` from one evaluation to the next.
 fn evaluations(rng: &mut ChaCha8Rng, count: usize, wobble: f64, memory: f64) -> Vec<Measured> {
     let panel = 0.005 * normal(rng);
@@ -36,7 +36,7 @@ fn evaluations(rng: &mut ChaCha8Rng, count: usize, wobble: f64, memory: f64) -> 
 }
 
 #[test]
-fn a_runs_interval_holds_the_truth_as_often_as_it_says() {
+fn a_runs_interval_contains_the_truth_at_its_stated_rate() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut held = |count, wobble, memory| {
         share(|_| {
@@ -48,11 +48,11 @@ fn a_runs_interval_holds_the_truth_as_often_as_it_says() {
         let shares = [1, 2, 5, 20].map(|count| held(count, wobble, memory));
         println!("wobble {wobble}, memory {memory}: 1, 2, 5, 20 evaluations hold {shares:.3?}");
         if memory == 0.0 {
-            // One evaluation does not show its wobble, and two show it badly.
+            // One evaluation does not show its wobble, and two estimate it poorly.
             assert!(shares[1] > 0.9 && shares[2..].iter().all(|share| *share > 0.935), "{wobble}: {shares:?}");
         }
         if wobble == 0.002 {
-            // What is measured on fixed panels: the wobble is the smaller error, and its memory matters little.
+            // As on fixed panels: the wobble is the smaller error, and its memory matters little.
             assert!(shares.iter().all(|share| *share > 0.92), "{memory}: {shares:?}");
         }
     }
@@ -70,7 +70,7 @@ fn bootstrap(values: &[f64], rng: &mut ChaCha8Rng) -> (f64, f64) {
 }
 
 #[test]
-fn of_few_runs_t_holds_the_truth_where_a_bootstrap_is_too_narrow() {
+fn for_few_runs_t_contains_the_truth_where_a_bootstrap_is_too_narrow() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for n in [3, 5, 10] {
         // Runs around 0.2, and runs whose leakage is noise clipped at 0: mean 1/√(2π) of the noise.
@@ -96,9 +96,9 @@ fn of_few_runs_t_holds_the_truth_where_a_bootstrap_is_too_narrow() {
 }
 
 #[test]
-fn the_criterion_accuses_as_often_as_two_tests_do() {
+fn the_criterion_has_the_false_positive_rate_of_two_tests() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    // Two runs, five evaluations each: ctl and icl differ in truth by `gap` of the panel's errors.
+    // Two runs, five evaluations each: the true ctl and icl differ by `gap` times the panel's error.
     let mut verdicts = |gap: f64, confidence: f64| {
         let mut counts = [0.0; 3];
         for _ in 0..TRIALS {
@@ -136,7 +136,7 @@ fn the_criterion_accuses_as_often_as_two_tests_do() {
 }
 
 #[test]
-fn a_drop_between_splits_is_told_whatever_the_model_learns_meanwhile() {
+fn a_drop_between_splits_is_found_while_the_model_keeps_learning() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     // Five evaluations of both splits, which the model moves together, far more than the panels' errors of 0.005; these
     // are shared by `rows`, their correlation. One split loses `drop` errors.
@@ -162,6 +162,6 @@ fn a_drop_between_splits_is_told_whatever_the_model_learns_meanwhile() {
         println!("correlation of the panels {rows}: drops of 0, 3 and 6 errors are found in {shares:.3?}");
         // One side of a two-sided test at 95 %.
         assert!(shares[0] < 0.035 && shares[1] > 0.5 && shares[2] > 0.98, "{rows}: {shares:?}");
-        assert!(rows == 0.0 || shares[0] < 0.005, "shared rows make it careful: {shares:?}");
+        assert!(rows == 0.0 || shares[0] < 0.005, "shared rows make it conservative: {shares:?}");
     }
 }

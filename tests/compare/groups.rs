@@ -24,7 +24,7 @@ fn groups(leakage: [f64; 6], scatter: f64, accuracy: impl Fn(&str, usize) -> f64
         });
         side(lambda, runs.collect())
     };
-    // Any order will do.
+    // The order does not matter.
     LAMBDAS.into_iter().zip(leakage).rev().map(group).collect()
 }
 
@@ -45,7 +45,7 @@ fn the_range_of_least_leakage_lies_between_too_little_supervision_and_failure() 
     assert_eq!(least.above.unwrap(), "10: 3 of 5 runs reach a task accuracy of 0.891");
     assert_eq!(report.groups[0].criterion.as_ref().unwrap().verdict, CriterionVerdict::ALeaksMore);
     assert_eq!(report.groups[0].runs.len(), 5);
-    // Leakage that rises again ends the range as well; and what was not tried is said.
+    // Rising leakage also ends the range, and an end that was not tried is reported.
     let again = compare_groups(
         "lambda",
         groups([0.05, 0.05, 0.05, 0.05, 0.3, 0.6], 0.0005, WELL, &mut rng),
@@ -60,9 +60,9 @@ fn the_range_of_least_leakage_lies_between_too_little_supervision_and_failure() 
 }
 
 #[test]
-fn accuracy_that_comes_from_leakage_does_not_set_the_mark() {
+fn accuracy_that_comes_from_leakage_does_not_set_the_reference() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    // An incomplete concept set: what does not leak cannot be accurate. At 10 nothing is learnt.
+    // An incomplete concept set: without leakage no model is accurate. At 10 nothing is learnt.
     let accuracy =
         |lambda: &str, _| [0.95, 0.95, 0.7, 0.7, 0.7, 0.4][LAMBDAS.iter().position(|l| *l == lambda).unwrap()];
     let sides = groups([0.6, 0.3, 0.05, 0.05, 0.05, 0.049], 0.0005, accuracy, &mut rng);
@@ -104,7 +104,7 @@ fn labels_without_an_order_have_no_range() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_undefined_with_a_reason() {
+fn undefined_comparisons_have_a_reason() {
     let with = |name: &str, rows: u64| {
         let mut point = point("r", 1, &[("ctl", 0.1, Some(0.004)), ("icl", 0.1, Some(0.004))]);
         point.rows = rows;
@@ -120,7 +120,7 @@ fn what_cannot_be_judged_is_undefined_with_a_reason() {
     assert!(report.notes[0].starts_with("one run only"), "{:?}", report.notes);
 }
 
-/// What docs/compare.md shows.
+/// Checks the example of docs/compare.md.
 #[test]
 fn recorded_runs_leak_least_with_strong_supervision() {
     let runs = recorded();

@@ -1,4 +1,4 @@
-//! Two runs: scores, concepts and what does not belong on one scale.
+//! Two runs: scores, concepts and values that are not comparable.
 
 use conceptwatch::compare::{CriterionVerdict, PUBLISHED, Side, Verdict, compare_pair};
 use conceptwatch::point::{Outcome, Point};
@@ -48,7 +48,7 @@ fn folds_are_compared_by_their_scatter() {
 }
 
 #[test]
-fn what_is_not_on_one_scale_is_not_compared() {
+fn values_on_different_scales_are_not_compared() {
     let a = leaking("a", 0.3, 0.1);
     let mut fewer = leaking("b", 0.02, 0.1);
     fewer.folds[0].points.iter_mut().for_each(|point| point.rows = 1000);
@@ -73,7 +73,7 @@ fn a_score_without_any_error_has_no_verdict() {
 }
 
 #[test]
-fn undefined_evaluations_are_left_out_and_their_reason_is_told() {
+fn undefined_evaluations_are_left_out_and_their_reason_is_reported() {
     let mut a = leaking("a", 0.3, 0.1);
     let set = |point: &mut Point, id: &str| {
         point.scores.iter_mut().find(|(score, _)| score == id).unwrap().1 = Outcome::undefined("one class only");
@@ -86,9 +86,9 @@ fn undefined_evaluations_are_left_out_and_their_reason_is_told() {
 }
 
 #[test]
-fn concepts_are_told_apart_with_false_discoveries_controlled() {
+fn concepts_are_distinguished_with_false_discoveries_controlled() {
     let k = 40;
-    // Of one concept the leakage differs; the others differ by less than the errors of a concept.
+    // One concept differs in leakage; the others differ by less than a concept's error.
     let with = |run: &str, first: f64| {
         let mut point = point(run, 1, &[("ctl", 0.1, Some(0.001))]);
         let Outcome::Value(value) = &mut point.scores[0].1 else { unreachable!() };
@@ -110,9 +110,9 @@ fn concepts_are_told_apart_with_false_discoveries_controlled() {
     assert_eq!(report.notes, ["concepts of a alone: c39", "concepts of b alone: own"]);
 }
 
-/// Each run with λ = 0.01 against the run of the same seed with λ = 5: what docs/compare.md states.
+/// Each run with λ = 0.01 against the run of the same seed with λ = 5, as stated in docs/compare.md.
 #[test]
-fn recorded_runs_are_told_apart() {
+fn recorded_runs_are_distinguished() {
     let runs = recorded();
     let (mut right, mut wrong, mut all) = (0, 0, 0);
     for (key, weak) in runs.iter().filter(|(key, _)| key[2] == "0.01") {

@@ -1,4 +1,4 @@
-//! Two splits of one run: the drop with its error, by concept, at common steps.
+//! Two splits of one run: the drop and its error, by concept, at common steps.
 
 use conceptwatch::compare::{Side, Verdict, compare_splits};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
@@ -34,7 +34,7 @@ fn the_concept_of_the_dropped_region_falls_and_the_other_does_not() {
     let whole = &report.scores[0].comparison;
     let difference = whole.difference.unwrap();
     assert!((difference.mean - 0.205).abs() < 1e-12 && whole.verdict == Verdict::HigherInA, "{whole:?}");
-    // Evaluations that do not move: the error is that of the rows of both splits.
+    // Constant evaluations: the error is that of the rows of both splits.
     assert!((difference.standard_error.unwrap() - 0.005 * 2_f64.sqrt()).abs() < 1e-12, "{difference:?}");
     let [wing, beak] = &report.scores[0].per_concept[..] else { panic!("two concepts") };
     assert_eq!((wing.concept.as_str(), wing.comparison.verdict), ("wing", Verdict::HigherInA));
@@ -45,7 +45,7 @@ fn the_concept_of_the_dropped_region_falls_and_the_other_does_not() {
 }
 
 #[test]
-fn what_moves_both_splits_from_step_to_step_cancels() {
+fn changes_common_to_both_splits_cancel() {
     let learning = [0.70, 0.78, 0.84, 0.88, 0.90];
     let val = evaluated("val", &learning.map(|one| [one; 2]), 0.004);
     let dropped = evaluated("val_dropped", &learning.map(|one| [one - 0.03; 2]), 0.004);
@@ -75,7 +75,7 @@ fn steps_without_a_value_in_both_splits_are_left_out() {
 }
 
 #[test]
-fn what_is_not_on_one_scale_is_not_compared() {
+fn values_on_different_scales_are_not_compared() {
     let val = evaluated("val", &[[0.9; 2]], 0.01);
     let mut dropped = evaluated("val_dropped", &[[0.5; 2]], 0.01);
     dropped.folds[0].points[0].catalogue_version = 7;

@@ -38,7 +38,7 @@ fn bivariate_gaussian() {
 
 #[test]
 fn gaussian_vectors() {
-    // Three independent pairs of coordinates: their mutual information adds up.
+    // Three independent pairs of coordinates, whose mutual information is additive.
     let rows = 2000;
     let (mut x, mut y) = (vec![0.0; 3 * rows], vec![0.0; 3 * rows]);
     let mut truth = 0.0;
@@ -100,7 +100,7 @@ fn independent_variables_scatter_about_zero_and_are_not_clipped() {
         assert!(mean(&values).abs() < 4.0 * error_of_mean(&values), "{}", mean(&values));
         assert!(values.iter().filter(|&&value| value < 0.0).count() > 15);
     }
-    // The published estimator clips: what was noise about 0 becomes positive.
+    // The published estimator clips, which turns noise about 0 into a positive mean.
     let clipped: Vec<Estimate> = (0..60)
         .map(|seed| correlated(0.0, 300, seed))
         .map(|(x, y)| estimate(&scalar(&x, X), &scalar(&y, Y), &published(3)))
@@ -111,7 +111,7 @@ fn independent_variables_scatter_about_zero_and_are_not_clipped() {
 
 #[test]
 fn discrete_tables() {
-    // Rows of (x, y, how often).
+    // (x, y, number of rows).
     let table = |cells: &[(i32, i32, usize)]| {
         let column = |of: fn(&(i32, i32, usize)) -> i32| {
             Variable::discrete(&cells.iter().flat_map(|cell| vec![of(cell); cell.2]).collect::<Vec<_>>())
@@ -132,7 +132,7 @@ fn discrete_tables() {
             assert!((estimate(&x, &y, &settings).value - truth).abs() < 1e-14, "{cells:?}");
         }
     }
-    // Many classes on both sides are counted another way.
+    // Many classes on both sides take another path.
     let codes: Vec<i32> = (0..900).collect();
     let many = (Variable::discrete(&codes), Variable::discrete(&codes.iter().map(|c| c / 2).collect::<Vec<_>>()));
     assert!((estimate(&many.0, &many.1, &tie_aware(3)).value - 450_f64.ln()).abs() < 1e-12);
@@ -156,7 +156,7 @@ fn self_information_is_the_entropy_or_a_function_of_rows_and_neighbours() {
             let noisy = self_information(&variable, &published(neighbours)).unwrap();
             assert!((noisy.value - expected).abs() < 1e-3 * expected, "{} {expected}", noisy.value);
         }
-        // A copy is not recognised as one, and gives the same.
+        // A copy is not recognised as such, and gives the same value.
         let copy = estimate(&scalar(&x, X), &scalar(&x, Y), &tie_aware(neighbours));
         assert!((copy.value - expected).abs() < 1e-12, "{} {expected}", copy.value);
     }

@@ -1,4 +1,4 @@
-//! Against scikit-learn 1.9: `tests/golden/make.py` writes the file.
+//! Comparison with scikit-learn 1.9; `tests/golden/make.py` writes the values.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn without_ties_scikit_learn_computes_the_same() {
         assert!((exact - expected).abs() < 1e-12, "{name}: {exact}, scikit-learn {expected}");
         let noisy = estimate(&x, &y, &published(neighbours)).unclipped;
         let wide = matches!(&x, Variable::Vector(x) if x.block().width() > 15);
-        // Noise of 10⁻¹⁰ reorders next to nothing; wide vectors repeat a rounding error of the published code.
+        // Noise of 10⁻¹⁰ reorders almost nothing; wide vectors repeat a rounding error of the published code.
         let (lowest, highest) = if wide { (-0.4, -0.02) } else { (-1e-6, 1e-6) };
         assert!((lowest..=highest).contains(&(noisy - expected)), "{name}: published {noisy}, scikit-learn {expected}");
     }

@@ -1,4 +1,4 @@
-//! What must not change an estimate, to the last bit.
+//! Transformations that must not change a bit of an estimate.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn the_order_of_the_rows() {
         let mut order: Vec<usize> = (0..rows).collect();
         order.shuffle(&mut random(8));
         let with = |order: &[usize]| {
-            // Identities are hashes as often as indices.
+            // Identities may be hashes or indices.
             let ids: Arc<[u64]> = order.iter().map(|&row| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
             let gather = |values: &[f64]| order.iter().map(|&row| values[row]).collect::<Vec<_>>();
             let vectors = pairs_of(&gather(&x), &gather(&y));
@@ -113,7 +113,7 @@ fn the_seed_where_noise_is_added_and_only_there() {
         }
         let with = |seed| estimate(&x, &y, &Settings { seed, ..published(3) }).repeats;
         assert_eq!(with(1), with(1), "{name}");
-        // Noise differs where it has something to decide.
+        // Noise matters only where there are ties.
         assert!(x.tie_fraction() == 0.0 || with(1) != with(2), "{name}");
     }
 }

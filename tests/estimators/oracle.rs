@@ -1,4 +1,4 @@
-//! Against brute force over all pairs of rows, written from the formulas.
+//! Comparison with brute force over all pairs of rows, written from the formulas.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ pub fn psi(n: usize) -> f64 {
 pub enum Boundary {
     /// Equal distances in random order, in expectation.
     Random,
-    /// Counted strictly; for a radius of 0, all duplicates.
+    /// Counted strictly; for a radius of 0, all duplicates count.
     Strict,
 }
 
@@ -44,8 +44,8 @@ pub fn ross(distances: &[Vec<f64>], labels: &[i32], k: usize, boundary: Boundary
     psi(kept.len()) + kept.iter().map(term).sum::<f64>() / kept.len() as f64
 }
 
-/// Draws the points at the radius one by one without replacement, following the probability of every number of own ones so
-/// far, up to the draw of own number `missing`.
+/// Draws the points at the radius one by one without replacement, following the probability of every number of own ones
+/// so far, up to the draw of own number `missing`.
 fn expectation_by_drawing(closer: usize, at_radius: usize, of_class: usize, missing: usize) -> f64 {
     let mut probability = vec![0.0; missing];
     probability[0] = 1.0;
@@ -169,7 +169,7 @@ fn ksg_of_terms(rows: usize, k: usize, term: impl Fn(usize) -> f64) -> f64 {
     psi(rows) + psi(k) - (0..rows).map(term).sum::<f64>() / rows as f64
 }
 
-/// The same without a matrix of all distances.
+/// Ross's estimator without a matrix of all distances.
 fn ksg_of_many(x: &[f64], y: &[f64], k: usize) -> f64 {
     let from = |values: &[f64], row: usize| -> Vec<f64> { values.iter().map(|v| (v - values[row]).abs()).collect() };
     ksg_of_terms(x.len(), k, |row| ksg_term(&from(x, row), &from(y, row), row, k))
@@ -199,7 +199,7 @@ fn huge() -> impl Strategy<Value = f64> {
     })
 }
 
-/// In float32 many of their distances are equal by rounding alone, to 0.5 and to 1 above all.
+/// In float32, many of their distances are equal by rounding alone, in particular to 0.5 and 1.
 fn steep_sigmoid(z: f64) -> f64 {
     f64::from((1.0 / (1.0 + (-80.0 * (20.0 * z).round() / 20.0).exp())) as f32)
 }
@@ -210,7 +210,7 @@ fn varies(values: &[f64]) -> bool {
 
 type Rows = Vec<(f64, f64, i32)>;
 
-/// Rows of (x, y, class), of which there may be many or few, and k. Half of the time all values are of float32.
+/// Many or few rows of (x, y, class), and k. In half of the cases all values are float32.
 fn sample() -> impl Strategy<Value = (Rows, usize)> {
     sample_up_to(300)
 }
@@ -224,7 +224,7 @@ fn sample_up_to(most: usize) -> impl Strategy<Value = (Rows, usize)> {
     })
 }
 
-/// Columns of any shape, a few of whose values repeat: some 1 % at most, as the oracle takes long for them.
+/// Columns of any shape with few repeated values: about 1 % at most, because the oracle is slow for them.
 fn many_scalars() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
     type Shape = fn(f64) -> f64;
     let shape = || {

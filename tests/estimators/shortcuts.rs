@@ -1,4 +1,4 @@
-//! Shortcuts save time and nothing else: without them estimates have the same bits, or for sums over ties the same digits.
+//! Shortcuts change only the time: without them estimates have the same bits or, for sums over ties, the same digits.
 
 use conceptwatch::estimate::choice::{Shortcut, without};
 use half::bf16;
@@ -16,7 +16,7 @@ const EXACT: [Shortcut; 7] = [
 ];
 const SUMS: [Shortcut; 4] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few, Shortcut::Long];
 
-/// Columns of float32 values and labels that take every path.
+/// Columns of float32 values and labels that together take every path.
 fn columns(rows: usize) -> Vec<Variable> {
     let mut random = random(rows as u64);
     let logits = gaussians(rows, &mut random);

@@ -12,7 +12,7 @@ fn sigmoids(values: &[f64], steepness: f64) -> Vec<f32> {
     values.iter().map(|v| 1.0 / (1.0 + (-(steepness * v) as f32).exp())).collect()
 }
 
-/// (name, column): what precision and saturation make of the same activations.
+/// (name, column): the same activations at various precisions and degrees of saturation.
 fn quantised(values: &[f64]) -> Vec<(&'static str, Vec<f64>)> {
     let soft = sigmoids(values, 2.0);
     let sharp = sigmoids(values, 12.0);

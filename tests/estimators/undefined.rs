@@ -1,4 +1,4 @@
-//! Where there is no estimate there is a reason; no input causes a panic or NaN.
+//! Every missing estimate has a reason; no input causes a panic or NaN.
 
 use conceptwatch::estimate::{Undefined, self_information};
 
@@ -28,7 +28,7 @@ fn reasons() {
         assert_eq!(reason(&x, &spoilt), Undefined::NotFinite);
         assert_eq!(reason(&x, &scalar(&[1.0, 2.0], Y)), Undefined::UnequalRows(40, 2));
         assert_eq!(reason(&Variable::discrete(&[]), &Variable::discrete(&[])), Undefined::NoRows);
-        // For two discrete variables, and for the entropy, one class is no fault.
+        // For two discrete variables, and for the entropy, a single class is valid.
         assert_eq!(mutual_information(&one_class, &labels, &settings).unwrap().value, 0.0);
         assert_eq!(self_information(&one_class, &settings).unwrap().value, 0.0);
         let none = Settings { neighbours: 0, ..settings };

@@ -1,4 +1,4 @@
-//! Evaluations of a rolling window that refresh some of the pairs.
+//! Evaluations of a rolling window that refresh only some of the pairs.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ const BESIDE: [&str; 2] = ["embedding_ct", "embedding_self"];
 
 type Scores = BTreeMap<String, Outcome>;
 
-/// A split: each tick is ten seconds after the one before.
+/// A split whose ticks are ten seconds apart.
 struct Ticking {
     kept: Mutex<Kept>,
     tick: u64,
@@ -33,7 +33,7 @@ struct Ticking {
 /// The result of a tick.
 struct Tick {
     scores: Scores,
-    /// Scores that a trend is read from and whose rows are known.
+    /// Scores used for trends whose influences are known.
     influences: Vec<String>,
     pairs_left: u64,
     /// In calls of `pause`: one for each pair, and one for each neighbour search of an embedding.
@@ -82,7 +82,7 @@ fn value_of<'a>(scores: &'a Scores, id: &str) -> &'a ScoreValue {
     scores[id].value().unwrap_or_else(|| panic!("{id} is undefined: {:?}", scores[id]))
 }
 
-/// The samples that ticks come upon: the same rows, the activations of some of which move.
+/// The samples of successive ticks: the same rows, with changed activations for some of them.
 fn moved(columns: &Columns, seed: u64, moves_of: impl Fn(usize) -> bool) -> Columns {
     let mut random = random(seed);
     let moves = gaussians(columns.rows * columns.k() * 3, &mut random);
@@ -105,19 +105,19 @@ fn same_values(a: &Scores, b: &Scores) {
 }
 
 #[test]
-fn with_time_enough_every_bit_is_that_of_an_evaluation_that_keeps_nothing() {
+fn with_enough_time_every_bit_equals_an_evaluation_without_kept_values() {
     let start = model(150, K, 0.6, 1);
     for settings in [TIE_AWARE, Settings { repeats: 2, ..PUBLISHED }] {
         let mut ticking = Ticking::new(settings);
-        // The second is allowed what the first took, and half as much again.
+        // The second may take 1.5 times what the first took.
         let first = ticking.tick(&start, 0.0);
-        assert_eq!(first.scores, ticking.fresh(&start), "there is nothing to keep at first: all is computed");
+        assert_eq!(first.scores, ticking.fresh(&start), "the first evaluation computes everything");
         let after = moved(&start, 2, |_| true);
         let second = ticking.tick(&after, 1.5 * first.spent);
         assert_eq!(second.scores, ticking.fresh(&after));
         assert_eq!((first.pairs_left, second.pairs_left), (0, 0));
         assert_eq!(second.influences, LEAKAGE.map(|(_, excess)| excess));
-        // By another order: some first, and the rest in the tick that is allowed everything.
+        // In another order: some pairs first, and the rest in the tick without a limit.
         let later = moved(&start, 3, |_| true);
         assert!(ticking.tick(&moved(&start, 4, |_| true), 0.0).pairs_left > 0);
         assert_eq!(ticking.tick(&later, f64::INFINITY).scores, ticking.fresh(&later));
@@ -125,7 +125,7 @@ fn with_time_enough_every_bit_is_that_of_an_evaluation_that_keeps_nothing() {
 }
 
 #[test]
-fn without_time_a_sixteenth_is_refreshed_and_the_rest_told_by_its_age() {
+fn without_time_a_sixteenth_is_refreshed_and_the_rest_states_its_age() {
     let mut ticking = Ticking::new(TIE_AWARE);
     let (before, now) = (model(150, K, 0.6, 1), moved(&model(150, K, 0.6, 1), 2, |_| true));
     ticking.tick(&before, 0.0);
@@ -160,7 +160,7 @@ fn without_time_a_sixteenth_is_refreshed_and_the_rest_told_by_its_age() {
     let left = (PAIRS - least(PAIRS)) + 2 * (K - least(K)) * (K - 1);
     assert_eq!(tick.pairs_left, left as u64);
     assert_eq!(tick.influences, ["ctl_excess"], "rows of another sample are not paired");
-    // What has no pairs is of this sample.
+    // Scores without pairs are computed on this sample.
     for (id, outcome) in new.iter().filter(|(_, outcome)| outcome.matrix().is_none()) {
         assert!(BESIDE.contains(&id.as_str()) || tick.scores[id] == *outcome, "{id}");
     }
@@ -168,7 +168,7 @@ fn without_time_a_sixteenth_is_refreshed_and_the_rest_told_by_its_age() {
 
 #[test]
 fn the_error_is_that_of_the_mean_over_the_pairs_of_this_sample() {
-    // Of three concepts a tick without time refreshes one pair, or the pairs of one concept.
+    // With three concepts, a tick without time refreshes one pair, or the pairs of one concept.
     let columns = model(200, 3, 0.6, 5);
     let mut ticking = Ticking::new(TIE_AWARE);
     ticking.tick(&columns, 0.0);
@@ -182,14 +182,14 @@ fn the_error_is_that_of_the_mean_over_the_pairs_of_this_sample() {
     let alone = standard_error(&two.score("icl"));
     assert!((standard_error(&tick.scores["icl"]) - alone).abs() < 1e-9 * alone);
     let all = standard_error(&columns.score("icl"));
-    assert!((all - alone).abs() > 1e-3 * alone, "which is not that of all pairs");
-    // Of the weighted embeddings one concept: its error about the task is that of the one term.
+    assert!((all - alone).abs() > 1e-3 * alone, "the error of these pairs differs from that of all pairs");
+    // For weighted embeddings, one concept: its error about the task is that of its one term.
     let all = standard_error(&columns.score("embedding_ct"));
     assert!(standard_error(&tick.scores["embedding_ct"]) > 1.2 * all);
 }
 
 #[test]
-fn when_the_sample_stays_the_same_everything_is_of_it_within_the_stated_ticks() {
+fn while_the_sample_stays_the_same_every_pair_is_refreshed_within_the_stated_ticks() {
     let mut ticking = Ticking::new(TIE_AWARE);
     let mut columns = model(120, K, 0.6, 1);
     ticking.tick(&columns, 0.0);
@@ -211,11 +211,11 @@ fn when_the_sample_stays_the_same_everything_is_of_it_within_the_stated_ticks() 
 }
 
 #[test]
-fn a_tick_takes_what_it_is_allowed_and_each_family_gets_its_part() {
+fn a_tick_uses_its_allowance_and_each_family_gets_its_part() {
     let mut ticking = Ticking::new(TIE_AWARE);
     let columns = model(120, K, 0.6, 1);
     let first = ticking.tick(&columns, 0.0);
-    // Half of what the pairs took, and what the rest does.
+    // Half of the time of the pairs, plus that of the other scores.
     let of_pairs = (PAIRS + K * (K - 1) + K) as f64;
     for seed in 2..8 {
         let allowance = first.spent - of_pairs / 2.0;
@@ -238,7 +238,7 @@ fn nothing_is_kept_across_samples_of_another_size_or_other_inputs() {
     ticking.tick(&columns, 0.0);
     let fewer = model(149, K, 0.6, 1);
     assert_eq!(ticking.tick(&fewer, 0.0).scores, ticking.fresh(&fewer), "another N");
-    // Without task labels the embeddings' units are others, the pairs of activations are the same.
+    // Without task labels, the units of embeddings differ, and the pairs of activations stay the same.
     let unlabelled = fewer.clone().without(TensorName::TaskLabels);
     let tick = ticking.tick(&unlabelled, 0.0).scores;
     assert_eq!(tick["embedding_ic"], ticking.fresh(&unlabelled)["embedding_ic"]);

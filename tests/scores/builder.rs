@@ -1,4 +1,4 @@
-//! Makes runs and samples from columns, and models with a known leak.
+//! Builds runs and samples from columns, and models with a known leak.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -141,7 +141,7 @@ impl Columns {
         self.evaluate(Wanted::Named(&named), settings)
     }
 
-    /// Every score whose inputs are there.
+    /// Every score whose inputs are present.
     pub fn available(&self, settings: Settings) -> BTreeMap<String, Outcome> {
         self.evaluate(Wanted::Available, settings)
     }
@@ -167,7 +167,7 @@ impl Columns {
     }
 }
 
-/// Whether the score trains helpers on some of the rows and tests them on others: then which row stands where matters.
+/// Whether the score trains auxiliary models on some rows and tests them on others, so that the order of rows matters.
 pub fn trains_helpers(id: &str) -> bool {
     let score = find(id).expect("the catalogue has it");
     score.cost == Cost::Slow || id == "sap"
@@ -243,7 +243,7 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         (0..rows).map(|row| format!("bird{}", named(row))).collect()
     };
     let [predicted_text, reference_text] = [prompt(&|at| activations[at] > 0.0), prompt(&|at| labels[at] > 0.0)];
-    // Concepts of two parts by turns, and maps that are highest near them, more or less.
+    // Concepts belong to one of two parts in turn, and maps peak roughly near these.
     let maps: Vec<f64> = (0..rows * k)
         .flat_map(|at| {
             let noise = gaussians(25, &mut random);

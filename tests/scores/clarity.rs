@@ -1,4 +1,4 @@
-//! Clarity: rows by hand, every choice of active concepts, and degenerate activity.
+//! Clarity: hand-computed rows, every definition of active concepts, and degenerate activity.
 
 use super::*;
 
@@ -48,14 +48,14 @@ fn activations_above_the_decision_threshold_are_active() {
 }
 
 #[test]
-fn what_the_job_says_is_active_comes_first() {
+fn active_concepts_sent_by_the_job_take_precedence() {
     let chosen = vec![1., 0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 1.];
     let columns = state(|constants| constants.active_top_k = Some(2)).with(TensorName::ActiveConcepts, &[3], chosen);
     close(columns.value("sparsity"), 2.0 / 3.0);
     close(columns.value("precision"), 0.75);
-    // The sweep is over activations all the same.
+    // The sweep still uses activations.
     assert!(columns.value("clarity_best") > 0.0);
-    // Without activations, too.
+    // The same holds without activations.
     let alone = columns.without(TensorName::ConceptActivations);
     close(alone.value("clarity"), harmonic(&[2.0 / 3.0, 0.75, 0.75]));
     assert_eq!(alone.why("clarity_best"), "needs concept_activations, which was not given");
@@ -90,7 +90,7 @@ fn contributions_to_the_predicted_class_are_compared_where_the_head_is_known() {
         stated.score("sparsity")
     );
     close(stated.value("precision"), (1.0 + 1.0 + 0.5) / 3.0);
-    // Without a stated threshold it is the one of highest Clarity.
+    // Without a stated threshold, the one of highest Clarity applies.
     let unstated = state(|constants| constants.head_weights = head);
     close(unstated.value("clarity"), unstated.value("clarity_best"));
     let threshold = unstated.value("clarity_best_threshold");

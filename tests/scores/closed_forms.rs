@@ -53,7 +53,7 @@ fn a_hard_concept_that_copies_the_task_leaks_all_of_it() {
 
 #[test]
 fn a_concept_that_forgets_has_negative_excess_and_no_leakage() {
-    // Concept 0 is the task; its activations are those of concept 1 and know nothing of it.
+    // Concept 0 is the task; its activations are those of concept 1 and carry no information about it.
     let forgot = every_combination(25).changed(TensorName::ConceptActivations, |row, i, activation| match i {
         0 => (row >> 1 & 1) as f64,
         _ => activation,
@@ -64,7 +64,8 @@ fn a_concept_that_forgets_has_negative_excess_and_no_leakage() {
 
 #[test]
 fn logits_that_hold_the_task_leak_its_entropy() {
-    // Sign: the concept. Size: the task, in gaps that neighbours do not cross. I(ĉ, y) = H(y), I(c, y) = 0.
+    // The sign encodes the concept, the size the task, with gaps wider than neighbour distances. I(ĉ, y) = H(y), I(c,
+    // y) = 0.
     let mut random = random(3);
     let rows = 800;
     let labels: Vec<f64> = (0..rows).map(|row| (row & 1) as f64).collect();
@@ -128,7 +129,7 @@ fn without_a_stated_reference_heads_learn_it_from_the_true_concepts() {
     assert!((0.3..0.8).contains(&linear), "{linear}");
     assert_eq!(columns.value("reference_accuracy_mlp"), 1.0);
     assert!((columns.value("intervention_score") - 0.75).abs() < 1e-12);
-    // A run with a linear head is compared with a linear one.
+    // A run with a linear head is compared with a linear reference head.
     let constants = RunConstants { head_weights: vec![1.0; 6], ..RunConstants::default() };
     let headed = columns.clone().constants(constants);
     assert!((headed.value("intervention_score") - (linear - 0.25)).abs() < 1e-12);
@@ -140,9 +141,9 @@ fn without_a_stated_reference_heads_learn_it_from_the_true_concepts() {
 }
 
 #[test]
-fn alignment_tells_aligned_from_unaligned_embeddings() {
+fn alignment_distinguishes_aligned_from_unaligned_embeddings() {
     let columns = model(400, 2, 0.0, 5);
-    // ĉ⁺ knows the task only where the concept is present, ĉ⁻ only where it is absent.
+    // ĉ⁺ predicts the task only where the concept is present, ĉ⁻ only where it is absent.
     let known = columns.value("alignment_leakage");
     assert!(known > 0.4, "{known}");
     let positive = columns.arrays[&TensorName::PositiveEmbeddings].1.clone();

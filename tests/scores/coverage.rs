@@ -1,4 +1,4 @@
-//! The standard errors against the scatter over many data sets, and against disjoint parts of one.
+//! Standard errors compared with the scatter over many data sets, and over disjoint parts of one data set.
 
 use conceptwatch::score::catalogue::find;
 
@@ -22,7 +22,7 @@ const IDS: [&str; 15] = [
     "clarity_dense",
 ];
 
-/// Share of data sets whose interval of ±1.96 standard errors holds the mean over all of them, for each of `IDS`.
+/// Fraction of data sets whose interval of ±1.96 standard errors contains the mean over all of them, for each of `IDS`.
 fn coverage(sets: u64, rows: usize, k: usize, leak: f64) -> Vec<(&'static str, f64, f64)> {
     let outcomes: Vec<_> = (0..sets).map(|seed| model(rows, k, leak, 7000 + seed).scores(&IDS, TIE_AWARE)).collect();
     let of = |id: &'static str| {
@@ -35,10 +35,10 @@ fn coverage(sets: u64, rows: usize, k: usize, leak: f64) -> Vec<(&'static str, f
     IDS.into_iter().map(of).collect()
 }
 
-/// Intervals of plain means cover 95 %, those of estimates from neighbours a little less: `Sum::standard_error` states the
-/// figures that these bounds check.
+/// Intervals of plain means cover 95 %, those of estimates from neighbours a little less: `Sum::standard_error` states
+/// the figures that these bounds check.
 #[test]
-fn intervals_of_two_standard_errors_hold_the_expected_value() {
+fn intervals_of_two_standard_errors_contain_the_expected_value() {
     for (rows, k, leak) in [(400, 2, 0.0), (400, 2, 0.8), (600, 3, 0.4)] {
         for (id, covered, ratio) in coverage(200, rows, k, leak) {
             let from_neighbours = find(id).expect("the catalogue has it").family.contains("leakage");
@@ -77,7 +77,7 @@ fn standard_errors_agree_with_disjoint_random_parts() {
         // ICL divides by ψ(N) − ψ(3) − 1/3: 4.04 in a part, 7.26 in the whole.
         let scale = if id == "icl_excess" { 4.04 / 7.26 } else { 1.0 };
         let ratio = standard_error(&stated[id]) / scale / (standard_deviation(&values) / (parts as f64).sqrt());
-        // 25 parts know their scatter to about 15 %.
+        // 25 parts determine their scatter to within about 15 %.
         assert!((0.65..1.5).contains(&ratio), "{id}: {ratio}");
     }
 }

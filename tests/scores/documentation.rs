@@ -1,4 +1,4 @@
-//! `docs/scores.md` is the catalogue, rendered. `UPDATE_DOCS=1 cargo test --test scores` writes it.
+//! `docs/scores.md` is generated from the catalogue by `UPDATE_DOCS=1 cargo test --test scores`.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ fn the_documentation_is_the_catalogue() {
         std::fs::write(PATH, &expected).unwrap();
     }
     let written = std::fs::read_to_string(PATH).unwrap_or_default();
-    assert!(written == expected, "docs/scores.md is not the catalogue: run UPDATE_DOCS=1 cargo test --test scores");
+    assert!(written == expected, "docs/scores.md is out of date: run UPDATE_DOCS=1 cargo test --test scores");
 }
 
 fn render() -> String {

@@ -1,5 +1,5 @@
-//! Against the published formulas computed with scikit-learn and numpy; `tests/golden/make.py` writes the file and
-//! says how. The data has no ties.
+//! Comparison with the published formulas, computed with scikit-learn and numpy by `tests/golden/make.py`. The data has
+//! no ties.
 
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ fn columns(case: &Value) -> Columns {
     })
 }
 
-/// All numbers, however deep.
+/// All numbers, at any depth.
 fn numbers(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(items) => items.iter().flat_map(numbers).collect(),

@@ -1,4 +1,4 @@
-//! What must not change a score.
+//! Transformations that must not change a score.
 
 use conceptwatch::score::catalogue::find;
 use rand::seq::SliceRandom;
@@ -16,11 +16,11 @@ fn the_order_of_rows() {
     order.shuffle(&mut random(1));
     let (before, after) = (columns.available(TIE_AWARE), columns.reordered(&order).available(TIE_AWARE));
     for (id, outcome) in &before {
-        // Which rows a group of alignment_leakage keeps follows from their order.
+        // The order of rows determines which ones a group of alignment_leakage keeps.
         if id == "alignment_leakage" || trains_helpers(id) {
             continue;
         }
-        // Sums of fractions round by their order.
+        // Sums of fractions round differently in another order.
         if ["clarity", "text and image", "trustworthiness"].contains(&find(id).expect("the catalogue has it").family) {
             assert!((value(outcome) - value(&after[id])).abs() < 1e-14, "{id}");
         } else {
@@ -81,7 +81,7 @@ fn scaling_and_mirroring_activations() {
         let scaled = columns.clone().changed(TensorName::ConceptActivations, |_, _, activation| factor * activation);
         assert_eq!(before, scaled.scores(&ids, TIE_AWARE), "times {factor}");
     }
-    // One concept alone, and embeddings.
+    // A single concept, and embeddings.
     let mirrored = columns
         .clone()
         .changed(TensorName::ConceptActivations, |_, i, activation| if i == 1 { -activation } else { activation });

@@ -28,13 +28,13 @@ fn categorical(rows: usize, seed: u64) -> Columns {
 fn categorical_concepts_are_vectors() {
     let columns = categorical(240, 41);
     let outcomes = columns.available(TIE_AWARE);
-    // Activity and disentanglement ask for one number a concept.
+    // Activity and disentanglement need one number per concept.
     let defined =
         |id: &str| find(id).expect("the catalogue has it").family != "clarity" && !["mig", "sap"].contains(&id);
     assert!(outcomes.iter().filter(|(id, _)| defined(id)).all(|(_, outcome)| outcome.value().is_some()));
-    // The labels say all there is to say of the task: activations can only lose some of it.
+    // The labels determine the task, so activations can only lose information about it.
     assert!(outcomes["ctl_excess"].per_concept().unwrap()[0].unwrap() < -0.2);
-    // The order of a concept's classes carries nothing.
+    // The order of a concept's classes carries no information.
     let turned = columns.clone().changed(TensorName::ConceptLabels, |_, i, c| if i == 0 { (c + 1.0) % 3.0 } else { c });
     for (id, outcome) in turned.scores(&["ctl", "ctl_excess", "icl", "icl_label_excess"], TIE_AWARE) {
         assert_eq!(outcome, outcomes[&id], "{id}");
@@ -60,7 +60,7 @@ fn hard_categorical_concepts_are_the_class_of_the_largest_column() {
 #[test]
 fn hard_monte_carlo_samples_vote() {
     let labels = vec![0.0, 1.0, 0.0, 1.0, 1.0, 0.0];
-    // Three samples a row: two of them right.
+    // Three samples per row, two of them right.
     let samples = labels.iter().flat_map(|&c| [c, 1.0 - c, c]).collect();
     let columns = Columns::new(6, 1)
         .kind(ActivationKind::Hard)
@@ -105,7 +105,7 @@ fn regression(rows: usize, leak: f64, seed: u64) -> Columns {
 }
 
 #[test]
-fn continuous_concepts_and_regression_tasks_leak_more_the_more_of_the_task_is_in_them() {
+fn leakage_of_continuous_concepts_and_regression_tasks_rises_with_their_task_information() {
     for id in ["ctl_excess", "icl_excess", "icl_label_excess"] {
         let values: Vec<f64> = [0.0, 0.5, 2.0].iter().map(|&leak| regression(500, leak, 43).value(id)).collect();
         assert!(values[0] < 0.01 && values.is_sorted() && values[2] > values[0] + 0.03, "{id}: {values:?}");

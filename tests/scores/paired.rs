@@ -12,7 +12,7 @@ fn influences(columns: &Columns, ids: &[u64]) -> Influences {
     Influences::of(&prepared, ids)
 }
 
-/// The same rows a little later: every activation has moved a bit.
+/// The same rows slightly later, with every activation slightly changed.
 fn later(columns: &Columns, seed: u64) -> Columns {
     let mut random = random(seed);
     let moves: Vec<f64> =
@@ -31,7 +31,7 @@ fn rows_in_common_are_paired_and_others_are_not() {
     assert!(earlier.change_errors(&earlier).iter().all(|(_, error)| *error < 1e-12), "nothing has changed");
     let errors = |columns: &Columns, ids: &[u64]| influences(columns, ids).change_errors(&earlier);
     let (same, none) = (errors(&after, &ids), errors(&after, &other));
-    // The later half of the rows, and the first half as if they were others.
+    // The second half of the rows, and the first half with new identities.
     let order: Vec<usize> = (0..400).map(|row| (row + 200) % 400).collect();
     let some = errors(&after.clone().reordered(&order), &(n / 2..n / 2 + n).collect::<Vec<u64>>());
     assert_eq!(same.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), LEAKAGE.map(|(_, excess)| excess));
@@ -59,7 +59,8 @@ fn the_error_is_the_scatter_of_changes_over_data_sets() {
     for ((_, id), (changes, stated)) in LEAKAGE.iter().zip(&found) {
         let ratio = mean(stated) / standard_deviation(changes);
         println!("{id}: stated {:.4}, scatter {:.4}, ratio {ratio:.2}", mean(stated), standard_deviation(changes));
-        // 80 sets give a standard deviation to within 8 %; errors of neighbours are too small, as those of the values are.
+        // 80 sets give a standard deviation to within 8 %; errors of neighbours are too small, as those of the values
+        // are.
         assert!((0.65..1.35).contains(&ratio), "{id}: {ratio}");
     }
 }

@@ -1,11 +1,11 @@
-//! What scores give beside their value.
+//! Values per concept, matrices and errors of scores.
 
 use conceptwatch::score::catalogue::{CATALOGUE, Input, find};
 
 use super::*;
 
 #[test]
-fn every_row_of_the_catalogue_gives_what_it_declares() {
+fn every_score_has_the_outputs_that_its_catalogue_row_declares() {
     for settings in [TIE_AWARE, PUBLISHED] {
         let outcomes = model(250, 3, 0.5, 11).available(settings);
         assert_eq!(outcomes.len(), CATALOGUE.len());
@@ -33,7 +33,7 @@ fn every_row_of_the_catalogue_gives_what_it_declares() {
 fn per_concept_values_and_matrices_average_to_the_score() {
     for settings in [TIE_AWARE, PUBLISHED] {
         for (id, outcome) in model(250, 3, 0.5, 12).available(settings) {
-            // Purity matrices have a diagonal of their own, and OIS is a root mean square: see impurity.rs.
+            // Purity matrices have a different diagonal, and OIS is a root mean square: see impurity.rs.
             if find(&id).expect("the catalogue has it").matrix && trains_helpers(&id) {
                 continue;
             }
@@ -119,7 +119,7 @@ fn a_score_without_its_inputs_is_left_out_or_names_them() {
             Input::ReferenceTaskAccuracy => unreachable!("left out"),
             Input::HeadWeights | Input::ConceptParts => whole.clone().constants(RunConstants::default()),
         };
-        // A reference accuracy that is not stated is trained from the labels.
+        // Without a stated reference accuracy, a head is trained on the labels.
         for input in score.inputs.iter().filter(|input| **input != Input::ReferenceTaskAccuracy) {
             let columns = without(input);
             assert!(!columns.available(TIE_AWARE).contains_key(score.id), "{} without {input}", score.id);

@@ -1,4 +1,4 @@
-//! Text and image scores: rows by hand, and what leaves them undefined.
+//! Text and image scores: hand-computed rows, and inputs that leave them undefined.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn negative_cosines_count_as_0() {
     assert!((columns().value("ref_concept_score") - harmonic / 2.0).abs() < 1e-12);
     let weighted = columns().constants(RunConstants { concept_score_weight: Some(2.5), ..RunConstants::default() });
     assert!((weighted.value("concept_score") - 1.2).abs() < 1e-12);
-    // The length of an embedding says nothing, however large.
+    // The length of an embedding has no effect, however large.
     let huge = columns().changed(TensorName::ImageEmbeddings, |_, _, x| x * 1e300);
     assert!((huge.value("concept_score") - 0.48).abs() < 1e-12);
 }
@@ -36,7 +36,7 @@ fn scores_of_texts_are_means_over_rows() {
 }
 
 #[test]
-fn empty_texts_and_foreign_encoders_are_named() {
+fn empty_texts_and_mismatched_encoders_are_named() {
     let empty = columns().with_texts(TensorName::ReferenceText, vec!["black".into(), "  ".into()]);
     for id in ["bleu", "meteor", "rouge_l"] {
         assert_eq!(empty.why(id), "reference_text: 1 of 2 rows have no word", "{id}");
@@ -51,5 +51,5 @@ fn empty_texts_and_foreign_encoders_are_named() {
         zero.why("ref_concept_score"),
         "reference_text_embeddings: row 1 of the sample is 0 and has no direction"
     );
-    assert!(zero.value("concept_score") > 0.0, "the others go on");
+    assert!(zero.value("concept_score") > 0.0, "the others have a value");
 }

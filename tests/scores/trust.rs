@@ -1,4 +1,4 @@
-//! Trustworthiness: boxes, parts and maps by hand, and what leaves it undefined.
+//! Trustworthiness: hand-computed boxes, parts and maps, and inputs that leave it undefined.
 
 use super::*;
 
@@ -24,15 +24,15 @@ fn constants(concept_parts: Vec<Vec<u32>>) -> RunConstants {
 }
 
 #[test]
-fn a_box_holds_parts_up_to_its_border() {
-    // Concept 0: (60, 40) is on the border of 40 to 60; (61, 50) is beyond; row 2 has not the concept.
-    // Concept 1: (21, 10) is beyond 0 to 20; (95, 95) is within; row 2 has no visible part.
+fn a_box_contains_parts_up_to_its_boundary() {
+    // Concept 0: (60, 40) is on the boundary of 40 to 60; (61, 50) is outside; row 2 lacks the concept.
+    // Concept 1: (21, 10) is outside 0 to 20; (95, 95) is inside; row 2 has no visible part.
     assert_eq!(columns().score("concept_trustworthiness").per_concept().unwrap(), [Some(0.5), Some(0.5)]);
     assert_eq!(columns().value("concept_trustworthiness"), 0.5);
     // The published box has sides of 90.
     let published = columns().constants(RunConstants { box_size: None, ..constants(vec![vec![0], vec![1, 2]]) });
     assert_eq!(published.value("concept_trustworthiness"), 1.0);
-    // A part beyond the image is in no box.
+    // A part outside the image is in no box.
     let beyond = columns().changed(TensorName::PartLocations, |_, _, x| if x == 95.0 { 100.5 } else { x });
     let beyond = beyond.changed(TensorName::LocalizationPeaks, |_, _, x| if x == 90.0 { 99.0 } else { x });
     assert_eq!(beyond.score("concept_trustworthiness").per_concept().unwrap()[1], Some(0.0));
@@ -54,8 +54,8 @@ fn concepts_without_parts_are_not_judged() {
 }
 
 #[test]
-fn maps_are_looked_at_in_the_image() {
-    // Each map has one cell that is high: (0, 0) and (1, 1) of 2 × 2, so near the corners of the image.
+fn maps_are_resized_to_the_image() {
+    // Each map has one high cell, (0, 0) and (1, 1) of 2 × 2, near the corners of the image.
     let maps = (0..3).flat_map(|_| [1., 0., 0., 0., 0., 0., 0., 1.]).collect();
     let parts = (0..3).flat_map(|_| [5.0, 5.0, 95.0, 95.0, f64::NAN, f64::NAN]).collect();
     let columns = columns()

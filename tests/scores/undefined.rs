@@ -1,10 +1,10 @@
-//! Undefined is a value: with a reason that names the fault, never 0 and never NaN.
+//! An undefined score has a reason that names the fault, and is never 0 or NaN.
 
 use conceptwatch::score::catalogue::find;
 
 use super::*;
 
-/// Every score of the columns that has a value has only finite ones.
+/// Checks that every defined score of the columns has only finite values.
 fn finite_or_undefined(columns: &Columns) {
     for settings in [TIE_AWARE, PUBLISHED] {
         for (id, outcome) in columns.available(settings) {
@@ -49,8 +49,8 @@ fn a_concept_that_never_occurs() {
     for id in ["icl", "icl_excess", "icl_label", "icl_label_excess", "embedding_ic"] {
         let outcome = columns.score(id);
         assert_eq!(why(&outcome), "labels of concept 'c1': there is one class only", "{id}");
-        // The other concepts' means need their pair with c1; the other pairs stay. What c1's own embedding carries about
-        // other concepts needs no label of c1.
+        // The means of other concepts need their pair with c1, and other pairs are kept. The information in c1's
+        // embedding about other concepts needs no label of c1.
         assert_eq!(present(outcome.per_concept()), [false, id == "embedding_ic", false], "{id}");
         let matrix = outcome.matrix().unwrap();
         assert!(matrix[0][2].is_some() && matrix[2][0].is_some() && matrix[0][1].is_none(), "{id}");
@@ -126,7 +126,7 @@ fn one_concept_has_no_pairs() {
 }
 
 #[test]
-fn values_at_the_ends_of_the_range_of_numbers() {
+fn values_at_the_limits_of_the_number_range() {
     for huge in [1e300, f64::MAX] {
         let columns =
             model(80, 2, 0.5, 38).changed(TensorName::ConceptActivations, |_, _, a| if a > 0.0 { huge } else { -huge });

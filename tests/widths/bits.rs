@@ -1,4 +1,4 @@
-//! Prints the bits of many estimates, for `run.sh` to compare: every width of vector instructions must give the same.
+//! Prints the bits of many estimates for `run.sh`, which checks that they are equal at every SIMD width.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use conceptwatch::estimate::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a column of `rows` is made of.
+/// The values of a column of `rows` rows.
 type Make = fn(f64, usize, &mut ChaCha8Rng) -> f64;
 
 const KINDS: [(&str, Make); 8] = [

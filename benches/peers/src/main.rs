@@ -1,5 +1,6 @@
-//! The Rust side of the comparison with other estimators. Reads one request a line on standard input, answers each with
-//! one line of JSON: `peers.py` asks its own peers and this program in turns, so that both meet the same machine.
+//! The Rust side of the comparison with other estimators. Reads one request per line on standard input and answers each
+//! with one line of JSON. `peers.py` alternates between its own peers and this program, so that load affects both
+//! alike.
 
 mod columns;
 mod pairs;
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 enum Request {
-    /// I of two columns, from nothing but their values.
+    /// Mutual information of two columns, without precomputed order or ties.
     Pair { who: pairs::Who, x: String, y: String, neighbours: usize, seconds: f64 },
-    /// All pairs of columns that are sorted already, per pair; and the sort of one column.
+    /// Time per pair over all pairs of sorted columns, and time to sort one column.
     Matrix { columns: String, rows: usize, seconds: f64 },
     /// One or more scores of a sample.
     Scores { ids: Vec<String>, sample: scores::Files, threads: usize, seconds: f64 },
@@ -25,9 +26,9 @@ enum Request {
 struct Answer {
     /// Median of one call.
     seconds: f64,
-    /// What was computed, to be compared; NaN where the request is for a time alone.
+    /// The computed value, for comparison; NaN where the request measures only a time.
     value: f64,
-    /// Median time of sorting one of the columns, where that was asked for.
+    /// Median time to sort one of the columns, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     sort: Option<f64>,
 }

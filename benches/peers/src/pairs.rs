@@ -63,7 +63,7 @@ pub fn sort(column: &[f64]) -> f64 {
     column[column.len() / 2]
 }
 
-/// The obvious way: a tree of the points for the radii, sorted columns for the counts. Ties count strictly.
+/// The direct method: a tree of the points for the radii, sorted columns for the counts. Ties count strictly.
 fn by_tree(x: &[f64], y: &[f64], neighbours: usize) -> f64 {
     let points: Vec<[f64; 2]> = x.iter().zip(y).map(|(&x, &y)| [x, y]).collect();
     let tree: ImmutableKdTree<f64, 2> = ImmutableKdTree::new_from_slice(&points).expect("finite points");

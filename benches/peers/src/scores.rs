@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::columns::bytes;
 
-/// Where the tensors are: float32, uint8 and int32, as their names stand for in `peers.py`.
+/// Files of the tensors, of type float32, uint8 and int32 as in `peers.py`.
 #[derive(Deserialize)]
 pub struct Files {
     concepts: usize,
