@@ -40,7 +40,7 @@ class Api:
 
     def __init__(self, url: str, token: str | None) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"'{url}' came, expected http://HOST:PORT")
+            raise ValueError(f"got '{url}', expected http://HOST:PORT")
         self.url = url.rstrip("/")
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 

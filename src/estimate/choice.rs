@@ -167,7 +167,7 @@ pub(super) fn takes_tree(rows: usize, dimension: f64) -> bool {
     rows as f64 >= LEAF as f64 * ROWS_PER_DIMENSION.powf(dimension)
 }
 
-/// Whether a tree leaves few enough candidates, of which there are so many for some searches together.
+/// Whether a tree leaves few enough candidates, counted over several searches.
 pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bool {
     candidates * MANY <= rows * searches
 }
