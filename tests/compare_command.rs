@@ -256,7 +256,10 @@ async fn faults_of_a_comparison_name_the_parameter() {
         (&[], "run_a: is missing: expected run_a and run_b, run_a and with_split, or by"),
         (&["a"], "run_b: is missing: got one run, expected two, or with_split"),
         (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected a split other than split"),
-        (&["a", "--split", "early", "--with-split", " early"], "with_split: got 'early' for both, expected another"),
+        (
+            &["a", "--split", "early", "--with-split", " early"],
+            "with_split: got 'early' for both, expected a split other",
+        ),
         (
             &["a", "--with-split", "none"],
             "with_split: run 'a' has no evaluation of 'none', expected one of its splits: early, val",

@@ -67,7 +67,7 @@ fn steps_without_a_value_in_both_splits_are_left_out() {
     let mut never = val.clone();
     never.folds[0].points[1].scores.clear();
     let none = &compare_splits("run", &never, &dropped, &asked(), 0.95).scores[0].comparison;
-    assert_eq!(none.undefined.as_deref(), Some("no step has a value of it in both splits"));
+    assert_eq!(none.undefined.as_deref(), Some("no step has a value in both splits"));
     assert_eq!((none.verdict, none.difference, none.a.map(|a| a.mean)), (Verdict::Undefined, None, Some(0.9)));
     dropped.folds[0].points[1].scores[0].1 = Outcome::undefined("one class only");
     let undefined = &compare_splits("run", &val, &dropped, &asked(), 0.95).scores[0].comparison;
