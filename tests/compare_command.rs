@@ -258,7 +258,7 @@ async fn faults_of_a_comparison_name_the_parameter() {
         (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected a split other than split"),
         (
             &["a", "--split", "early", "--with-split", " early"],
-            "with_split: got 'early' for both, expected a split other",
+            "with_split: got 'early' for both, expected a split other than split",
         ),
         (
             &["a", "--with-split", "none"],
@@ -280,7 +280,10 @@ async fn faults_of_a_comparison_name_the_parameter() {
             &["b", "--with-split", "odd", "--last", "2"],
             "last: run 'b' has 1 steps with evaluations of both, expected 2",
         ),
-        (&["b", "--split", "val,x", "--with-split", "odd"], "split: got 2 splits, expected one, and the other as with"),
+        (
+            &["b", "--split", "val,x", "--with-split", "odd"],
+            "split: got 2 splits, expected one and the other as with_split",
+        ),
         (&["a", "b", "--with-split", "odd"], "run_b: cannot be combined with with_split, expected run_a alone"),
         (&["--by", "lambda", "--with-split", "odd"], "by: cannot be combined with with_split, expected run_a alone"),
         (&["--with-split", "odd"], "run_a: is missing: expected the run whose splits are compared"),
