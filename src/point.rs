@@ -1,8 +1,48 @@
 //! Curve points: the scores of one sample, with everything needed to judge and reproduce them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+/// The concepts or pairs that a score leaves out because they have no value of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Indices of concepts, ascending: those without a value; of a score over pairs those none of whose pairs has one.
+    pub concepts: Vec<u32>,
+    /// Ordered pairs i ≠ j without a value; 0 for a score over concepts.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub pairs: u64,
+    /// Number of concepts that the score is over when it leaves none out.
+    pub of: u32,
+    /// Why the first of them has no value.
+    pub why: String,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl LeftOut {
+    /// Whether the same concepts, and as many pairs, are left out.
+    pub fn is_same_set(&self, other: &Self) -> bool {
+        self.concepts == other.concepts && self.pairs == other.pairs
+    }
+}
+
+impl fmt::Display for LeftOut {
+    /// What the score is over, such as "over 111 of 112 concepts". Pairs are counted where concepts do not explain them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (of, left) = (u64::from(self.of), self.concepts.len() as u64);
+        let pairs = |concepts: u64| concepts * concepts.saturating_sub(1);
+        let remaining = of.saturating_sub(left);
+        if self.pairs == 0 || self.pairs == pairs(of) - pairs(remaining) {
+            write!(f, "over {remaining} of {of} concepts")
+        } else {
+            write!(f, "over {} of {} pairs", pairs(of).saturating_sub(self.pairs), pairs(of))
+        }
+    }
+}
 
 /// A score's value, in the unit its catalogue row states.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +70,18 @@ pub struct ScoreValue {
     /// k × k ages in seconds, one for each pair, 0 on the diagonal; present where `age` and `matrix` are.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
+    /// What the mean leaves out; absent where it is over all concepts and pairs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out: Option<LeftOut>,
+    /// Probability of a value at least this high where there is no effect, in (0, 1]; the catalogue names the test.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p_value: Option<f64>,
+    /// k adjusted p-values (false discovery rate), each in (0, 1]; `None` where the score is undefined for that concept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_concept_q: Option<Vec<Option<f64>>>,
+    /// k × k adjusted p-values, one for each cell of `matrix`; `None` on the diagonal and where undefined for that pair.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
 }
 
 /// Outcome of a score. An undefined score is never reported as 0 or NaN, and always has a reason.
@@ -57,6 +109,15 @@ pub struct Undefined {
     /// As in [`ScoreValue`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
+    /// What has no value, where the score is over concepts or pairs and too few of them have one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out: Option<LeftOut>,
+    /// As in [`ScoreValue`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_concept_q: Option<Vec<Option<f64>>>,
+    /// As in [`ScoreValue`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
 }
 
 impl Outcome {
@@ -98,6 +159,31 @@ impl Outcome {
             Self::Undefined(undefined) => undefined.ages.as_deref(),
         }
     }
+
+    pub fn left_out(&self) -> Option<&LeftOut> {
+        match self {
+            Self::Value(value) => value.left_out.as_ref(),
+            Self::Undefined(undefined) => undefined.left_out.as_ref(),
+        }
+    }
+
+    pub fn p_value(&self) -> Option<f64> {
+        self.value().and_then(|value| value.p_value)
+    }
+
+    pub fn per_concept_q(&self) -> Option<&[Option<f64>]> {
+        match self {
+            Self::Value(value) => value.per_concept_q.as_deref(),
+            Self::Undefined(undefined) => undefined.per_concept_q.as_deref(),
+        }
+    }
+
+    pub fn matrix_q(&self) -> Option<&[Vec<Option<f64>>]> {
+        match self {
+            Self::Value(value) => value.matrix_q.as_deref(),
+            Self::Undefined(undefined) => undefined.matrix_q.as_deref(),
+        }
+    }
 }
 
 /// All scores of one sample.
@@ -113,6 +199,9 @@ pub struct Point {
     pub time: f64,
     /// N, the number of rows scored.
     pub rows: u64,
+    /// k numbers of rows in which a concept's label is known; empty where all labels are.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub concept_rows: Vec<u64>,
     /// Number of distinct rows the sample was drawn from.
     pub rows_seen: u64,
     /// Whether the sample was still filling; such a point is not part of the curve.
@@ -179,4 +268,20 @@ pub struct CurveDescription {
     /// The score whose value is the x at which the curve is best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<&'static str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LeftOut;
+
+    #[test]
+    fn what_is_left_out_is_told_in_concepts_or_in_pairs() {
+        let left_out = |concepts: &[u32], pairs| LeftOut { concepts: concepts.to_vec(), pairs, of: 4, why: "x".into() };
+        assert_eq!(left_out(&[1], 0).to_string(), "over 3 of 4 concepts");
+        assert_eq!(left_out(&[1], 6).to_string(), "over 3 of 4 concepts", "its six pairs");
+        assert_eq!(left_out(&[], 3).to_string(), "over 9 of 12 pairs");
+        assert_eq!(left_out(&[1], 7).to_string(), "over 5 of 12 pairs");
+        assert!(left_out(&[1], 6).is_same_set(&LeftOut { why: "y".into(), ..left_out(&[1], 6) }));
+        assert!(!left_out(&[1], 6).is_same_set(&left_out(&[2], 6)));
+    }
 }

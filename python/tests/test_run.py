@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,14 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
         run="run", split="val", step=5, epoch=1.5, rows=4096, rows_seen=5000, tie_fraction=0.25,
         scores=[
             messages.Score(id="ctl", value=0.0, standard_error=0.01, per_concept=[0.1, 0.2, 0.3]),
-            messages.Score(id="icl", value=0.25, age=45.0),
+            messages.Score(
+                id="icl", value=0.25, age=45.0, left_out=[1], left_out_why="one class", left_out_pairs=4, left_out_of=3,
+                p_value=0.005, per_concept_q=[0.5, math.nan, 1.0],
+                curve=[messages.CurvePoint(x=0.0, y=0.5), messages.CurvePoint(x=0.5)],
+            ),
             messages.Score(id="ois", undefined="one class"),
         ],
+        concept_rows=[4096, 50, 4000],
     )  # fmt: skip
     with run.evaluation("val", step=5) as p:
         p.log(**batch())
@@ -107,6 +113,12 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert list(scores) == ["ctl", "icl", "ois"]
     assert (scores["ctl"].age, scores["icl"].age) == (None, 45.0)
     assert "ctl=0.0000 ± 0.0100" in repr(scores)
+    icl = scores["icl"]
+    assert (icl.left_out, icl.left_out_why, icl.left_out_pairs, icl.left_out_of) == ((1,), "one class", 4, 3)
+    assert (icl.p_value, icl.per_concept_q[0], icl.curve) == (0.005, 0.5, ((0.0, 0.5), (0.5, None)))
+    assert str(icl) == "0.2500 (over 2 of 3 concepts)"
+    assert (scores["ctl"].left_out, scores["ctl"].p_value, scores["ctl"].curve) == ((), None, ())
+    assert scores.concept_rows == (4096, 50, 4000)
     sidecar.point = None
     assert p.scores(timeout=0.0) is None
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::blob;
 use super::error::HistoryError;
 use super::store::History;
-use crate::point::{Outcome, Point, ScoreValue, Undefined};
+use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::Run;
 
 /// A run as declared.
@@ -46,6 +46,12 @@ pub struct SeriesPoint {
     pub tie_fraction: f64,
     pub provisional: bool,
     pub incomplete: bool,
+    /// What the score's mean leaves out; absent where that is nothing, and for a single concept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
+    /// Of the score as a whole; absent for a single concept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f64>,
 }
 
 /// A k × k matrix over pairs of concepts; cell (i, j) is the value from concept i to concept j.
@@ -58,6 +64,9 @@ pub struct ScoreMatrix {
     /// all pairs were computed on the point's sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ages: Option<Vec<Vec<f64>>>,
+    /// Adjusted p-value of each pair, for a score that is tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
 }
 
 impl History {
@@ -115,7 +124,7 @@ impl History {
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
         let mut statement = store.connection.prepare_cached(
             "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
-             substr(per_concept, 1 + 8 * ?6, 8), per_concept IS NULL \
+             substr(per_concept, 1 + 8 * ?6, 8), per_concept IS NULL, left_out, p_value \
              FROM point JOIN value ON value.point = point.id \
              WHERE run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step",
         )?;
@@ -137,6 +146,8 @@ impl History {
                 value,
                 standard_error,
                 undefined,
+                left_out: if place.is_none() { left_out(row, 12)? } else { None },
+                p_value: if place.is_none() { row.get(13)? } else { None },
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -201,14 +212,14 @@ impl History {
         let (id, declared) = find_run(connection, run)?;
         let mut statement = connection.prepare_cached(
             "SELECT id, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-             estimator, neighbours, seed, catalogue_version, seconds, change_errors FROM point \
+             estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows FROM point \
              WHERE run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step DESC LIMIT 1",
         )?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
         let found = statement.query_row(params![id, split, step], |row| {
             Ok((
                 row.get::<_, i64>(0)?,
-                [row.get::<_, String>(9)?, row.get(15)?],
+                [row.get::<_, String>(9)?, row.get(15)?, row.get(16)?],
                 Point {
                     run: run.into(),
                     split: split.into(),
@@ -216,6 +227,7 @@ impl History {
                     epoch: row.get(2)?,
                     time: row.get(3)?,
                     rows: row.get::<_, i64>(4)?.cast_unsigned(),
+                    concept_rows: Vec::new(),
                     rows_seen: row.get::<_, i64>(5)?.cast_unsigned(),
                     provisional: row.get(6)?,
                     incomplete: row.get(7)?,
@@ -231,9 +243,10 @@ impl History {
                 },
             ))
         });
-        let Some((id, [warnings, change_errors], mut point)) = found.optional()? else { return Ok(None) };
+        let Some((id, [warnings, change_errors, concept_rows], mut point)) = found.optional()? else { return Ok(None) };
         point.warnings = serde_json::from_str(&warnings)?;
         point.change_errors = serde_json::from_str(&change_errors)?;
+        point.concept_rows = serde_json::from_str(&concept_rows)?;
         point.scores = scores(connection, id, matrices, declared.concept_count())?;
         Ok(Some(point))
     }
@@ -249,20 +262,22 @@ impl History {
         let store = self.store();
         let (id, declared) = find_run(&store.connection, run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
-        let found: Option<(i64, Vec<u8>, Option<Vec<u8>>)> = store
+        type Cells = Option<Vec<u8>>;
+        let found: Option<(i64, Vec<u8>, Cells, Cells)> = store
             .connection
             .prepare_cached(
-                "SELECT step, cells, ages FROM point JOIN matrix ON matrix.point = point.id \
+                "SELECT step, cells, ages, cells_q FROM point JOIN matrix ON matrix.point = point.id \
                  WHERE run = ?1 AND split = ?2 AND score = ?3 AND (?4 IS NULL OR step = ?4) ORDER BY step DESC LIMIT 1",
             )?
-            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .optional()?;
         let k = declared.concept_count();
-        Ok(found.map(|(step, cells, ages)| ScoreMatrix {
+        Ok(found.map(|(step, cells, ages, cells_q)| ScoreMatrix {
             step: step.cast_unsigned(),
             concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
             matrix: square(&cells, k),
             ages: ages.map(|ages| ages_of(&ages, k)),
+            matrix_q: cells_q.map(|cells| square(&cells, k)),
         }))
     }
 }
@@ -297,13 +312,16 @@ fn scores(
 ) -> Result<Vec<(String, Outcome)>, HistoryError> {
     let mut statement = connection.prepare_cached(
         "SELECT v.score, v.value, v.standard_error, v.undefined, v.per_concept, \
-         m.cells, v.curve, v.age, m.ages \
+         m.cells, v.curve, v.age, m.ages, v.left_out, v.p_value, v.per_concept_q, m.cells_q \
          FROM value v LEFT JOIN matrix m ON ?2 AND m.point = v.point AND m.score = v.score \
          WHERE v.point = ?1 ORDER BY v.position",
     )?;
     let rows = statement.query_map(params![point, matrices], |row| {
         let matrix = row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k));
         let (age, ages) = (row.get(7)?, row.get::<_, Option<Vec<u8>>>(8)?.map(|ages| ages_of(&ages, k)));
+        let left_out = left_out(row, 9)?;
+        let per_concept_q = row.get::<_, Option<Vec<u8>>>(11)?.map(|bytes| blob::unpack_f64(&bytes));
+        let matrix_q = row.get::<_, Option<Vec<u8>>>(12)?.map(|cells| square(&cells, k));
         let outcome = match (row.get::<_, Option<String>>(3)?, row.get::<_, Option<f64>>(1)?) {
             (None, Some(value)) => Outcome::Value(ScoreValue {
                 value,
@@ -313,6 +331,10 @@ fn scores(
                 curve: row.get::<_, Option<Vec<u8>>>(6)?.map(|bytes| blob::unpack_curve(&bytes)),
                 age,
                 ages,
+                left_out,
+                p_value: row.get(10)?,
+                per_concept_q,
+                matrix_q,
             }),
             (reason, _) => Outcome::Undefined(Undefined {
                 why: reason.unwrap_or_default(),
@@ -320,11 +342,20 @@ fn scores(
                 matrix,
                 age,
                 ages,
+                left_out,
+                per_concept_q,
+                matrix_q,
             }),
         };
         Ok((row.get(0)?, outcome))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn left_out(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<LeftOut>> {
+    let text: Option<String> = row.get(column)?;
+    let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
+    parsed.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
 }
 
 fn square(cells: &[u8], k: usize) -> Vec<Vec<Option<f64>>> {

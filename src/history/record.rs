@@ -66,9 +66,10 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<Recorded
     transaction
         .prepare_cached(
             "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
-             tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors) \
-             VALUES (:run, :split, :step, :epoch, :time, :rows, :rows_seen, :provisional, :incomplete, \
-             :tie_fraction, :warnings, :estimator, :neighbours, :seed, :catalogue_version, :seconds, :change_errors)",
+             tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
+             concept_rows) VALUES (:run, :split, :step, :epoch, :time, :rows, :rows_seen, :provisional, :incomplete, \
+             :tie_fraction, :warnings, :estimator, :neighbours, :seed, :catalogue_version, :seconds, :change_errors, \
+             :concept_rows)",
         )?
         .execute(named_params! {
             ":run": run,
@@ -88,6 +89,7 @@ fn insert_point(transaction: &Transaction<'_>, point: &Point) -> Result<Recorded
             ":catalogue_version": point.catalogue_version,
             ":seconds": point.seconds,
             ":change_errors": serde_json::to_string(&change_errors)?,
+            ":concept_rows": serde_json::to_string(&point.concept_rows)?,
         })?;
     let id = transaction.last_insert_rowid();
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
@@ -129,17 +131,19 @@ fn insert_score(
         Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
         Outcome::Value(_) => (None, None, Some("the value is not finite")),
     };
-    let per_concept = outcome.per_concept();
-    if let Some(values) = per_concept
-        && values.len() != k
-    {
-        let message = format!("got {} values, expected one for each of {k} concepts", values.len());
-        return Err(HistoryError::invalid(format!("scores.{score}.per_concept"), message));
+    let (per_concept, per_concept_q) = (outcome.per_concept(), outcome.per_concept_q());
+    for (what, values) in [("per_concept", per_concept), ("per_concept_q", per_concept_q)] {
+        if let Some(values) = values
+            && values.len() != k
+        {
+            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
+            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
+        }
     }
     transaction
         .prepare_cached(
-            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age, \
+             left_out, p_value, per_concept_q) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             point,
@@ -151,16 +155,28 @@ fn insert_score(
             per_concept.map(blob::pack_f64),
             outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve),
             outcome.age().filter(|age| age.is_finite()),
+            outcome.left_out().map(serde_json::to_string).transpose()?,
+            outcome.p_value().filter(|p| p.is_finite()),
+            per_concept_q.map(blob::pack_f64),
         ])?;
     if let Some(rows) = outcome.matrix() {
         square(score, "matrix", rows, k)?;
         if let Some(ages) = outcome.ages() {
             square(score, "ages", ages, k)?;
         }
+        if let Some(rows) = outcome.matrix_q() {
+            square(score, "matrix_q", rows, k)?;
+        }
         let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
-        transaction.prepare_cached("INSERT INTO matrix (point, score, cells, ages) VALUES (?1, ?2, ?3, ?4)")?.execute(
-            params![point, score, blob::pack_f32(rows.iter().flatten()), ages.map(|ages| blob::pack_f32(ages.iter())),],
-        )?;
+        transaction
+            .prepare_cached("INSERT INTO matrix (point, score, cells, ages, cells_q) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![
+                point,
+                score,
+                blob::pack_f32(rows.iter().flatten()),
+                ages.map(|ages| blob::pack_f32(ages.iter())),
+                outcome.matrix_q().map(|rows| blob::pack_f32(rows.iter().flatten())),
+            ])?;
     }
     Ok(())
 }

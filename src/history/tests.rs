@@ -4,7 +4,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::*;
-use crate::point::{Outcome, Point, ScoreValue};
+use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::{Concept, Run, RunFields};
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
@@ -26,6 +26,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         epoch: Some(step as f64 / 10.0),
         time: 1e9 + step as f64,
         rows: 4096,
+        concept_rows: (0..k as u64).map(|i| 4096 - i).collect(),
         rows_seen: 5000,
         provisional: false,
         incomplete: true,
@@ -48,12 +49,28 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     curve: Some(vec![(0.0, Some(0.5)), (0.25, None), (0.5, Some(-1.0))]),
                     age: Some(22.5),
                     ages: Some((0..k).map(|i| (0..k).map(|j| i.abs_diff(j) as f64 * 7.5).collect()).collect()),
+                    left_out: Some(left_out(k)),
+                    p_value: Some(0.005),
+                    per_concept_q: Some((0..k).map(|i| (i != 1).then_some(0.25)).collect()),
+                    matrix_q: Some(vec![vec![Some(0.5); k]; k]),
                 }),
             ),
-            ("ctl".into(), Outcome::undefined("one class")),
+            (
+                "ctl".into(),
+                Outcome::Undefined(Undefined {
+                    why: "one class".into(),
+                    left_out: Some(LeftOut { pairs: 0, ..left_out(k) }),
+                    per_concept_q: Some(vec![None; k]),
+                    ..Undefined::default()
+                }),
+            ),
         ],
         change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
     }
+}
+
+fn left_out(k: usize) -> LeftOut {
+    LeftOut { concepts: vec![1], pairs: 2 * k as u64 - 2, of: k as u32, why: "labels: one class".into() }
 }
 
 fn without_matrices(mut point: Point) -> Point {
@@ -61,6 +78,7 @@ fn without_matrices(mut point: Point) -> Point {
         if let Outcome::Value(value) = outcome {
             value.matrix = None;
             value.ages = None;
+            value.matrix_q = None;
         }
     }
     point
@@ -303,7 +321,7 @@ fn a_matrix_of_112_concepts_is_read_back_exactly() {
 }
 
 fn fill_past_the_limit(directory: Option<&Path>) {
-    let limits = Limits { bytes: 1 << 20 };
+    let limits = Limits { bytes: 2 << 20 };
     let history = History::open(directory, limits).unwrap();
     history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
@@ -416,18 +434,24 @@ fn a_history_of_an_older_schema_is_migrated() {
     let without_ages = "ALTER TABLE value DROP COLUMN age; ALTER TABLE matrix DROP COLUMN ages;";
     let without_errors = "ALTER TABLE point DROP COLUMN change_errors; ALTER TABLE value DROP COLUMN curve;";
     let without_launches = "ALTER TABLE run DROP COLUMN declared_name; DROP TABLE launch;";
+    let without_left_out = "ALTER TABLE point DROP COLUMN concept_rows; ALTER TABLE value DROP COLUMN left_out; \
+                            ALTER TABLE value DROP COLUMN p_value; ALTER TABLE value DROP COLUMN per_concept_q; \
+                            ALTER TABLE matrix DROP COLUMN cells_q;";
+    let (errors, ages) = (point("r", "val", 1, 2).change_errors, vec![vec![0.0, 7.5], vec![7.5, 0.0]]);
     let older = [
-        (1, [without_errors, without_ages, without_launches].concat(), Vec::new()),
-        (2, [without_ages, without_launches].concat(), point("r", "val", 1, 2).change_errors),
+        (1, vec![without_errors, without_ages, without_launches], Vec::new(), (None, None)),
+        (2, vec![without_ages, without_launches], errors.clone(), (None, None)),
+        (3, vec![without_launches], errors.clone(), (Some(22.5), Some(ages.clone()))),
+        (4, vec![], errors, (Some(22.5), Some(ages))),
     ];
-    for (version, undone, errors_then) in older {
+    for (version, undone, errors_then, ages_then) in older {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(FILE_NAME);
         let old = History::open(Some(directory.path()), ROOMY).unwrap();
         old.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
         old.record_point(&point("r", "val", 1, 2)).unwrap();
         drop(old);
-        let back = format!("{undone} PRAGMA user_version = {version}");
+        let back = format!("{} {without_left_out} PRAGMA user_version = {version}", undone.concat());
         Connection::open(&file).unwrap().execute_batch(&back).unwrap();
         let history = History::open(Some(directory.path()), ROOMY).unwrap();
         history.record_point(&point("r", "val", 2, 2)).unwrap();
@@ -439,8 +463,13 @@ fn a_history_of_an_older_schema_is_migrated() {
             assert_eq!(history.matrix("r", "val", "icl", Some(step)).unwrap().unwrap().ages.as_deref(), icl.ages());
             (icl.age(), icl.ages().map(<[_]>::to_vec))
         };
-        assert_eq!(ages(1), (None, None), "schema {version}");
+        assert_eq!(ages(1), ages_then, "schema {version}");
         assert_eq!(ages(2), (Some(22.5), Some(vec![vec![0.0, 7.5], vec![7.5, 0.0]])));
+        let old = history.point("r", "val", Some(1), true).unwrap().unwrap();
+        let icl = old.score("icl").unwrap();
+        assert_eq!((old.concept_rows.len(), icl.left_out(), icl.p_value()), (0, None, None), "schema {version}");
+        assert_eq!((icl.per_concept_q(), icl.matrix_q()), (None, None), "schema {version}");
+        assert_eq!(history.point("r", "val", Some(2), true).unwrap().unwrap(), point("r", "val", 2, 2));
     }
 }
 
@@ -451,7 +480,7 @@ fn a_newer_schema_is_refused() {
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 4, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 5, .. }), "{error}");
 }
 
 #[test]

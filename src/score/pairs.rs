@@ -114,13 +114,13 @@ pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pai
             standard_error: Some(pairs.sum.standard_error()),
             per_concept,
             matrix,
-            curve: None,
             age,
             ages,
+            ..ScoreValue::default()
         }),
         (_, why) => {
             let why = why.clone().unwrap_or_else(|| "a pair has no value".into());
-            Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages })
+            Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages, ..Undefined::default() })
         }
     }
 }

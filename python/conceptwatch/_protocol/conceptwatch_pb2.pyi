@@ -389,7 +389,7 @@ class IngestResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ...) -> None: ...
 
 class Score(_message.Message):
-    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age")
+    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age", "left_out", "left_out_why", "left_out_pairs", "left_out_of", "p_value", "per_concept_q", "matrix_q", "curve")
     ID_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     UNDEFINED_FIELD_NUMBER: _ClassVar[int]
@@ -397,6 +397,14 @@ class Score(_message.Message):
     PER_CONCEPT_FIELD_NUMBER: _ClassVar[int]
     MATRIX_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_WHY_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_OF_FIELD_NUMBER: _ClassVar[int]
+    P_VALUE_FIELD_NUMBER: _ClassVar[int]
+    PER_CONCEPT_Q_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_Q_FIELD_NUMBER: _ClassVar[int]
+    CURVE_FIELD_NUMBER: _ClassVar[int]
     id: str
     value: float
     undefined: str
@@ -404,10 +412,26 @@ class Score(_message.Message):
     per_concept: _containers.RepeatedScalarFieldContainer[float]
     matrix: _containers.RepeatedScalarFieldContainer[float]
     age: float
-    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ..., age: _Optional[float] = ...) -> None: ...
+    left_out: _containers.RepeatedScalarFieldContainer[int]
+    left_out_why: str
+    left_out_pairs: int
+    left_out_of: int
+    p_value: float
+    per_concept_q: _containers.RepeatedScalarFieldContainer[float]
+    matrix_q: _containers.RepeatedScalarFieldContainer[float]
+    curve: _containers.RepeatedCompositeFieldContainer[CurvePoint]
+    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ..., age: _Optional[float] = ..., left_out: _Optional[_Iterable[int]] = ..., left_out_why: _Optional[str] = ..., left_out_pairs: _Optional[int] = ..., left_out_of: _Optional[int] = ..., p_value: _Optional[float] = ..., per_concept_q: _Optional[_Iterable[float]] = ..., matrix_q: _Optional[_Iterable[float]] = ..., curve: _Optional[_Iterable[_Union[CurvePoint, _Mapping]]] = ...) -> None: ...
+
+class CurvePoint(_message.Message):
+    __slots__ = ("x", "y")
+    X_FIELD_NUMBER: _ClassVar[int]
+    Y_FIELD_NUMBER: _ClassVar[int]
+    x: float
+    y: float
+    def __init__(self, x: _Optional[float] = ..., y: _Optional[float] = ...) -> None: ...
 
 class Point(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings")
+    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings", "concept_rows")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -425,6 +449,7 @@ class Point(_message.Message):
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    CONCEPT_ROWS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -442,7 +467,8 @@ class Point(_message.Message):
     seconds: float
     scores: _containers.RepeatedCompositeFieldContainer[Score]
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    concept_rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., concept_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetScoresRequest(_message.Message):
     __slots__ = ("run", "split", "step", "timeout_seconds", "matrices")
@@ -481,7 +507,7 @@ class GetSeriesRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., concept: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
 class SeriesPoint(_message.Message):
-    __slots__ = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete")
+    __slots__ = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete", "left_out", "p_value", "left_out_pairs")
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -492,6 +518,9 @@ class SeriesPoint(_message.Message):
     TIE_FRACTION_FIELD_NUMBER: _ClassVar[int]
     PROVISIONAL_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    P_VALUE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_PAIRS_FIELD_NUMBER: _ClassVar[int]
     step: int
     epoch: float
     time: float
@@ -502,7 +531,10 @@ class SeriesPoint(_message.Message):
     tie_fraction: float
     provisional: bool
     incomplete: bool
-    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., undefined: _Optional[str] = ..., rows: _Optional[int] = ..., tie_fraction: _Optional[float] = ..., provisional: bool = ..., incomplete: bool = ...) -> None: ...
+    left_out: _containers.RepeatedScalarFieldContainer[int]
+    p_value: float
+    left_out_pairs: int
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., undefined: _Optional[str] = ..., rows: _Optional[int] = ..., tie_fraction: _Optional[float] = ..., provisional: bool = ..., incomplete: bool = ..., left_out: _Optional[_Iterable[int]] = ..., p_value: _Optional[float] = ..., left_out_pairs: _Optional[int] = ...) -> None: ...
 
 class GetSeriesResponse(_message.Message):
     __slots__ = ("points",)

@@ -179,6 +179,7 @@ pub fn point(point: &Point, matrices: bool) -> proto::Point {
         catalogue_version: point.catalogue_version,
         seconds: point.seconds,
         scores: point.scores.iter().map(|(id, outcome)| score(id, outcome, matrices)).collect(),
+        concept_rows: point.concept_rows.clone(),
     }
 }
 
@@ -186,6 +187,9 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
     // The protocol marks undefined parts with NaN, because repeated numbers in protobuf have no null.
     let number = |value: &Option<f64>| value.unwrap_or(f64::NAN);
     let matrix = outcome.matrix().filter(|_| matrices).unwrap_or_default();
+    let matrix_q = outcome.matrix_q().filter(|_| matrices).unwrap_or_default();
+    let curve = outcome.value().and_then(|value| value.curve.as_deref()).unwrap_or_default();
+    let left_out = outcome.left_out().cloned().unwrap_or_default();
     let undefined = match outcome {
         Outcome::Undefined(undefined) => undefined.why.clone(),
         Outcome::Value(_) => String::new(),
@@ -198,6 +202,14 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
         per_concept: outcome.per_concept().unwrap_or_default().iter().map(number).collect(),
         matrix: matrix.iter().flatten().map(number).collect(),
         age: outcome.age(),
+        left_out: left_out.concepts,
+        left_out_why: left_out.why,
+        left_out_pairs: left_out.pairs,
+        left_out_of: left_out.of,
+        p_value: outcome.p_value(),
+        per_concept_q: outcome.per_concept_q().unwrap_or_default().iter().map(number).collect(),
+        matrix_q: matrix_q.iter().flatten().map(number).collect(),
+        curve: curve.iter().map(|&(x, y)| proto::CurvePoint { x, y }).collect(),
     }
 }
 

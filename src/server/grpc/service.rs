@@ -230,6 +230,9 @@ impl ConceptWatch for Service {
             tie_fraction: point.tie_fraction,
             provisional: point.provisional,
             incomplete: point.incomplete,
+            left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
+            left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
+            p_value: point.p_value,
         };
         Ok(Response::new(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() }))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use crate::history::{StoredRun, StoredSplit};
-use crate::point::{Outcome, Point};
+use crate::point::{LeftOut, Outcome, Point};
 use crate::run::ActivationKind;
 use crate::server::live::SplitStatus;
 
@@ -18,6 +18,9 @@ pub(super) struct PointView<'a> {
     epoch: Option<f64>,
     time: f64,
     rows: u64,
+    /// Rows in which each concept's label is known, where some are not.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    concept_rows: &'a [u64],
     rows_seen: u64,
     provisional: bool,
     incomplete: bool,
@@ -52,6 +55,7 @@ impl<'a> PointView<'a> {
             epoch: point.epoch,
             time: point.time,
             rows: point.rows,
+            concept_rows: &point.concept_rows,
             rows_seen: point.rows_seen,
             provisional: point.provisional,
             incomplete: point.incomplete,
@@ -82,6 +86,10 @@ enum ScoreView<'a> {
         per_concept: Option<&'a [Option<f64>]>,
         #[serde(skip_serializing_if = "Option::is_none")]
         age: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left_out: Option<&'a LeftOut>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_concept_q: Option<&'a [Option<f64>]>,
     },
     Value {
         value: f64,
@@ -94,6 +102,12 @@ enum ScoreView<'a> {
         /// Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
         #[serde(skip_serializing_if = "Option::is_none")]
         age: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left_out: Option<&'a LeftOut>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        p_value: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_concept_q: Option<&'a [Option<f64>]>,
     },
 }
 
@@ -101,16 +115,25 @@ impl Serialize for Scores<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
             let per_concept = outcome.per_concept().filter(|_| self.per_concept);
+            let per_concept_q = outcome.per_concept_q().filter(|_| self.per_concept);
+            let left_out = outcome.left_out();
             let view = match outcome {
-                Outcome::Undefined(undefined) => {
-                    ScoreView::Undefined { undefined: &undefined.why, per_concept, age: undefined.age }
-                }
+                Outcome::Undefined(undefined) => ScoreView::Undefined {
+                    undefined: &undefined.why,
+                    per_concept,
+                    age: undefined.age,
+                    left_out,
+                    per_concept_q,
+                },
                 Outcome::Value(value) => ScoreView::Value {
                     value: value.value,
                     standard_error: value.standard_error,
                     per_concept,
                     curve: value.curve.as_deref().filter(|_| self.per_concept),
                     age: value.age,
+                    left_out,
+                    p_value: value.p_value,
+                    per_concept_q,
                 },
             };
             (id, view)

@@ -60,6 +60,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         epoch: Some(3.5),
         time: 1_700_000_000.25,
         rows: 4096,
+        concept_rows: Vec::new(),
         rows_seen: 9000,
         provisional: false,
         incomplete: false,

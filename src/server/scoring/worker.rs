@@ -119,6 +119,7 @@ impl Worker {
             epoch: evaluation.epoch.map(Epoch::get),
             time: evaluation.time,
             rows: evaluation.sample.rows() as u64,
+            concept_rows: Vec::new(),
             rows_seen: evaluation.rows_seen,
             provisional: evaluation.provisional,
             incomplete: evaluation.incomplete(),

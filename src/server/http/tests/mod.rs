@@ -48,8 +48,10 @@ async fn every_route_answers() {
     assert_eq!(runs["runs"][1], expected);
 
     let series = port.get(&format!("/api/v1/series?run={ENCODED}&split=val&score=icl&first_step=2")).await.json();
+    let left_out = json!({"concepts": [1], "of": 2, "why": "one class"});
     let expected = json!({"step": 2, "epoch": null, "time": 100.0, "value": 0.25, "standard_error": 0.01,
-        "undefined": null, "rows": 64, "tie_fraction": 0.0, "provisional": false, "incomplete": false});
+        "undefined": null, "rows": 64, "tie_fraction": 0.0, "provisional": false, "incomplete": false,
+        "left_out": left_out, "p_value": 0.005});
     assert_eq!(series, json!({"points": [expected]}));
     let concept =
         port.get(&format!("/api/v1/series?run={ENCODED}&split=val&score=icl&concept=x&last_step=1")).await.json();
@@ -59,12 +61,17 @@ async fn every_route_answers() {
 
     let point = port.get(&format!("/api/v1/point?run={ENCODED}&split=val")).await.json();
     assert_eq!((&point["run"], &point["step"], &point["epoch"]), (&json!(NAME), &json!(2), &Value::Null));
-    let icl = json!({"value": 0.25, "standard_error": 0.01, "per_concept": [0.5, null]});
+    let icl = json!({"value": 0.25, "standard_error": 0.01, "per_concept": [0.5, null], "left_out": left_out,
+        "p_value": 0.005, "per_concept_q": [0.25, null]});
     assert_eq!(point["scores"], json!({"icl": icl, "ctl": {"undefined": "one class"}}));
     let first = port.get(&format!("/api/v1/point?run={ENCODED}&split=val&step=1")).await.json();
     assert_eq!(first["step"], 1);
     let matrix = port.get(&format!("/api/v1/matrix?run={ENCODED}&split=val&score=icl&step=1")).await.json();
-    assert_eq!(matrix, json!({"step": 1, "concepts": ["x", "y"], "matrix": [[null, 0.25], [0.75, null]]}));
+    assert_eq!(
+        matrix,
+        json!({"step": 1, "concepts": ["x", "y"], "matrix": [[null, 0.25], [0.75, null]],
+        "matrix_q": [[null, 0.5], [1.0, null]]})
+    );
 
     let metrics = port.get("/metrics").await;
     assert!(metrics.headers["content-type"].starts_with("text/plain; version=0.0.4"));
@@ -242,7 +249,9 @@ async fn events_arrive_in_order_and_losses_are_told() {
     send(Event::Point(Arc::new(point(2))));
     let (kind, content) = next_event(&mut stream).await;
     assert_eq!((kind.as_str(), &content["step"], &content["run"]), ("point", &json!(2), &json!(NAME)));
-    assert_eq!(content["scores"]["icl"], json!({"value": 0.25, "standard_error": 0.01}));
+    let left_out = json!({"concepts": [1], "of": 2, "why": "one class"});
+    let icl = json!({"value": 0.25, "standard_error": 0.01, "left_out": left_out, "p_value": 0.005});
+    assert_eq!(content["scores"]["icl"], icl);
     send(Event::Run("a".into()));
     assert_eq!(next_event(&mut stream).await, ("run".to_owned(), json!({"run": "a"})));
     let alert = AlertChange {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::*;
 use crate::history::{History, Identity, Limits};
-use crate::point::{Outcome, Point, ScoreDescription, ScoreValue};
+use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
@@ -108,6 +108,10 @@ pub fn point(step: u64) -> Point {
         standard_error: Some(0.01),
         per_concept: Some(vec![Some(0.5), None]),
         matrix: Some(vec![vec![None, Some(0.25)], vec![Some(0.75), None]]),
+        left_out: Some(LeftOut { concepts: vec![1], pairs: 0, of: 2, why: "one class".into() }),
+        p_value: Some(0.005),
+        per_concept_q: Some(vec![Some(0.25), None]),
+        matrix_q: Some(vec![vec![None, Some(0.5)], vec![Some(1.0), None]]),
         ..ScoreValue::default()
     };
     Point {
@@ -117,6 +121,7 @@ pub fn point(step: u64) -> Point {
         epoch: None,
         time: 100.0,
         rows: 64,
+        concept_rows: Vec::new(),
         rows_seen: 64,
         provisional: false,
         incomplete: false,
