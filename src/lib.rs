@@ -70,6 +70,9 @@ pub mod score;
 
 // --- What follows from points.
 
+// The limits of alerts and diagnosis, and what fixed them.
+pub mod limits;
+
 // Rules, their states, and the test for rises.
 pub mod alert;
 
