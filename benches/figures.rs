@@ -1,4 +1,5 @@
-//! Overview of the cost of the estimators: `cargo bench --bench figures`. For a comparison with other programs:
+//! Overview of the cost of the estimators: `cargo bench --bench figures`, or of the rows whose scores contain a word:
+//! `cargo bench --bench figures -- conditional`. For a comparison with other programs:
 //! `make bench-peers`.
 
 #[path = "evaluation/mod.rs"]
@@ -39,12 +40,19 @@ const VECTORS: Figure = Figure {
     ..SCALARS
 };
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 13] = [
     SCALARS,
     Figure { rows: 10_000, ..SCALARS },
     Figure { concepts: 312, rows: 1024, estimates: 48_828, ..SCALARS },
     Figure { scores: &["ctl"], rows: 5794, task_classes: 200, estimates: 112, ..SCALARS },
+    Figure { scores: &["icl_label"], estimates: 12_432, ..SCALARS },
+    Figure { scores: &["icl_conditional"], estimates: 12_432, ..SCALARS },
+    Figure { scores: &["ctl"], estimates: 112, ..SCALARS },
+    Figure { scores: &["ctl_conditional"], estimates: 112, ..SCALARS },
+    Figure { scores: &["ctl"], task_classes: 200, estimates: 112, ..SCALARS },
+    Figure { scores: &["ctl_conditional"], task_classes: 200, estimates: 112, ..SCALARS },
     VECTORS,
+    Figure { scores: &["embedding_ct_conditional", "embedding_ic_conditional"], estimates: 12_544, ..VECTORS },
     Figure { scores: &["alignment_leakage"], estimates: 224, ..VECTORS },
 ];
 
@@ -62,7 +70,9 @@ fn main() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.expect("threads can be started")
     });
-    for Figure { scores, concepts, rows, task_classes, width, estimates } in FIGURES {
+    let word = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let chosen = FIGURES.into_iter().filter(|figure| figure.scores.join(", ").contains(&word));
+    for Figure { scores, concepts, rows, task_classes, width, estimates } in chosen {
         let run = declaration(concepts);
         let sample = sample(&run, rows, task_classes, width);
         let mut times = [Vec::new(), Vec::new()];

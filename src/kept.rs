@@ -51,6 +51,8 @@ pub struct Kept {
     pub interconcept: Family,
     pub against_labels: Family,
     pub embeddings: Family,
+    pub conditional: Family,
+    pub conditional_embeddings: Family,
     rows: usize,
     evaluation: u64,
     /// CPU-seconds of everything else in the last evaluation.
@@ -117,8 +119,9 @@ impl Kept {
         size_of::<Self>() + self.families().into_iter().map(Family::bytes).sum::<usize>()
     }
 
-    fn families(&self) -> [&Family; 3] {
-        [&self.interconcept, &self.against_labels, &self.embeddings]
+    fn families(&self) -> [&Family; 5] {
+        let Self { interconcept, against_labels, embeddings, conditional, conditional_embeddings, .. } = self;
+        [interconcept, against_labels, embeddings, conditional, conditional_embeddings]
     }
 
     /// In the current evaluation.

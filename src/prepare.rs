@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
@@ -24,6 +24,7 @@ pub struct Prepared<'a> {
     concept_labels: OnceLock<Option<Vec<Variable>>>,
     task_labels: OnceLock<Option<Variable>>,
     shared: Mutex<HashMap<&'static str, Slot>>,
+    remarks: Mutex<Vec<String>>,
 }
 
 type Slot = Arc<OnceLock<Arc<dyn Any + Send + Sync>>>;
@@ -41,6 +42,7 @@ impl<'a> Prepared<'a> {
             concept_labels: OnceLock::new(),
             task_labels: OnceLock::new(),
             shared: Mutex::default(),
+            remarks: Mutex::default(),
         }
     }
 
@@ -204,12 +206,19 @@ impl<'a> Prepared<'a> {
         activations.iter().map(Variable::tie_fraction).sum::<f64>() / activations.len() as f64
     }
 
-    /// Remarks that affect how the values are read.
+    /// Adds a remark of a score to the [`warnings`](Self::warnings).
+    pub fn remark(&self, remark: String) {
+        // A poisoned lock means that another score panicked; the list itself is intact.
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+    }
+
+    /// Remarks that affect how the values are read: those of the scores once they are computed.
     pub fn warnings(&self) -> Vec<String> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
         let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
                       icl and raises its value; send float32 to compare with other runs";
-        half.then(|| remark.to_owned()).into_iter().collect()
+        let of_scores = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        half.then(|| remark.to_owned()).into_iter().chain(of_scores.iter().cloned()).collect()
     }
 
     /// A value that several scores need, cached under a unique name and built on first use.

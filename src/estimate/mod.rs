@@ -13,6 +13,7 @@
 mod checked;
 #[doc(hidden)]
 pub mod choice;
+mod conditional;
 pub mod digamma;
 pub(crate) mod elementwise;
 pub(crate) mod ids;
@@ -32,6 +33,7 @@ mod value;
 pub(crate) mod variable;
 mod width;
 
+pub use conditional::{Conditional, conditional_information, conditional_information_with_each};
 pub use information::{mutual_information, mutual_information_with_each, self_information};
 pub use key::Key;
 pub use settings::{Kind, Settings};

@@ -21,4 +21,11 @@ pub enum Undefined {
     OneClass,
     #[error("none of the {classes} classes has two rows")]
     NoClassOfTwo { classes: usize },
+    #[error(
+        "{left_out} of {rows} rows are alone in their class among the rows with the same label of the concept, \
+         expected at most half"
+    )]
+    MostlyAlone { left_out: usize, rows: usize },
+    #[error("the variable that is conditioned on is continuous")]
+    ContinuousCondition,
 }

@@ -1,6 +1,8 @@
 //! The columns that estimators work on. A variable is built once for a sample and holds what several estimates share:
 //! class counts, sorted order, ties.
 
+mod parts;
+
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 

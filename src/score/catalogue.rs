@@ -8,7 +8,8 @@ use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::{
-    accuracy, clarity, disentanglement, embedding, impurity, intervention, leakage, niche, reference, text, trust,
+    accuracy, clarity, conditional, conditional_embedding, disentanglement, embedding, impurity, intervention, leakage,
+    niche, reference, text, trust,
 };
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
@@ -182,6 +183,8 @@ const SWEPT: &[Input] =
 const REPRESENTATION_AND_LABELS: &[Input] =
     &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
+const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
+    &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 
 const OVER_NICHES: CurveDescription = CurveDescription { x: "niche threshold β", y: "Mean AUC", best: None };
@@ -276,6 +279,51 @@ pub static CATALOGUE: &[Score] = &[
         ..ROW
     },
     Score {
+        id: "ctl_conditional",
+        title: "Conditional concepts-task leakage",
+        family: LEAKAGE,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_ALL_LABELS,
+        help: "I(ĉ_i; y | c_i) / H(y): what each learnt concept tells of the task beyond its own true concept, unclipped. \
+               CTL subtracts from it what was not learnt, so badly learnt models look clean there and not here. Also \
+               positive for an honest soft predictor and for noisy concept labels: compare with a bottleneck that was \
+               trained without the task. Blind to what only several concepts together tell.",
+        compute: conditional::concepts_task,
+        ..ROW
+    },
+    Score {
+        id: "icl_conditional",
+        title: "Conditional interconcept leakage",
+        family: LEAKAGE,
+        paper: Paper::Own,
+        unit: "share of H(c_j)",
+        per_concept: true,
+        matrix: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "I(ĉ_i; c_j | c_i) / H(c_j): what each learnt concept tells of every other true concept beyond its own, \
+               unclipped, mean over ordered pairs. Blind to information about the task that no annotated concept has, \
+               and to what only several concepts together tell.",
+        compute: conditional::interconcept,
+        ..ROW
+    },
+    Score {
+        id: "concept_gap",
+        title: "Task information not learnt",
+        family: LEAKAGE,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        range: (-1.0, 1.0),
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_ALL_LABELS,
+        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): what the true \
+               concept tells of the task and the learnt one does not. CTL subtracts it from leakage. High where concepts \
+               are badly learnt; it says nothing about leakage.",
+        compute: conditional::gap,
+        ..ROW
+    },
+    Score {
         id: "embedding_ct",
         title: "Task information in embeddings, Ĩ(CT)",
         family: EMBEDDING,
@@ -327,6 +375,57 @@ pub static CATALOGUE: &[Score] = &[
         help: "Normalised information between each concept's weighted embedding and every other true concept. The \
                paper's sum runs over j < i; as in its authors' code, all ordered pairs are averaged.",
         compute: embedding::interconcept,
+        ..ROW
+    },
+    Score {
+        id: "embedding_ct_conditional",
+        title: "Conditional task information in embeddings",
+        family: EMBEDDING,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        per_concept: true,
+        inputs: EMBEDDINGS_AND_ALL_LABELS,
+        help: "I(ĉ^w_i; y | c_i) / H(y): what each concept's weighted embedding tells of the task beyond its own true \
+               concept, unclipped. Vectors of many dimensions are estimated too low: compare models of one dimension.",
+        compute: conditional_embedding::concepts_task,
+        ..ROW
+    },
+    Score {
+        id: "embedding_ct_conditional_positive",
+        title: "Conditional task information in positive embeddings",
+        family: EMBEDDING,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        per_concept: true,
+        inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        help: "embedding_ct_conditional of the positive embeddings.",
+        compute: conditional_embedding::concepts_task_positive,
+        ..ROW
+    },
+    Score {
+        id: "embedding_ct_conditional_negative",
+        title: "Conditional task information in negative embeddings",
+        family: EMBEDDING,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        per_concept: true,
+        inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+        help: "embedding_ct_conditional of the negative embeddings.",
+        compute: conditional_embedding::concepts_task_negative,
+        ..ROW
+    },
+    Score {
+        id: "embedding_ic_conditional",
+        title: "Conditional interconcept information in embeddings",
+        family: EMBEDDING,
+        paper: Paper::Own,
+        unit: "share of H(c_j)",
+        per_concept: true,
+        matrix: true,
+        inputs: EMBEDDINGS_AND_LABELS,
+        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): what each concept's weighted embedding tells of every other true concept \
+               beyond its own, unclipped, mean over ordered pairs. Compare models of one dimension.",
+        compute: conditional_embedding::interconcept,
         ..ROW
     },
     Score {

@@ -55,14 +55,18 @@ pub fn icl_label_excess(p: &Prepared) -> Outcome {
 }
 
 fn concepts_task(p: &Prepared, part: Part) -> Outcome {
-    let terms = p.shared("concepts-task leakage", || concepts_task_terms(p));
-    match &*terms {
+    match &*concepts_task_terms(p) {
         Err(why) => Outcome::undefined(why),
         Ok(terms) => mean_over_concepts(p, &p.concept_weights(), terms, part),
     }
 }
 
-fn concepts_task_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
+/// The terms of CTL, one for each concept.
+pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {
+    p.shared("concepts-task leakage", || concepts_task_of_each(p))
+}
+
+fn concepts_task_of_each(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     let (activations, labels, task) = inputs(p)?;
     let task = task.ok_or("there are no task labels")?;
     let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
@@ -163,7 +167,7 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
 
 /// What each row adds to `ctl_excess`; `None` where that is undefined.
 pub fn ctl_influence(p: &Prepared) -> Option<Sum> {
-    let terms = p.shared("concepts-task leakage", || concepts_task_terms(p));
+    let terms = concepts_task_terms(p);
     let mut sum = Sum::new(p.rows());
     for (term, weight) in terms.as_ref().as_ref().ok()?.iter().zip(p.concept_weights()) {
         sum.add(weight, term.as_ref().ok()?);

@@ -6,6 +6,8 @@ mod accuracy;
 mod activity;
 pub mod agreement;
 pub mod clarity;
+mod conditional;
+mod conditional_embedding;
 mod disentanglement;
 mod embedding;
 mod holdout;

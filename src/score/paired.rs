@@ -2,11 +2,11 @@
 
 use crate::prepare::Prepared;
 
-use super::leakage;
 use super::term::Sum;
+use super::{conditional, leakage};
 
-/// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess` and
-/// `icl_label_excess`. Some 8 bytes for each row and score.
+/// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess`,
+/// `icl_label_excess`, `ctl_conditional` and `icl_conditional`. Some 8 bytes for each row and score.
 #[derive(Clone, Debug)]
 pub struct Influences {
     ids: Vec<u64>,
@@ -20,6 +20,8 @@ impl Influences {
             ("ctl_excess", leakage::ctl_influence(p)),
             ("icl_excess", leakage::icl_influence(p)),
             ("icl_label_excess", leakage::icl_label_influence(p)),
+            ("ctl_conditional", conditional::concepts_task_influence(p)),
+            ("icl_conditional", conditional::interconcept_influence(p)),
         ];
         let scores = scores.into_iter().filter_map(|(id, sum)| Some((id, sum?))).collect();
         Self { ids: ids.to_vec(), scores }

@@ -34,6 +34,14 @@ impl Term {
         }
     }
 
+    /// This term less another, both unclipped.
+    pub fn less(&self, other: &Self) -> Self {
+        let excess = self.excess - other.excess;
+        let mut influence = self.influence.clone();
+        elementwise::add(&mut influence, -1.0, &other.influence);
+        Self { value: excess, excess, influence, draw_variance: self.draw_variance + other.draw_variance }
+    }
+
     /// The mean of a quantity given for each row.
     pub fn mean_of_rows(rows: &[f64]) -> Self {
         let mean = rows.iter().sum::<f64>() / rows.len() as f64;

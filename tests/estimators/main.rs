@@ -1,6 +1,7 @@
 //! The estimators of mutual information against closed forms, invariances, brute force and scikit-learn.
 
 mod closed_forms;
+mod conditional;
 mod golden;
 mod invariance;
 mod oracle;

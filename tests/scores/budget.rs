@@ -18,8 +18,9 @@ const K: usize = 12;
 const PAIRS: usize = K * (K - 1) / 2;
 /// Scores of families that are refreshed by pairs, by concepts, and by concepts beside their pairs.
 const BY_PAIRS: [&str; 2] = ["icl", "icl_excess"];
-const BY_CONCEPTS: [&str; 3] = ["icl_label", "icl_label_excess", "embedding_ic"];
-const BESIDE: [&str; 2] = ["embedding_ct", "embedding_self"];
+const BY_CONCEPTS: [&str; 5] =
+    ["icl_label", "icl_label_excess", "icl_conditional", "embedding_ic", "embedding_ic_conditional"];
+const BESIDE: [&str; 3] = ["embedding_ct", "embedding_self", "embedding_ct_conditional"];
 
 type Scores = BTreeMap<String, Outcome>;
 
@@ -116,7 +117,7 @@ fn with_enough_time_every_bit_equals_an_evaluation_without_kept_values() {
         let second = ticking.tick(&after, 1.5 * first.spent);
         assert_eq!(second.scores, ticking.fresh(&after));
         assert_eq!((first.pairs_left, second.pairs_left), (0, 0));
-        assert_eq!(second.influences, LEAKAGE.map(|(_, excess)| excess));
+        assert_eq!(second.influences, TRENDS);
         // In another order: some pairs first, and the rest in the tick without a limit.
         let later = moved(&start, 3, |_| true);
         assert!(ticking.tick(&moved(&start, 4, |_| true), 0.0).pairs_left > 0);
@@ -157,9 +158,9 @@ fn without_time_a_sixteenth_is_refreshed_and_the_rest_states_its_age() {
         let kept = of(&tick.scores).into_iter().zip(of(&old)).filter(|(a, b)| a == b).count();
         assert_eq!(kept, K - least(K), "{id}");
     }
-    let left = (PAIRS - least(PAIRS)) + 2 * (K - least(K)) * (K - 1);
+    let left = (PAIRS - least(PAIRS)) + 4 * (K - least(K)) * (K - 1);
     assert_eq!(tick.pairs_left, left as u64);
-    assert_eq!(tick.influences, ["ctl_excess"], "rows of another sample are not paired");
+    assert_eq!(tick.influences, ["ctl_excess", "ctl_conditional"], "rows of another sample are not paired");
     // Scores without pairs are computed on this sample.
     for (id, outcome) in new.iter().filter(|(_, outcome)| outcome.matrix().is_none()) {
         assert!(BESIDE.contains(&id.as_str()) || tick.scores[id] == *outcome, "{id}");
@@ -216,13 +217,13 @@ fn a_tick_uses_its_allowance_and_each_family_gets_its_part() {
     let columns = model(120, K, 0.6, 1);
     let first = ticking.tick(&columns, 0.0);
     // Half of the time of the pairs, plus that of the other scores.
-    let of_pairs = (PAIRS + K * (K - 1) + K) as f64;
+    let of_pairs = (PAIRS + 2 * K * (K - 1) + 2 * K) as f64;
     for seed in 2..8 {
         let allowance = first.spent - of_pairs / 2.0;
         let tick = ticking.tick(&moved(&columns, seed, |_| true), allowance);
         assert!((tick.spent / allowance - 1.0).abs() < 0.1, "{} of {allowance}", tick.spent);
         // A concept's embedding counts as one pair here: too little to separate its part from the others' last batches.
-        for id in ["icl", "icl_label"] {
+        for id in ["icl", "icl_label", "icl_conditional"] {
             let ages = value_of(&tick.scores, id).ages.clone().unwrap();
             let fresh = ages.iter().flatten().filter(|age| **age == 0.0).count() - K;
             let share = fresh as f64 / (K * (K - 1)) as f64;

@@ -26,6 +26,9 @@ pub const PUBLISHED: Settings = Settings { kind: Kind::Published, ..TIE_AWARE };
 pub const LEAKAGE: [(&str, &str); 3] =
     [("ctl", "ctl_excess"), ("icl", "icl_excess"), ("icl_label", "icl_label_excess")];
 
+/// The scores that trends are read from, in the order in which their influences are given.
+pub const TRENDS: [&str; 5] = ["ctl_excess", "icl_excess", "icl_label_excess", "ctl_conditional", "icl_conditional"];
+
 /// A run and the arrays of one sample: row-major values and the shape of a row.
 #[derive(Clone)]
 pub struct Columns {

@@ -5,6 +5,7 @@ mod builder;
 mod clarity;
 mod clarity_tables;
 mod closed_forms;
+mod conditional;
 mod coverage;
 mod documentation;
 mod golden;

@@ -34,7 +34,7 @@ fn rows_in_common_are_paired_and_others_are_not() {
     // The second half of the rows, and the first half with new identities.
     let order: Vec<usize> = (0..400).map(|row| (row + 200) % 400).collect();
     let some = errors(&after.clone().reordered(&order), &(n / 2..n / 2 + n).collect::<Vec<u64>>());
-    assert_eq!(same.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), LEAKAGE.map(|(_, excess)| excess));
+    assert_eq!(same.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), TRENDS);
     for (at, (id, unpaired)) in none.iter().enumerate() {
         let apart = standard_error(&before.score(id)).hypot(standard_error(&after.score(id)));
         assert!((unpaired / apart - 1.0).abs() < 1e-9, "{id}: {unpaired} and {apart}");
@@ -45,7 +45,7 @@ fn rows_in_common_are_paired_and_others_are_not() {
 #[test]
 fn the_error_is_the_scatter_of_changes_over_data_sets() {
     const SETS: u64 = 80;
-    let mut found = vec![(Vec::new(), Vec::new()); LEAKAGE.len()];
+    let mut found = vec![(Vec::new(), Vec::new()); TRENDS.len()];
     for seed in 0..SETS {
         let before = model(400, 3, 0.5, 1000 + seed);
         let after = later(&before, 2000 + seed);
@@ -56,7 +56,7 @@ fn the_error_is_the_scatter_of_changes_over_data_sets() {
             stated.push(error);
         }
     }
-    for ((_, id), (changes, stated)) in LEAKAGE.iter().zip(&found) {
+    for (id, (changes, stated)) in TRENDS.iter().zip(&found) {
         let ratio = mean(stated) / standard_deviation(changes);
         println!("{id}: stated {:.4}, scatter {:.4}, ratio {ratio:.2}", mean(stated), standard_deviation(changes));
         // 80 sets give a standard deviation to within 8 %; errors of neighbours are too small, as those of the values

@@ -1,0 +1,77 @@
+//! The terms of all rows, gathered stratum by stratum.
+
+use crate::estimate::undefined::Undefined;
+use crate::estimate::value::Estimate;
+
+/// An estimate of I(X;Y|C), and how many rows it could not use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditional {
+    /// Never clipped. The influences of rows left out are 0.
+    pub estimate: Estimate,
+    /// Rows left out: those alone in their class and stratum.
+    pub left_out: usize,
+}
+
+/// What a stratum contributes.
+pub(super) struct Found {
+    /// Of each of its rows: their mean over the rows kept is the stratum's information.
+    pub(super) terms: Vec<f64>,
+    /// Variance of that mean over repeats.
+    draw_variance: f64,
+}
+
+impl Found {
+    /// From an estimate in which this many rows were left out.
+    pub(super) fn of(estimate: Estimate, left_out: usize) -> Self {
+        let mut terms = estimate.influence;
+        let share = (terms.len() - left_out) as f64 / terms.len().max(1) as f64;
+        terms.iter_mut().for_each(|term| *term = estimate.unclipped + share * *term);
+        Self { terms, draw_variance: estimate.draw_variance }
+    }
+
+    /// The terms as those of some `rows` among this many.
+    pub(super) fn among(self, rows: &[u32], all: usize) -> Self {
+        let mut terms = vec![0.0; all];
+        rows.iter().zip(&self.terms).for_each(|(&row, &term)| terms[row as usize] = term);
+        Self { terms, ..self }
+    }
+}
+
+/// The terms of all rows.
+pub(super) struct Terms {
+    terms: Vec<f64>,
+    left_out: Vec<u32>,
+    /// Σ (rows kept in a stratum)² · variance of its mean over repeats.
+    draws: f64,
+}
+
+impl Terms {
+    pub(super) fn new(rows: usize) -> Self {
+        Self { terms: vec![0.0; rows], left_out: Vec::new(), draws: 0.0 }
+    }
+
+    /// Adds a stratum of these `members`; `None` where its information is 0. The rows left out are numbered within it.
+    pub(super) fn add(&mut self, members: &[u32], left_out: &[u32], found: Option<Found>) {
+        if let Some(found) = found {
+            members.iter().zip(&found.terms).for_each(|(&row, &term)| self.terms[row as usize] = term);
+            let kept = (members.len() - left_out.len()) as f64;
+            self.draws += kept * kept * found.draw_variance;
+        }
+        for &at in left_out {
+            self.terms[members[at as usize] as usize] = 0.0;
+            self.left_out.push(members[at as usize]);
+        }
+    }
+
+    /// The mean over the rows kept; undefined where these are fewer than half.
+    pub(super) fn finish(self) -> Result<Conditional, Undefined> {
+        let (rows, left_out) = (self.terms.len(), self.left_out.len());
+        if 2 * left_out > rows {
+            return Err(Undefined::MostlyAlone { left_out, rows });
+        }
+        let kept = (rows - left_out).max(1) as f64;
+        let mut estimate = Estimate::from_terms(0.0, self.terms, &self.left_out);
+        estimate.draw_variance = self.draws / (kept * kept);
+        Ok(Conditional { estimate, left_out })
+    }
+}

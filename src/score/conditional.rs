@@ -1,0 +1,150 @@
+//! Conditional leakage: what an activation tells beyond its own concept, this project's own.
+//!
+//! CTL subtracts I(c_i, y) from I(ĉ_i, y), which by the chain rule is I(ĉ_i; y | c_i) − I(c_i; y | ĉ_i): leakage less what
+//! was not learnt. A concept that was not learnt is subtracted from its own leakage, and the worst models look clean. The
+//! first term alone is 0 exactly where ĉ_i and y are independent given c_i. It is never clipped.
+//!
+//! Conditional information as leakage: Makonnen and others, arXiv 2504.09459.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::estimate::{Conditional, Variable, conditional_information, conditional_information_with_each};
+use crate::kept::{Cell, Family, Kept};
+use crate::point::Outcome;
+use crate::prepare::Prepared;
+
+use super::leakage;
+use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
+use super::term::{Sum, Term, has_one_class, mean_over_concepts, normaliser};
+use super::units::{self, Computed, Shape};
+
+/// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
+pub fn concepts_task(p: &Prepared) -> Outcome {
+    match &*concepts_task_terms(p) {
+        Err(why) => Outcome::undefined(why),
+        Ok(terms) => mean_over_concepts(p, &p.concept_weights(), terms, |term| term.excess),
+    }
+}
+
+/// I(ĉ_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
+pub fn interconcept(p: &Prepared) -> Outcome {
+    outcome(p, &about_other_concepts(p), |pairs| &pairs.excess)
+}
+
+/// `ctl_conditional` − `ctl_excess` of each concept: an estimate of I(c_i; y | ĉ_i) / H(y), what was not learnt.
+pub fn gap(p: &Prepared) -> Outcome {
+    let (conditional, excess) = (concepts_task_terms(p), leakage::concepts_task_terms(p));
+    let (conditional, excess) = match (&*conditional, &*excess) {
+        (Ok(conditional), Ok(excess)) => (conditional, excess),
+        (Err(why), _) | (_, Err(why)) => return Outcome::undefined(why),
+    };
+    let difference = |(conditional, excess): (&Result<Term, String>, &Result<Term, String>)| {
+        Ok(conditional.as_ref().map_err(Clone::clone)?.less(excess.as_ref().map_err(Clone::clone)?))
+    };
+    let terms: Vec<Result<Term, String>> = conditional.iter().zip(excess).map(difference).collect();
+    mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
+}
+
+/// What each row adds to `ctl_conditional`; `None` where that is undefined.
+pub fn concepts_task_influence(p: &Prepared) -> Option<Sum> {
+    let terms = concepts_task_terms(p);
+    let mut sum = Sum::new(p.rows());
+    for (term, weight) in terms.as_ref().as_ref().ok()?.iter().zip(p.concept_weights()) {
+        sum.add(weight, term.as_ref().ok()?);
+    }
+    Some(sum)
+}
+
+/// What each row adds to `icl_conditional`; `None` where that is undefined.
+pub fn interconcept_influence(p: &Prepared) -> Option<Sum> {
+    about_other_concepts(p).as_ref().as_ref().ok()?.influence().cloned()
+}
+
+fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {
+    p.shared("conditional concepts-task leakage", || {
+        let (activations, labels) = inputs(p)?;
+        let task = p.task_labels().ok_or("there are no task labels")?;
+        let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
+        let information = |(activation, label): (&Variable, &Variable)| {
+            p.pause();
+            varied(activation, label)?;
+            let information = conditional_information(activation, task, label, p.settings());
+            information.map_err(|why| format!("activations: {why}"))
+        };
+        let found: Vec<Result<Conditional, String>> = activations.par_iter().zip(labels).map(information).collect();
+        let most_left_out = found.iter().flatten().map(|found| found.left_out).max().unwrap_or(0);
+        remark(p, "ctl_conditional", "task label", most_left_out);
+        let term = |found: Result<Conditional, String>| Ok(Term::normalised(found?.estimate, &entropy));
+        Ok(found.into_iter().map(term).collect())
+    })
+}
+
+/// Says how many rows a score leaves out of the concept or pair of which it leaves out most, if any.
+pub fn remark(p: &Prepared, id: &str, what: &str, left_out: usize) {
+    if left_out > 0 {
+        p.remark(format!(
+            "{id} leaves out rows whose {what} no other row with the same label of the concept has: at most {left_out} of {}",
+            p.rows()
+        ));
+    }
+}
+
+/// Errors where a concept's activations or labels have one class.
+fn varied(activation: &Variable, label: &Variable) -> Result<(), String> {
+    match [("activations", activation), ("labels", label)].into_iter().find(|(_, variable)| has_one_class(variable)) {
+        Some((what, _)) => Err(format!("{what}: there is one class only")),
+        None => Ok(()),
+    }
+}
+
+type Inputs<'p> = (&'p [Variable], &'p [Variable]);
+
+fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
+    let activations = p.activations().ok_or("there are no concept activations")?;
+    Ok((activations, p.concept_labels().ok_or("there are no concept labels")?))
+}
+
+fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
+    p.shared("conditional interconcept leakage", || {
+        let (activations, labels) = inputs(p)?;
+        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let k = p.concepts();
+        let most_left_out = AtomicUsize::new(0);
+        let concept = |i: usize, sums: &mut [Sum]| {
+            let name = |at: usize| &p.run().concepts[at].name;
+            let others: Vec<&Variable> = with_others(i, k).map(|(_, j)| &labels[j]).collect();
+            let informations: Vec<Result<Conditional, String>> = match varied(&activations[i], &labels[i]) {
+                Err(why) => vec![Err(why); others.len()],
+                Ok(()) => conditional_information_with_each(&activations[i], &others, &labels[i], p.settings())
+                    .into_iter()
+                    .map(|found| found.map_err(|why| format!("activations: {why}")))
+                    .collect(),
+            };
+            let term = |j: usize, found: Result<Conditional, String>| -> Result<Term, String> {
+                p.pause();
+                let entropy = entropies[j].as_ref().map_err(|why| format!("labels of concept '{}': {why}", name(j)))?;
+                let found = found.map_err(|why| format!("concept '{}': {why}", name(i)))?;
+                most_left_out.fetch_max(found.left_out, Ordering::Relaxed);
+                Ok(Term::normalised(found.estimate, entropy))
+            };
+            let mut sum = Sum::new(p.rows());
+            let cell = |((_, j), found): ((usize, usize), _)| {
+                let term = term(j, found);
+                term.iter().for_each(|term| sum.add_in_any_order(term));
+                units::cell(&term)
+            };
+            let cells: Box<[Cell]> = with_others(i, k).zip(informations).map(cell).collect();
+            sums[0].add_sum(1.0, &sum);
+            Computed { error: error_of_unit(&sum, &cells), cells }
+        };
+        let others = k.saturating_sub(1);
+        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.conditional;
+        let shape = Shape { family, units: k, cells: others, pairs: others, sums: 1 };
+        let units = units::compute(p, &shape, concept);
+        remark(p, "icl_conditional", "label of another concept", most_left_out.into_inner());
+        Pairs::assemble(p, &units, &units.sums[0], |i| with_others(i, k), Symmetry::Ordered)
+    })
+}
