@@ -248,8 +248,9 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         weighted(weights.into_iter(), holdout.test.len()).map(|term| holdout.spread(&term))
     };
     let mean = |terms: &Vec<Result<Term, String>>| {
-        let values: Option<f64> = terms.iter().map(|term| term.as_ref().ok().map(|term| term.value)).sum();
-        values.map(|sum| sum / p.concepts() as f64)
+        // Over the concepts that the score is over.
+        let values = || terms.iter().flatten().map(|term| term.value);
+        (2 * values().count() >= p.concepts()).then(|| values().sum::<f64>() / values().count() as f64)
     };
     let curve = by_threshold.iter().enumerate().map(|(beta, terms)| (beta as f64 * STEP, mean(terms))).collect();
     Niches { integrals: (0..p.concepts()).map(integral).collect(), curve }

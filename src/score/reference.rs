@@ -65,7 +65,7 @@ fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
         }
         let classes: Vec<usize> =
             labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
-        let holdout = Holdout::of(p, 0)?;
+        let holdout = Holdout::by_task(p, 0)?;
         let inputs = concepts(p)?;
         let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
         let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());

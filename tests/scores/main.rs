@@ -12,6 +12,7 @@ mod golden;
 mod impurity;
 mod invariance;
 mod kinds;
+mod left_out;
 mod paired;
 mod shapes;
 mod text;
