@@ -11,6 +11,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
@@ -340,8 +341,14 @@ impl<'i> Learner<'i> {
             let flags = target.train.iter().map(|&class| f32::from(u8::from(class > 0))).collect();
             Targets::Flags(Array2::from_shape_vec((target.train.len(), 1), flags).expect("a flag for each row"))
         };
-        let recipe =
-            Recipe { epochs: EPOCHS, batch: BATCH, learning_rate: LEARNING_RATE, weight_decay: 0.0, stop: None };
+        let recipe = Recipe {
+            epochs: EPOCHS,
+            batch: BATCH,
+            learning_rate: LEARNING_RATE,
+            epsilon: Epsilon::Corrected,
+            weight_decay: 0.0,
+            stop: None,
+        };
         fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng, &|| ());
         let mut logits = network.outputs(row_major(&self.inputs.test).view());
         if outputs > 1 {
