@@ -113,6 +113,7 @@ impl Batch {
             check_range(tensor, run, &batch.dropped)?;
         }
         batch.check_embeddings_agree()?;
+        batch.check_interventions_agree(run)?;
         batch.check_labels_within_logits(run)?;
         Ok(batch)
     }
@@ -161,6 +162,32 @@ impl Batch {
         }
     }
 
+    fn check_interventions_agree(&self, run: &Run) -> Result<(), Fault> {
+        use TensorName::{InterventionPredictions, WrongInterventionPredictions};
+        for name in [InterventionPredictions, WrongInterventionPredictions] {
+            let Some(tensor) = self.tensor(name) else { continue };
+            if run.intervention_counts(tensor.width()).is_none() {
+                let (shape, k, counts) = (tensor.shape(), run.concept_count(), &run.constants.intervention_counts);
+                let expected = match counts.len() {
+                    0 => format!(
+                        "2 to {} columns, for evenly spaced numbers of concepts from 0 to {k}, or a column for each of \
+                         run.constants.intervention_counts, which is not given",
+                        k + 1
+                    ),
+                    m => format!("[n, {m}] as in run.constants.intervention_counts = {counts:?}"),
+                };
+                return Err(Fault::new(format!("tensors.{name}.shape"), format!("got {shape:?}, expected {expected}")));
+            }
+        }
+        match (self.tensor(InterventionPredictions), self.tensor(WrongInterventionPredictions)) {
+            (Some(right), Some(wrong)) if right.shape() != wrong.shape() => Err(Fault::new(
+                format!("tensors.{WrongInterventionPredictions}.shape"),
+                format!("got {:?}, expected {:?} as in {InterventionPredictions}", wrong.shape(), right.shape()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_labels_within_logits(&self, run: &Run) -> Result<(), Fault> {
         let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
         let classes = logits.width();
@@ -169,6 +196,10 @@ impl Batch {
             let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
             // A single column is the logit of class 1.
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
+        }
+        for name in [TensorName::InterventionPredictions, TensorName::WrongInterventionPredictions] {
+            let Some(predictions) = self.tensor(name) else { continue };
+            check_below_or_none(predictions, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
         Ok(())
     }
@@ -215,7 +246,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
         }
         Content::Floats | Content::FloatsOrNan => (dtype.is_float(), "a float type"),
         Content::Labels => (dtype != DataType::String, "an integer, bool or float type"),
-        Content::Classes => (dtype != DataType::String, "an integer, bool or float type"),
+        Content::Classes | Content::ClassesOrNone => (dtype != DataType::String, "an integer, bool or float type"),
         Content::Flags => (!dtype.is_float() && dtype != DataType::String, "bool"),
         Content::Ids => (dtype.is_integer(), "an integer type"),
         Content::Texts => (dtype == DataType::String, "string"),
@@ -229,7 +260,8 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
 /// Class numbers may be floats with integral values.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
-    let classes = matches!(name.content(), Content::Labels | Content::Classes) && !run.has_continuous_labels(name);
+    let numbers_classes = matches!(name.content(), Content::Labels | Content::Classes | Content::ClassesOrNone);
+    let classes = numbers_classes && !run.has_continuous_labels(name);
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
     }
@@ -288,7 +320,7 @@ fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
     let limit = match name.content() {
         _ if run.has_continuous_labels(name) => return None,
         Content::Labels if name == TensorName::ConceptLabels => run.concepts.iter().map(Concept::classes).min()?,
-        Content::Labels | Content::Classes => MAX_CLASS as u32 + 1,
+        Content::Labels | Content::Classes | Content::ClassesOrNone => MAX_CLASS as u32 + 1,
         Content::Flags => 2,
         _ => return None,
     };
@@ -313,6 +345,7 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
             })
         }),
         Content::Labels | Content::Classes => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::ClassesOrNone => check_below_or_none(tensor, MAX_CLASS + 1, "classes", dropped),
         Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
         Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
         Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
@@ -331,6 +364,14 @@ fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Res
     }
     each_row(tensor, dropped, |row, _, value| {
         (value < 0 || value >= limit).then(|| format!("row {row} has {value}, expected 0 to {} ({what})", limit - 1))
+    })
+}
+
+/// As [`check_below`], and -1 passes.
+fn check_below_or_none(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {
+    each_row(tensor, dropped, |row, _, value| {
+        let expected = || format!("row {row} has {value}, expected 0 to {} ({what}), or -1 for none", limit - 1);
+        (value < -1 || value >= limit).then(expected)
     })
 }
 

@@ -103,6 +103,10 @@ pub struct RunConstants {
     /// Weights of sparsity, precision and accuracy in Clarity, at least 0, not all 0. Empty: equal weights.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clarity_weights: Vec<f64>,
+    /// Numbers of concepts that were set in the columns of `intervention_predictions`, strictly ascending from 0 to k.
+    /// Empty: see [`Run::intervention_counts`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervention_counts: Vec<u32>,
 }
 
 /// A declaration before it is checked.
@@ -187,6 +191,18 @@ impl Run {
     /// Whether `other` equals this declaration except for the number of ranks: a job may resume with more or fewer.
     pub fn is_continued_by(&self, other: &Self) -> bool {
         RunFields { world_size: other.world_size, ..self.0.clone() } == other.0
+    }
+
+    /// Numbers of concepts that were set in the `columns` columns of `intervention_predictions`: as declared, or evenly
+    /// spaced from 0 to k and rounded half up. `None` if another number of columns is declared, or if none is
+    /// declared and `columns` is not 2 to k + 1.
+    pub fn intervention_counts(&self, columns: usize) -> Option<Vec<u32>> {
+        let (declared, k) = (&self.constants.intervention_counts, self.concept_count());
+        if !declared.is_empty() {
+            return (declared.len() == columns).then(|| declared.clone());
+        }
+        let even = |at: usize| ((2 * k * at + columns - 1) / (2 * (columns - 1))) as u32;
+        (2..=k + 1).contains(&columns).then(|| (0..columns).map(even).collect())
     }
 
     /// Whether the labels in this tensor are measured quantities rather than class numbers.
@@ -286,6 +302,13 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
                 format!("got {} weights, expected {count} finite ones, at least 0 and not all 0", weights.len()),
             ));
         }
+    }
+    let counts = &constants.intervention_counts;
+    if !counts.is_sorted_by(|a, b| a < b) || counts.last().is_some_and(|&last| last as usize > k) {
+        return Err(Fault::new(
+            "run.constants.intervention_counts",
+            format!("got {counts:?}, expected strictly ascending numbers from 0 to {k}"),
+        ));
     }
     let head = &constants.head_weights;
     if !head.len().is_multiple_of(k) || head.iter().any(|w| !w.is_finite()) {

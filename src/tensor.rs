@@ -94,6 +94,8 @@ pub enum Content {
     Labels,
     /// Class numbers.
     Classes,
+    /// Class numbers; -1 means that the model gave none.
+    ClassesOrNone,
     /// Booleans, or integers 0 and 1.
     Flags,
     /// Row identities, any non-negative integer.
@@ -108,6 +110,7 @@ impl Content {
             Self::Floats | Self::FloatsOrNan => "float",
             Self::Labels => "integer or bool; float where the run declares measured labels",
             Self::Classes => "integer or bool",
+            Self::ClassesOrNone => "integer; -1: the head gave no prediction",
             Self::Flags => "bool, or integers 0 and 1",
             Self::Ids => "integers of at least 0",
             Self::Texts => "strings of at most 4096 bytes",
@@ -183,6 +186,10 @@ tensor_names! {
     TaskPredictions           "task_predictions"            Classes     [[Rows]];
     TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')]];
     IntervenedTaskPredictions "intervened_task_predictions" Classes     [[Rows]];
+    InterventionPredictions   "intervention_predictions"    ClassesOrNone [[Rows, Any('m')]]
+        "the task after each of the m numbers of concepts were set to their true values";
+    WrongInterventionPredictions "wrong_intervention_predictions" ClassesOrNone [[Rows, Any('m')]]
+        "the same with wrong values";
     ConceptEmbeddings         "concept_embeddings"          Floats      [[Rows, Concepts, Any('d')]];
     PositiveEmbeddings        "positive_embeddings"         Floats      [[Rows, Concepts, Any('d')]];
     NegativeEmbeddings        "negative_embeddings"         Floats      [[Rows, Concepts, Any('d')]];

@@ -151,6 +151,7 @@ fn every_tensor_passes_with_a_shape_and_type_of_its_table_row() {
             ConceptActivations => (&[4, 3], DataType::Float16),
             ConceptLabels => (&[4, 3], DataType::Bool),
             TaskLabels | TaskPredictions | IntervenedTaskPredictions => (&[4], DataType::Int64),
+            InterventionPredictions | WrongInterventionPredictions => (&[4, 3], DataType::Int16),
             SampleIds => (&[4], DataType::UInt64),
             TaskLogits => (&[4, 7], DataType::BFloat16),
             ConceptEmbeddings | PositiveEmbeddings | NegativeEmbeddings => (&[4, 3, 8], DataType::Float32),
@@ -254,6 +255,12 @@ fn labels_out_of_range_are_refused() {
         (vec![task(TaskLabels, 65_536)], TaskLabels, "expected 0 to 65535"),
         (vec![task(TaskPredictions, 1 << 40)], TaskPredictions, "expected 0 to 65535"),
         (vec![task(IntervenedTaskPredictions, -5)], IntervenedTaskPredictions, "has -5"),
+        (vec![integers(InterventionPredictions, &[1, 2], &[0, -2])], InterventionPredictions, "or -1 for none"),
+        (
+            vec![integers(WrongInterventionPredictions, &[1, 2], &[0, 3]), logits(3)],
+            WrongInterventionPredictions,
+            "classes of task_logits",
+        ),
         (vec![task(TaskLabels, 0), task(SampleIds, -1)], SampleIds, "row 0 is negative"),
         (vec![floats(TaskLabels, &[1], &[0.5])], TaskLabels, "declare the run's label kind continuous"),
         (vec![floats(TaskPredictions, &[1], &[0.5])], TaskPredictions, "expected class numbers"),
@@ -271,6 +278,30 @@ fn labels_out_of_range_are_refused() {
         assert!(Batch::new(vec![task(TaskLabels, value)], &run, NonFinite::Reject).is_ok());
     }
     assert!(Batch::new(vec![labels(1, 3), task(TaskLabels, 1), logits(1)], &run, NonFinite::Reject).is_ok());
+}
+
+#[test]
+fn interventions_have_a_column_for_each_count() {
+    let tensor = |name, columns: usize| integers(name, &[2, columns as u64], &vec![-1; 2 * columns]);
+    let declared = |counts: &[u32]| {
+        let constants = RunConstants { intervention_counts: counts.to_vec(), ..Default::default() };
+        Run::try_from(RunFields { constants, ..fields(&[2, 2, 2]) }).unwrap()
+    };
+    let field = |name: TensorName| format!("tensors.{name}.shape");
+    for name in [InterventionPredictions, WrongInterventionPredictions] {
+        let batch = |run: &Run, columns| Batch::new(vec![tensor(name, columns)], run, NonFinite::Reject);
+        assert!((2..=4).all(|columns| batch(&declared(&[]), columns).is_ok()));
+        for columns in [1, 5] {
+            let says = format!("got [2, {columns}], expected 2 to 4 columns");
+            assert_fault(batch(&declared(&[]), columns), &field(name), &says);
+        }
+        assert!(batch(&declared(&[0, 1, 3]), 3).is_ok());
+        let says = "got [2, 4], expected [n, 3] as in run.constants.intervention_counts = [0, 1, 3]";
+        assert_fault(batch(&declared(&[0, 1, 3]), 4), &field(name), says);
+    }
+    let both = vec![tensor(InterventionPredictions, 4), tensor(WrongInterventionPredictions, 3)];
+    let says = "got [2, 3], expected [2, 4] as in intervention_predictions";
+    assert_fault(Batch::new(both, &declared(&[]), NonFinite::Reject), &field(WrongInterventionPredictions), says);
 }
 
 #[test]
@@ -400,6 +431,7 @@ fn wrong_declarations_are_refused() {
     let weights = |w: &[f64]| constants(RunConstants { concept_weights: w.to_vec(), ..Default::default() });
     let threshold = |value| constants(RunConstants { activity_threshold: Some(value), ..Default::default() });
     let top_k = |count| constants(RunConstants { active_top_k: Some(count), ..Default::default() });
+    let counts = |c: &[u32]| constants(RunConstants { intervention_counts: c.to_vec(), ..Default::default() });
     let clarity = |w: &[f64]| constants(RunConstants { clarity_weights: w.to_vec(), ..Default::default() });
     let head = |w: &[f64]| constants(RunConstants { head_weights: w.to_vec(), ..Default::default() });
     let image = |size| constants(RunConstants { image_size: Some(size), ..Default::default() });
@@ -430,6 +462,9 @@ fn wrong_declarations_are_refused() {
         (weights(&[0.0, 0.0]), "run.constants.concept_weights", "not all 0"),
         (weights(&[1.0, -1.0]), "run.constants.concept_weights", "at least 0"),
         (weights(&[1.0, f64::NAN]), "run.constants.concept_weights", "finite"),
+        (counts(&[0, 2, 2]), "run.constants.intervention_counts", "strictly ascending numbers from 0 to 2"),
+        (counts(&[0, 3]), "run.constants.intervention_counts", "got [0, 3]"),
+        (counts(&[1, 0]), "run.constants.intervention_counts", "strictly ascending"),
         (head(&[1.0; 3]), "run.constants.head_weights", "multiple of 2"),
         (head(&[1.0, f64::INFINITY]), "run.constants.head_weights", "finite"),
         (image((0, 5)), "run.constants.image_size", "got 0 x 5"),

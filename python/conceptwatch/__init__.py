@@ -2,6 +2,8 @@
 
 from . import _fork as _fork
 from ._diagnosis import Diagnosis, Evidence, Finding
+from ._head import Head, embedding_head, percentiles
+from ._interventions import interventions
 from ._prompts import prompt
 from ._run import ConceptwatchError, Pass, Run, init
 from ._scores import Score, Scores
@@ -13,12 +15,16 @@ __all__ = [
     "Diagnosis",
     "Evidence",
     "Finding",
+    "Head",
     "Pass",
     "Run",
     "Score",
     "Scores",
     "Stats",
     "__version__",
+    "embedding_head",
     "init",
+    "interventions",
+    "percentiles",
     "prompt",
 ]

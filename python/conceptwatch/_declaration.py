@@ -46,6 +46,7 @@ def constants_of(
     activity_threshold: float | None,
     active_top_k: int | None,
     clarity_weights: Sequence[float] | None,
+    intervention_counts: Sequence[int] | None,
 ) -> Any:
     if hasattr(head_weights, "detach"):
         head_weights = head_weights.detach().cpu()
@@ -63,7 +64,17 @@ def constants_of(
         activity_threshold=activity_threshold,
         active_top_k=active_top_k,
         clarity_weights=clarity_weights,
+        intervention_counts=intervention_counts,
     )
+
+
+def set_as(declared: Any) -> str:
+    """The `kind` by which interventions set a run's concepts."""
+    if declared.concept_label_kind == messages.LABEL_KIND_CONTINUOUS:
+        return "continuous"
+    kind = next(name for name, number in ACTIVATION_KINDS.items() if number == declared.activation_kind)
+    # A regressed quantity with classes for labels: present and absent are its ends, as with logits.
+    return "logit" if kind == "continuous" else kind
 
 
 def token_of(path: str | os.PathLike[str]) -> str:

@@ -20,6 +20,8 @@ from . import _declaration, _sidecar
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._fork import usable
+from ._head import Head, even_counts
+from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._launch import own_launch
 from ._link import EndOfPass, Link
 from ._protocol import messages
@@ -63,6 +65,8 @@ def init(
     activity_threshold: float | None = None,
     active_top_k: int | None = None,
     clarity_weights: Sequence[float] | None = None,
+    head: Any = None,
+    intervention_counts: Sequence[int] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
     job: str | None = None,
@@ -89,6 +93,10 @@ def init(
     concept_score_weight: the factor of ConceptScore.
     activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
     clarity_weights: weights of sparsity, precision and accuracy in Clarity.
+    head: the part of the model from concepts to the task, a module or function, or a `Head` with options. Each batch of
+        an evaluation is then also predicted with concepts set to true and to wrong values: the intervention curves.
+    intervention_counts: numbers of concepts set in the columns of intervention predictions that you log yourself, if
+        these are not evenly spaced from 0 to k.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
     job: names this launch of the training, the same on all its ranks. Processes of one job share a run; another job
         gets its own. By default CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank,
@@ -109,9 +117,15 @@ def init(
     Raises ValueError for arguments that no sidecar accepts.
     """
     rank, world_size = _declaration.rank_and_world_size(rank, world_size)
+    declared_concepts = _declaration.concepts_of(concepts)
+    own_head = None if head is None else Head.of(head)
+    if own_head is not None:
+        counts = own_head.counts(len(declared_concepts))
+        if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
+            intervention_counts = counts
     declared = messages.Run(
         name=name,
-        concepts=_declaration.concepts_of(concepts),
+        concepts=declared_concepts,
         activation_kind=_declaration.kind_of("activation_kind", activation_kind, _declaration.ACTIVATION_KINDS),
         concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
         task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
@@ -127,6 +141,7 @@ def init(
             activity_threshold=activity_threshold,
             active_top_k=active_top_k,
             clarity_weights=clarity_weights,
+            intervention_counts=intervention_counts,
         ),
         labels={str(key): str(value) for key, value in (labels or {}).items()},
     )
@@ -140,7 +155,7 @@ def init(
     if mode == "offline":
         folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
-        return Run(link, SCHEME + os.path.abspath(folder), None, raise_errors)
+        return Run(link, SCHEME + os.path.abspath(folder), None, raise_errors, own_head)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
@@ -149,7 +164,7 @@ def init(
         started = _sidecar.ensure(address, token_file) if spawn else None
     except _sidecar.NotStarted as hindrance:
         log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-    run = Run(link, started or address, token, raise_errors)
+    run = Run(link, started or address, token, raise_errors, own_head)
     if started:
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
     return run
@@ -158,9 +173,12 @@ def init(
 class Run:
     """A monitored run, from `init`. As a context manager it finishes at the end of the block."""
 
-    def __init__(self, link: Link, address: str, token: str | None, raise_errors: bool) -> None:
+    def __init__(
+        self, link: Link, address: str, token: str | None, raise_errors: bool, head: Head | None = None
+    ) -> None:
         self.address = address
         self._link = link
+        self._head = head
         self._sender: Sender = sender_to(address, token)
         self._checks = Checks(Concepts(tuple(concept.cardinality for concept in link.run.concepts)))
         self._raise_errors = raise_errors
@@ -310,12 +328,46 @@ class Run:
                 raise Fault("the run is finished, nothing more can be logged")
             if epoch is not None and not math.isfinite(epoch):
                 raise Fault(f"epoch: got {epoch}, expected a finite number")
+            check_counts(tensors, len(self._link.run.concepts), self._link.run.constants.intervention_counts)
             found = self._checks.logged(tensors)
             self._queue(split, int(step), epoch, found, panel)
             return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
             return _rows(tensors)
+
+    def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
+        """The tensors with the predictions of the head, if there is one, after interventions on the batch.
+
+        A head that fails costs the batch these predictions, which are -1: the other scores go on.
+        """
+        head = self._head if head is None else head
+        given = tensors.get("concept_activations"), tensors.get("concept_labels")
+        if head is None or CORRECT in tensors or WRONG in tensors or any(part is None for part in given):
+            return tensors
+        declared, rows = self._link.run, _rows({"concept_labels": given[1]})
+        ids = tensors.get("sample_ids")
+        options = self._head
+        try:
+            options = Head.of(head)
+            found = interventions(
+                options,
+                *given,
+                kind=_declaration.set_as(declared),
+                cardinalities=[concept.cardinality for concept in declared.concepts],
+                sample_ids=np.arange(first_row, first_row + rows) if ids is None else ids,
+            )
+        except Exception as error:  # monitoring must not end a training run
+            self._sender.count_failed_head(self._link)
+            message = str(error) if isinstance(error, Fault) else f"head: {type(error).__name__}: {error}"
+            self._link.warn(f"{message}. The batch is logged without predictions after interventions")
+            if self._raise_errors:
+                self._link.fault = None
+                raise
+            if options is None or not rows:
+                return tensors
+            found = without_predictions(options, len(declared.concepts), rows)
+        return {**tensors, **found}
 
     def _reject(self, error: Exception, rows: int) -> None:
         """Counts and reports a batch that could not be logged; raises with `raise_errors`."""
@@ -407,6 +459,9 @@ class DisabledRun(Run):
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
         return 0
 
+    def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
+        return tensors
+
     def _reject(self, error: Exception, rows: int) -> None:
         pass
 
@@ -438,18 +493,22 @@ class Pass:
                 "incomplete at its deadline"
             )
 
-    def log(self, **tensors: Any) -> None:
+    def log(self, *, head: Any = None, **tensors: Any) -> None:
         """Logs a batch: numpy arrays or torch tensors on any device, by the names below. A None is ignored.
 
         n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
 
         concept_activations [n, k], [n, sum of cardinalities] or [n, k, m]; concept_labels [n, k]; task_labels [n];
-        task_predictions [n]; task_logits [n, l]; intervened_task_predictions [n]; concept_embeddings,
-        positive_embeddings, negative_embeddings [n, k, d]; active_concepts [n, k]; image_embeddings,
-        predicted_text_embeddings, reference_text_embeddings [n, D]; predicted_text, reference_text: n strings;
-        localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
+        task_predictions [n]; task_logits [n, l]; intervened_task_predictions [n]; intervention_predictions,
+        wrong_intervention_predictions [n, m], as `interventions` makes them; concept_embeddings, positive_embeddings,
+        negative_embeddings [n, k, d]; active_concepts [n, k]; image_embeddings, predicted_text_embeddings,
+        reference_text_embeddings [n, D]; predicted_text, reference_text: n strings; localization_maps [n, k, h, w];
+        localization_peaks [n, k, 2]; part_locations [n, p, 2];
         sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
+
+        head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """
+        tensors = dict(self._run._intervened(tensors, head, self._rows))
         self._rows += self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:

@@ -198,6 +198,10 @@ class Sender:
         with self._wake:
             link.stats.drop(reason, 1, rows)
 
+    def count_failed_head(self, link: Link) -> None:
+        with self._wake:
+            link.stats.heads_failed += 1
+
     # ------------------------------------------------------------ passes that the sidecar would skip
 
     def _keep(self, link: Link, end: EndOfPass) -> bool:

@@ -30,6 +30,7 @@ class Stats:
     passes_refused: int = 0  # ends of passes that the sidecar refused
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
+    heads_failed: int = 0  # batches logged without predictions after interventions, because the head failed
     retries: int = 0  # connections that failed, or that the sidecar told to wait
     queue_bytes: int = 0  # now waiting, or sent and not acknowledged
 

@@ -29,6 +29,8 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "task_predictions": ("n",),
     "task_logits": ("n l",),
     "intervened_task_predictions": ("n",),
+    "intervention_predictions": ("n m",),
+    "wrong_intervention_predictions": ("n m",),
     "concept_embeddings": ("n k d",),
     "positive_embeddings": ("n k d",),
     "negative_embeddings": ("n k d",),

@@ -358,6 +358,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
             counts => return Err(Fault::new("active_top_k", format!("got {} numbers, expected one", counts.len()))),
         },
         "clarity_weights" => constants.clarity_weights = array.numbers()?,
+        "intervention_counts" => constants.intervention_counts = array.counts()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,
         "head_weights" => constants.head_weights = array.numbers()?,
         "image_size" => constants.image_size = size()?,

@@ -34,7 +34,7 @@ impl Column {
         let name = tensor.name();
         let values = match (name.content(), tensor.dtype()) {
             (Content::Texts, _) => Values::Text(Vec::new()),
-            (Content::Classes | Content::Flags, _) => Values::Integer(Vec::new()),
+            (Content::Classes | Content::ClassesOrNone | Content::Flags, _) => Values::Integer(Vec::new()),
             (Content::Labels, _) if !labels_are_continuous => Values::Integer(Vec::new()),
             // Integers that f32 may not represent exactly, such as labels of a regression.
             (_, DataType::Float64 | DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64) => {

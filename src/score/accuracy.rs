@@ -50,12 +50,13 @@ pub fn concept_accuracy(p: &Prepared) -> Outcome {
 pub fn concept_f1(p: &Prepared) -> Outcome {
     over_concepts(p, |concept| {
         if concept.classes <= 2 {
-            return f1(concept, 1);
+            return f1(&concept.predictions, &concept.labels, 1);
         }
         let mut classes: Vec<i32> = concept.labels.iter().chain(&concept.predictions).copied().collect();
         classes.sort_unstable();
         classes.dedup();
-        let terms: Result<Vec<Term>, String> = classes.iter().map(|&class| f1(concept, class)).collect();
+        let of_class = |&class: &i32| f1(&concept.predictions, &concept.labels, class);
+        let terms: Result<Vec<Term>, String> = classes.iter().map(of_class).collect();
         Ok(mean(&terms?))
     })
 }
@@ -130,7 +131,8 @@ fn concept_rows(p: &Prepared, i: usize) -> Result<ConceptRows, String> {
     Ok(ConceptRows { predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
 }
 
-fn mean(terms: &[Term]) -> Term {
+/// The mean of at least one term.
+pub fn mean(terms: &[Term]) -> Term {
     let n = terms.len() as f64;
     let mut influence = vec![0.0; terms[0].influence.len()];
     for term in terms {
@@ -141,9 +143,9 @@ fn mean(terms: &[Term]) -> Term {
 }
 
 /// 2·TP / (2·TP + FP + FN), with the influence of each row by the delta method.
-fn f1(concept: &ConceptRows, class: i32) -> Result<Term, String> {
-    let n = concept.labels.len() as f64;
-    let rows = || concept.predictions.iter().zip(&concept.labels).map(|(&p, &l)| (p == class, l == class));
+pub fn f1(predictions: &[i32], labels: &[i32], class: i32) -> Result<Term, String> {
+    let n = labels.len() as f64;
+    let rows = || predictions.iter().zip(labels).map(|(&p, &l)| (p == class, l == class));
     let hits = rows().filter(|(predicted, present)| *predicted && *present).count() as f64 / n;
     let errors = rows().filter(|(predicted, present)| predicted != present).count() as f64 / n;
     let denominator = 2.0 * hits + errors;

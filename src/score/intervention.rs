@@ -1,19 +1,26 @@
-//! Task accuracy after all concepts were replaced by their true values.
+//! Task accuracy after concepts were replaced by their true values, or by wrong ones.
 //!
-//! Source: Leakage and Interpretability in Concept-Based Models, eq. 5, doi:10.48550/arXiv.2504.14094.
+//! A head that reads concepts as concepts gains from true values and loses from wrong ones. One that reads what leaked
+//! into the activations loses from true values, which erase it. Source: Koh et al. 2020, Section 4.2, arXiv:2007.04612;
+//! S_int: Leakage and Interpretability in Concept-Based Models, eq. 5, doi:10.48550/arXiv.2504.14094.
 
-use crate::point::Outcome;
+use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
+use super::accuracy::{predicted_task, task_hits};
 use super::reference::reference;
 use super::term::Term;
+
+/// Share of rows above which two predictions are those of different heads. Rounding and Monte-Carlo samples make some.
+const OTHER_HEAD: f64 = 0.05;
 
 /// S_int = y_acc^(k) − y*_acc^(k). A reference accuracy that the run states is taken as known: the error is that of
 /// y*_acc^(k). Without one, heads are trained on the true concepts: see [`super::reference`].
 pub fn intervention_score(p: &Prepared) -> Outcome {
     let stated = p.run().constants.reference_task_accuracy;
-    let score = intervened(p).and_then(|accuracy| {
+    let score = intervened(p).and_then(|hits| {
+        let accuracy = Term::mean_of_rows(&hits);
         let reference = match stated {
             Some(value) => Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 },
             None => reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?,
@@ -27,13 +34,161 @@ pub fn intervention_score(p: &Prepared) -> Outcome {
 
 /// y*_acc^(k): the share of rows whose task is right after intervening on all concepts.
 pub fn intervened_task_accuracy(p: &Prepared) -> Outcome {
-    intervened(p).map_or_else(Outcome::undefined, |accuracy| accuracy.outcome())
+    intervened(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
 }
 
-fn intervened(p: &Prepared) -> Result<Term, String> {
-    let classes = |name| p.column(name).and_then(|column| column.integers(0));
-    let predictions = classes(TensorName::IntervenedTaskPredictions).ok_or("there are no intervened predictions")?;
-    let labels = classes(TensorName::TaskLabels).ok_or("the task labels are not classes")?;
-    let hits: Vec<f64> = predictions.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect();
-    Ok(Term::mean_of_rows(&hits))
+/// Task accuracy less task accuracy with all concepts true, in [−1, 1]; negative where true concepts help. The error is
+/// that of the difference of each row's hits.
+pub fn intervention_drop(p: &Prepared) -> Outcome {
+    let curve = Curve::of(p, TensorName::InterventionPredictions);
+    let drop = untouched(p, &curve).and_then(|before| Ok(difference(&before, &intervened(p)?)));
+    with_curve(drop, &curve)
+}
+
+/// Mean of the task accuracy over the share of concepts set to their true values, by trapezoids over [0, 1].
+pub fn intervention_area(p: &Prepared) -> Outcome {
+    let curve = Curve::of(p, TensorName::InterventionPredictions);
+    if let Some(remark) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
+        p.remark(remark);
+    }
+    let area = curve.as_ref().map_err(String::clone).and_then(|curve| {
+        let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
+        if curve.shares[0] > 0.0 {
+            points.push((0.0, task_hits(p)?));
+        }
+        for (at, &share) in curve.shares.iter().enumerate() {
+            points.push((share, curve.hits(at)?));
+        }
+        if curve.last_share() < 1.0 {
+            points.push((1.0, intervened(p)?));
+        }
+        let mut rows = vec![0.0; p.rows()];
+        for pair in points.windows(2) {
+            let half = (pair[1].0 - pair[0].0) / 2.0;
+            rows.iter_mut().zip(pair[0].1.iter().zip(&pair[1].1)).for_each(|(sum, (a, b))| *sum += half * (a + b));
+        }
+        Ok(rows)
+    });
+    with_curve(area, &curve)
+}
+
+/// Task accuracy less task accuracy with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
+pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
+    let curve = Curve::of(p, TensorName::WrongInterventionPredictions);
+    let drop = untouched(p, &curve).and_then(|before| {
+        let curve = curve.as_ref().map_err(String::clone)?;
+        if curve.last_share() < 1.0 {
+            return Err("wrong_intervention_predictions has no column with all concepts set".into());
+        }
+        Ok(difference(&before, &curve.hits(curve.shares.len() - 1)?))
+    });
+    with_curve(drop, &curve)
+}
+
+/// The predictions of an intervention tensor.
+struct Curve {
+    tensor: TensorName,
+    /// Share of concepts set in each column, ascending in [0, 1].
+    shares: Vec<f64>,
+    /// [m][n] classes, -1 for none.
+    predictions: Vec<Vec<i32>>,
+    labels: Vec<i32>,
+}
+
+impl Curve {
+    fn of(p: &Prepared, tensor: TensorName) -> Result<Self, String> {
+        let column = p.column(tensor).ok_or_else(|| format!("there are no {tensor}"))?;
+        let counts = p.run().intervention_counts(column.width()).ok_or("its columns fit no intervention_counts")?;
+        let k = p.concepts() as f64;
+        let predictions: Option<Vec<Vec<i32>>> = (0..column.width()).map(|at| column.integers(at)).collect();
+        Ok(Self {
+            tensor,
+            shares: counts.iter().map(|&count| f64::from(count) / k).collect(),
+            predictions: predictions.ok_or("its predictions are not classes")?,
+            labels: task_classes(p)?,
+        })
+    }
+
+    fn last_share(&self) -> f64 {
+        *self.shares.last().expect("a tensor has at least one column")
+    }
+
+    /// 1 for each row that is right in column `at`, 0 for the others.
+    fn hits(&self, at: usize) -> Result<Vec<f64>, String> {
+        let predictions = &self.predictions[at];
+        match predictions.iter().filter(|&&class| class < 0).count() {
+            0 => Ok(equal(predictions, &self.labels)),
+            none => Err(format!(
+                "{}: the head gave no prediction for {none} of {} rows at {:.0} % of the concepts",
+                self.tensor,
+                predictions.len(),
+                100.0 * self.shares[at]
+            )),
+        }
+    }
+
+    /// A remark where the head is not the model's: another part of it, or one output compared with the wrong threshold.
+    /// Its curve would be smooth and mean nothing.
+    fn of_other_head(&self, p: &Prepared) -> Option<String> {
+        let (head, model) = (&self.predictions[0], predicted_task(p).ok().filter(|_| self.shares[0] == 0.0)?);
+        let different = head.iter().zip(&model).filter(|(head, model)| **head >= 0 && head != model).count();
+        let share = different as f64 / head.len() as f64;
+        (share > OTHER_HEAD).then(|| {
+            format!(
+                "{} with no concept set differ from the model's predictions in {:.0} % of rows: check that `head` is the \
+                 model's, and its threshold where it has one output",
+                self.tensor,
+                100.0 * share
+            )
+        })
+    }
+
+    fn points(&self) -> Vec<(f64, Option<f64>)> {
+        let accuracy = |at| self.hits(at).ok().map(|hits| Term::mean_of_rows(&hits).value);
+        self.shares.iter().enumerate().map(|(at, &share)| (share, accuracy(at))).collect()
+    }
+}
+
+/// Hits without an intervention: those of the curve's head where it has them, else those of the model's own predictions.
+fn untouched(p: &Prepared, curve: &Result<Curve, String>) -> Result<Vec<f64>, String> {
+    match curve {
+        Ok(curve) if curve.shares[0] == 0.0 => curve.hits(0),
+        _ => task_hits(p),
+    }
+}
+
+/// Hits with all concepts true.
+fn intervened(p: &Prepared) -> Result<Vec<f64>, String> {
+    if let Some(predictions) = p.column(TensorName::IntervenedTaskPredictions).and_then(|column| column.integers(0)) {
+        return Ok(equal(&predictions, &task_classes(p)?));
+    }
+    let curve = Curve::of(p, TensorName::InterventionPredictions)?;
+    if curve.last_share() < 1.0 {
+        return Err("intervention_predictions has no column with all concepts set".into());
+    }
+    curve.hits(curve.shares.len() - 1)
+}
+
+fn task_classes(p: &Prepared) -> Result<Vec<i32>, String> {
+    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
+    labels.ok_or_else(|| "the task labels are not classes".into())
+}
+
+fn equal(predictions: &[i32], labels: &[i32]) -> Vec<f64> {
+    predictions.iter().zip(labels).map(|(a, b)| f64::from(a == b)).collect()
+}
+
+fn difference(before: &[f64], after: &[f64]) -> Vec<f64> {
+    before.iter().zip(after).map(|(a, b)| a - b).collect()
+}
+
+/// The mean of the rows as a score, with the curve where there is one.
+fn with_curve(rows: Result<Vec<f64>, String>, curve: &Result<Curve, String>) -> Outcome {
+    match rows.map(|rows| Term::mean_of_rows(&rows).outcome()) {
+        Ok(Outcome::Value(value)) => {
+            Outcome::Value(ScoreValue { curve: curve.as_ref().ok().map(Curve::points), ..value })
+        }
+        Ok(undefined) => undefined,
+        Err(why) => Outcome::undefined(why),
+    }
 }

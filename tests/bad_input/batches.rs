@@ -149,6 +149,8 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     ("a flag of 3", "tensors.active_concepts", "expected 0 to 1", |c| set(c, raw("active_concepts", DataType::Uint8, &[N, 2], &[3]))),
     ("a prediction of -7", "tensors.task_predictions", "row 5 has -7", |c| set(c, raw("task_predictions", DataType::Int8, &[N], &[0xf9]))),
     ("an intervened prediction of -7", "tensors.intervened_task_predictions", "row 5 has -7", |c| set(c, raw("intervened_task_predictions", DataType::Int8, &[N], &[0xf9]))),
+    ("an intervention prediction of -2", "tensors.intervention_predictions", "row 2 has -2, expected 0 to 65535 (classes), or -1 for none", |c| set(c, raw("intervention_predictions", DataType::Int8, &[N, 2], &[0xfe]))),
+    ("interventions for four numbers of two concepts", "tensors.intervention_predictions.shape", "got [16, 4], expected 2 to 3 columns", |c| set(c, raw("intervention_predictions", DataType::Int8, &[N, 4], &[1]))),
     ("a label beyond the logits", "tensors.task_labels", "classes of task_logits", |c| { set(c, zeros("task_logits", &[N, 3])); set(c, with_label(3)) }),
     ("a prediction beyond the logits", "tensors.task_predictions", "classes of task_logits", |c| { set(c, zeros("task_logits", &[N, 3])); set(c, raw("task_predictions", DataType::Uint8, &[N], &[9])) }),
     ("a negative id", "tensors.sample_ids", "row 5 is negative", |c| set(c, raw("sample_ids", DataType::Int64, &[N], &(-1i64).to_le_bytes()))),

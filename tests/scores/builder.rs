@@ -254,6 +254,14 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
             (0..25).map(height).collect::<Vec<f64>>()
         })
         .collect();
+    // A head that more true concepts help, and more wrong ones mislead.
+    let mut head = self::random(seed ^ 0xbead);
+    let mut curve = |right: &[f64]| -> Vec<f64> {
+        let cells = task.iter().flat_map(|&y| right.iter().map(move |&share| (y, share)));
+        cells.map(|(y, share)| if coin(share, &mut head) == 1.0 { y } else { 1.0 - y }).collect()
+    };
+    let steps = 3.min(k + 1);
+    let (corrected, misled) = (curve(&[0.7, 0.75, 0.8][..steps]), curve(&[0.7, 0.5, 0.3][..steps]));
     let parts = (0..rows).flat_map(|row| [15.0, 15.0, 35.0, if row % 5 == 0 { f64::NAN } else { 35.0 }]).collect();
     let concept_parts = (0..k as u32).map(|i| vec![i % 2]).collect();
     Columns::new(rows, k)
@@ -272,6 +280,8 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         .with(TensorName::NegativeEmbeddings, &[k, 3], negative)
         .with(TensorName::TaskLogits, &[2], logits)
         .with(TensorName::IntervenedTaskPredictions, &[], intervened)
+        .with(TensorName::InterventionPredictions, &[steps], corrected)
+        .with(TensorName::WrongInterventionPredictions, &[steps], misled)
         .constants(RunConstants {
             reference_task_accuracy: Some(0.9),
             concept_parts,

@@ -103,7 +103,7 @@ class Concept(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
 
 class RunConstants(_message.Message):
-    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights")
+    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts")
     REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     HEAD_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,7 @@ class RunConstants(_message.Message):
     ACTIVITY_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_TOP_K_FIELD_NUMBER: _ClassVar[int]
     CLARITY_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    INTERVENTION_COUNTS_FIELD_NUMBER: _ClassVar[int]
     reference_task_accuracy: float
     concept_weights: _containers.RepeatedScalarFieldContainer[float]
     head_weights: _containers.RepeatedScalarFieldContainer[float]
@@ -128,7 +129,8 @@ class RunConstants(_message.Message):
     activity_threshold: float
     active_top_k: int
     clarity_weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    intervention_counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ..., intervention_counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ConceptParts(_message.Message):
     __slots__ = ("parts",)

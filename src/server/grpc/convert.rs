@@ -62,6 +62,7 @@ fn constants(message: proto::RunConstants) -> RunConstants {
         activity_threshold: message.activity_threshold,
         active_top_k: message.active_top_k,
         clarity_weights: message.clarity_weights,
+        intervention_counts: message.intervention_counts,
     }
 }
 
@@ -104,6 +105,7 @@ pub fn run_message(run: &Run) -> proto::Run {
             activity_threshold: constants.activity_threshold,
             active_top_k: constants.active_top_k,
             clarity_weights: constants.clarity_weights.clone(),
+            intervention_counts: constants.intervention_counts.clone(),
         }),
         labels: run.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
     }

@@ -1,0 +1,110 @@
+"""Calling a job's own head on concepts that were set, without a trace in the training.
+
+Modules run in eval mode and get their own back; nothing records gradients, and the states of the random generators are
+restored. torch is never imported here: a job that has a module has imported it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._head import Call, Wrapped
+from ._tensors import Fault
+
+
+def class_numbers(head: Call, values: Any, threshold: float) -> Any:
+    """The classes that a head predicts, [n] integers; -1 where its output is not finite. Raises `Fault` for outputs
+    of another shape.
+    """
+    n = values.shape[0]
+    output = _called(head, values)
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(output, torch.Tensor)
+    if isinstance(output, (tuple, list, dict)) or output is None:
+        raise Fault(f"head: returned {_kind(output)}, expected logits [{n}, l] or classes [{n}] for {n} rows")
+    if not is_torch:
+        output = output.detach().cpu().numpy() if hasattr(output, "detach") else np.asarray(output)
+    if not is_torch and output.dtype.kind not in "biuf" and output.dtype.name != "bfloat16":
+        raise Fault(f"head: returned elements of type {output.dtype}, expected numbers")
+    shape = tuple(output.shape)
+    if shape not in ((n,), (n, *shape[1:2])) or 0 in shape:
+        raise Fault(
+            f"head: returned shape {list(shape)} for concepts of shape {list(values.shape)}, expected [{n}, l] logits, "
+            f"or [{n}] logits of class 1 or class numbers"
+        )
+    xp: Any = torch if is_torch else np
+    floats = output.is_floating_point() if is_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
+    if not floats:
+        classes = output.reshape(n) if len(shape) == 1 or shape[1] == 1 else output.argmax(1)
+    elif len(shape) == 1 or shape[1] == 1:
+        output = output.reshape(n)
+        classes = xp.where(xp.isfinite(output), xp.where(output > threshold, 1, 0), -1)
+    else:
+        # NaN may win or lose an argmax; such a row has no prediction.
+        classes = xp.where(xp.isfinite(output).all(1), output.argmax(1), -1)
+    return classes.to(torch.int32) if is_torch and torch is not None else classes.astype(np.int32)
+
+
+def _called(head: Call, values: Any) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        with _numpy_random():
+            return head(values)
+    module = _module_of(head, torch)
+    parameter = None if module is None else next((p for p in module.parameters() if p.is_floating_point()), None)
+    if parameter is not None:
+        values = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+        # Activations may have left the device or the autocast region that the head was trained in.
+        values = values.to(parameter.device)
+        if values.dtype != parameter.dtype and not _autocast(torch, parameter.device.type):
+            values = values.to(parameter.dtype)
+    on_cuda = isinstance(values, torch.Tensor) and values.device.type == "cuda"
+    devices = [values.device] if on_cuda and module is None else []
+    with torch.no_grad(), _in_eval_mode(module), torch.random.fork_rng(devices), _numpy_random():
+        return head(values)
+
+
+def _module_of(head: Any, torch: Any) -> Any:
+    """The module that a head is, a method belongs to, or a wrapper calls."""
+    while isinstance(head, Wrapped):
+        head = head.head
+    owner = getattr(head, "__self__", head)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
+@contextlib.contextmanager
+def _in_eval_mode(module: Any) -> Iterator[None]:
+    """Eval mode for a module and its parts, each of which gets its own mode back."""
+    training = [] if module is None else [part for part in module.modules() if part.training]
+    try:
+        for part in training:
+            part.training = False
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextlib.contextmanager
+def _numpy_random() -> Iterator[None]:
+    state = np.random.get_state()
+    try:
+        yield
+    finally:
+        np.random.set_state(state)
+
+
+def _autocast(torch: Any, device: str) -> bool:
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except TypeError:  # before torch 2.4
+        return bool(torch.is_autocast_enabled() if device == "cuda" else torch.is_autocast_cpu_enabled())
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

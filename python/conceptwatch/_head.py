@@ -1,0 +1,148 @@
+"""Heads, from concepts to the task, and how concepts are set before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+POLICIES = ("random", "least_confident", "in_order")
+# With more concepts, or groups of concepts, these are not all set one after the other.
+MOST_UNITS = 32
+STEPS = 11
+# P1: the values of absent and present concepts among a concept's training logits.
+PERCENTILES = (5.0, 95.0)
+
+# A head: concept activations [n, K] to logits [n, l], one logit [n] or [n, 1] for class 1, or class numbers [n].
+Call = Callable[[Any], Any]
+
+
+@dataclass
+class Head:
+    """A head, and how concepts are set before it. For `init(head=...)`, `Pass.log(head=...)` and the callbacks.
+
+    call: the part of the model from concepts to the task: a module or function from activations [n, K], as they are
+        logged, to logits [n, l], one logit for class 1, or class numbers [n].
+    policy: the order in which each row's concepts are set: "random", by row and seed, the same in each epoch;
+        "least_confident" first; "in_order"; or a sequence of all concepts or groups.
+    steps: how many numbers of concepts, evenly spaced from none to all; or these numbers themselves. By default all of
+        up to 32 concepts, else 11. With groups, of groups.
+    groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list
+        are groups of their own.
+    low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
+        default 0 and 1; for logits the 5th and 95th percentile of each column of the batch, better those of the
+        training logits, see `percentiles`.
+    threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.
+    """
+
+    call: Call
+    _: KW_ONLY
+    policy: str | Sequence[int] = "random"
+    steps: int | Sequence[int] | None = None
+    groups: Sequence[Sequence[int]] | None = None
+    low: Any = None
+    high: Any = None
+    threshold: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not callable(self.call):
+            raise ValueError(f"head: got {self.call!r}, expected a module or function from concepts to the task")
+        if isinstance(self.policy, str) and self.policy not in POLICIES:
+            raise ValueError(f"policy: got {self.policy!r}, expected a sequence or one of {', '.join(POLICIES)}")
+
+    @staticmethod
+    def of(head: Any) -> Head:
+        """A head without options as one with the default ones."""
+        return head if isinstance(head, Head) else Head(head)
+
+    def units(self, k: int) -> NDArray[np.int64]:
+        """For each concept the number of its group; without groups each concept is one."""
+        unit = np.full(k, -1)
+        groups = [list(group) for group in self.groups or ()]
+        for number, group in enumerate(groups):
+            for concept in group:
+                if not 0 <= concept < k or unit[concept] >= 0:
+                    raise ValueError(f"groups: got concept {concept}, expected each of 0 to {k - 1} at most once")
+                unit[concept] = number
+        alone = np.flatnonzero(unit < 0)
+        unit[alone] = len(groups) + np.arange(len(alone))
+        if [] in groups:
+            raise ValueError("groups: got an empty group, expected at least one concept in each")
+        return unit
+
+    def units_set(self, k: int) -> list[int]:
+        """How many concepts or groups are set in each column of the predictions, ascending from 0 to all."""
+        most = int(self.units(k).max()) + 1
+        steps = self.steps
+        if steps is None:
+            steps = most + 1 if most <= MOST_UNITS else STEPS
+        if isinstance(steps, (int, np.integer)):
+            if steps < 2:
+                raise ValueError(f"steps: got {steps}, expected at least 2: none and all")
+            return _evenly(most, min(int(steps), most + 1))
+        found = [int(step) for step in steps]
+        if found != sorted(set(found)) or not found or found[0] != 0 or found[-1] != most:
+            raise ValueError(f"steps: got {found}, expected ascending numbers from 0 to {most}")
+        return found
+
+    def counts(self, k: int) -> tuple[int, ...]:
+        """Numbers of concepts set in each column; with groups their expected number in a random order."""
+        units = int(self.units(k).max()) + 1
+        return tuple((2 * k * step + units) // (2 * units) for step in self.units_set(k))
+
+
+class Wrapped:
+    """A function that calls a head, which may be a module."""
+
+    head: Call
+
+
+class EmbeddingHead(Wrapped):
+    """The head of a concept embedding model as a function of concept values: see `embedding_head`."""
+
+    def __init__(self, head: Call, positive: Any, negative: Any, flatten: bool) -> None:
+        if tuple(positive.shape) != tuple(negative.shape) or len(positive.shape) != 3:
+            raise ValueError(
+                f"embedding_head: got positive embeddings of shape {list(positive.shape)} and negative ones of "
+                f"{list(negative.shape)}, expected both [n, k, d]"
+            )
+        self.head, self.positive, self.negative, self.flatten = head, positive, negative, flatten
+
+    def __call__(self, concepts: Any) -> Any:
+        share = concepts[:, :, None]
+        mixed = share * self.positive + (1 - share) * self.negative
+        return self.head(mixed.reshape(mixed.shape[0], -1) if self.flatten else mixed)
+
+
+def embedding_head(head: Call, positive: Any, negative: Any, *, flatten: bool = True) -> Call:
+    """The head of a concept embedding model for a batch, as a function of concept values in [0, 1].
+
+    A CEM's head reads each concept's embedding, mixed as ĉ·positive + (1 - ĉ)·negative: to set a concept is to mix with
+    its true value. positive, negative: [n, k, d], of the batch. head: from [n, k d], or [n, k, d] without `flatten`.
+
+        p.log(..., head=conceptwatch.embedding_head(model.head, positive, negative))
+    """
+    return EmbeddingHead(head, positive, negative, flatten)
+
+
+def percentiles(logits: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The 5th and the 95th percentile of each column of training logits [n, K], for `low` and `high`."""
+    if hasattr(logits, "detach"):
+        logits = logits.detach().float().cpu().numpy()
+    low, high = np.percentile(np.asarray(logits, np.float64), PERCENTILES, axis=0)
+    return low, high
+
+
+def even_counts(k: int, columns: int) -> tuple[int, ...]:
+    """The numbers of concepts that the sidecar takes columns for where a run declares none."""
+    return tuple(_evenly(k, columns)) if 2 <= columns <= k + 1 else ()
+
+
+def _evenly(most: int, columns: int) -> list[int]:
+    """Numbers from 0 to `most`, evenly spaced and rounded half up."""
+    last = columns - 1
+    return [(2 * most * at + last) // (2 * last) for at in range(columns)]

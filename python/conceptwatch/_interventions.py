@@ -1,0 +1,303 @@
+"""Intervention curves: the task predictions of a job's own head after concepts were set to true or wrong values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._call import class_numbers
+from ._head import PERCENTILES, Call, Head, even_counts
+from ._tensors import Fault
+from ._thinning import UInt64s, siphash
+
+CORRECT, WRONG = "intervention_predictions", "wrong_intervention_predictions"
+KINDS = ("hard", "probability", "logit", "continuous")
+
+
+class Predictions(dict[str, Any]):
+    """The tensors for `Pass.log`, with the numbers of concepts set in their columns."""
+
+    counts: tuple[int, ...] = ()
+
+
+class _Counted(np.ndarray[Any, Any]):
+    """An array of predictions that knows its counts, so that those of the run can be compared with them."""
+
+    conceptwatch_counts: tuple[int, ...] = ()
+
+
+def interventions(
+    head: Call | Head,
+    activations: Any,
+    labels: Any,
+    *,
+    kind: str = "probability",
+    policy: str | Sequence[int] = "random",
+    steps: int | Sequence[int] | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    low: Any = None,
+    high: Any = None,
+    threshold: float = 0.0,
+    seed: int = 0,
+    cardinalities: Sequence[int] | None = None,
+    sample_ids: Any = None,
+) -> Predictions:
+    """Task predictions after 0 to all concepts of a batch were set to their true, and to wrong, values.
+
+        p.log(..., **conceptwatch.interventions(model.head, c_hat, c))
+
+    Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m] integers on the device of the
+    head's output, -1 where it is not finite; their attribute `counts` has the m numbers of concepts set. Where
+    `steps` or `groups` space these unevenly, state them in `init(intervention_counts=...)`.
+
+    activations: [n, k] or [n, sum of cardinalities] as the head receives them, NumPy or torch; Monte-Carlo samples
+        [n, k, m] are averaged. labels: [n, k] class numbers; -1 or NaN for unknown, which is then never set.
+    kind: as `activation_kind` of `init`. cardinalities: numbers of classes where concepts are categorical.
+    sample_ids: [n]; with them the random order of a row is the same in each batch.
+    The other arguments are those of `Head`.
+
+    Wrong values: the other class; of several the next ones at random; for kind "continuous" the end (`low` or `high`,
+    by default percentiles of the labels) that is farther from the label.
+
+    A module is called in eval mode without gradients, and gets its mode back. Raises ValueError for arguments or
+    outputs of a wrong shape, and what the head raises.
+    """
+    if isinstance(head, Head):
+        options = head
+    else:
+        options = Head(
+            head, policy=policy, steps=steps, groups=groups, low=low, high=high, threshold=threshold, seed=seed
+        )
+    if kind not in KINDS:
+        raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
+    return _Batch(options, activations, labels, kind, cardinalities, sample_ids).predictions()
+
+
+def without_predictions(head: Head, k: int, rows: int) -> Predictions:
+    """The tensors for rows for which the head failed."""
+    counts = head.counts(k)
+    return _made(np.full((rows, len(counts)), -1, np.int32), np.full((rows, len(counts)), -1, np.int32), counts)
+
+
+def check_counts(tensors: Mapping[str, Any], k: int, declared: Sequence[int]) -> None:
+    """Raises `Fault` where predictions were made for other numbers of concepts than the run's."""
+    for name in (CORRECT, WRONG):
+        made = getattr(tensors.get(name), "conceptwatch_counts", None)
+        expected = tuple(declared) or (even_counts(k, len(made)) if made else ())
+        if made and made != expected:
+            raise Fault(
+                f"{name}: got predictions for {list(made)} concepts, expected {list(expected)}: state "
+                f"intervention_counts={list(made)} in init"
+            )
+
+
+class _Batch:
+    """A batch whose concepts are set. `xp` is numpy or torch, whichever the activations are of."""
+
+    def __init__(
+        self, head: Head, activations: Any, labels: Any, kind: str, cardinalities: Sequence[int] | None, ids: Any
+    ) -> None:
+        torch = sys.modules.get("torch")
+        is_torch = torch is not None and isinstance(activations, torch.Tensor)
+        self.xp: Any = torch if is_torch else np
+        self.head, self.kind = head, kind
+        self.c_hat: Any = activations.detach() if is_torch else np.asarray(activations)
+        self.c = self._like(labels)
+        if self.c_hat.ndim == 3:
+            self.c_hat = self.c_hat.mean(2)
+        shapes = f"activations of shape {list(self.c_hat.shape)} and labels of shape {list(self.c.shape)}"
+        if self.c_hat.ndim != 2 or self.c.ndim != 2 or len(self.c_hat) != len(self.c) or 0 in self.c_hat.shape:
+            raise Fault(f"interventions: got {shapes}, expected [n, K] and [n, k]")
+        self.n, self.k = self.c.shape
+        cardinalities = [0] * self.k if cardinalities is None else list(cardinalities)
+        self.blocks = _blocks(cardinalities, self.c_hat.shape[1])
+        if len(cardinalities) != self.k or self.blocks is None:
+            raise Fault(
+                f"interventions: got {shapes} for cardinalities {cardinalities}, expected a column for each binary "
+                "concept and one for each class of the others"
+            )
+        self.units = head.units(self.k)
+        self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
+        self.ids = _ids(ids, self.n)
+
+    def predictions(self) -> Predictions:
+        true, wrong = self._values()
+        rank = self._ranks()[:, self._like(self.unit_of_column)]
+        known = self._known()
+        correct, mistaken = [], []
+        for step in self.head.units_set(self.k):
+            chosen = known & (rank < step)
+            correct.append(self._predict(true, chosen, step))
+            mistaken.append(correct[0] if step == 0 else self._predict(wrong, chosen, step))
+        xp: Any = np if isinstance(correct[0], np.ndarray) else sys.modules["torch"]
+        return _made(xp.stack(correct, 1), xp.stack(mistaken, 1), self.head.counts(self.k))
+
+    def _predict(self, values: Any, chosen: Any, step: int) -> Any:
+        concepts = self.c_hat if step == 0 else self.xp.where(chosen, values, self.c_hat)
+        return class_numbers(self.head.call, concepts, self.head.threshold)
+
+    def _known(self) -> Any:
+        """Columns of concepts whose label is known, [n, K]."""
+        known = self.c == self.c  # NaN is unknown
+        if self.kind != "continuous":
+            known = known & (self.c >= 0)
+        return known[:, self._like(self._concept_of_column())]
+
+    def _values(self) -> tuple[Any, Any]:
+        """What concepts are set to, [n, K] each: true values and wrong ones."""
+        if self.kind == "continuous":
+            low, high = self._ends(self.c)
+            c = self._cast(self.c)
+            return c, self.xp.where(2 * c > low + high, low, high)
+        low, high = self._ends(self.c_hat)
+        classes = self._classes()
+        column_class, of = self._column_classes(), self._like(self._concept_of_column())
+        true = self.xp.where(classes[:, of] == column_class, high, low)
+        return true, self.xp.where(self._wrong_classes(classes)[:, of] == column_class, high, low)
+
+    def _classes(self) -> Any:
+        """Class numbers of the labels, 0 where unknown."""
+        c = self.c
+        if self._is_float(c):
+            c = self.xp.floor(self.xp.where(self.xp.isnan(c), 0, c) + 0.5)
+        return c.long() if self._is_torch else c.astype(np.int64)
+
+    def _wrong_classes(self, classes: Any) -> Any:
+        assert self.blocks is not None
+        sizes = np.array([max(2, len(block)) for block in self.blocks])
+        step = 1 + (self._hashes(np.arange(self.k), 1) % (sizes - 1).astype(np.uint64)).astype(np.int64)
+        return (classes + self._like(step)) % self._like(sizes)
+
+    def _column_classes(self) -> Any:
+        """The class that each column stands for; 1 for a binary concept's only column."""
+        assert self.blocks is not None
+        classes = [np.arange(len(block)) if len(block) > 1 else np.ones(1) for block in self.blocks]
+        return self._like(np.concatenate(classes).astype(np.int64))
+
+    def _concept_of_column(self) -> NDArray[np.int64]:
+        assert self.blocks is not None
+        return np.repeat(np.arange(self.k), [len(block) for block in self.blocks])
+
+    def _ends(self, of: Any) -> tuple[Any, Any]:
+        """`low` and `high` for each column, in the activations' type."""
+        given = [self.head.low, self.head.high]
+        measured: Any = [0.0, 1.0]
+        if self.kind in ("logit", "continuous") and any(end is None for end in given):
+            measured = self._percentiles(of)
+        ends = [self._end(name, end, of) for name, end in zip(("low", "high"), given, strict=True)]
+        filled = [found if end is None else end for end, found in zip(ends, measured, strict=True)]
+        low, high = (self._cast(self._like(np.asarray(end) if isinstance(end, float) else end)) for end in filled)
+        return low, high
+
+    def _end(self, name: str, end: Any, of: Any) -> Any:
+        if end is None:
+            return None
+        end = end.detach().cpu().numpy() if hasattr(end, "detach") else np.asarray(end)
+        columns = of.shape[1]
+        if end.shape == (self.k,) and columns != self.k:
+            end = end[self._concept_of_column()]
+        if end.shape not in ((), (columns,)):
+            raise Fault(f"{name}: got shape {list(end.shape)}, expected a number or [{columns}], one a column")
+        return end.astype(np.float64)
+
+    def _percentiles(self, of: Any) -> Any:
+        if not self._is_torch:
+            return np.nanpercentile(of.astype(np.float64), PERCENTILES, axis=0)
+        shares = self.xp.tensor([share / 100 for share in PERCENTILES], device=of.device)
+        return self.xp.nanquantile(of.float(), shares, 0)
+
+    def _ranks(self) -> Any:
+        """The place of each concept or group in the order of its row, [n, groups]."""
+        most = int(self.units.max()) + 1
+        policy = self.head.policy
+        if policy == "random":
+            order = np.argsort(self._hashes(np.arange(most), 0), axis=1, kind="stable")
+            return self._like(np.argsort(order, axis=1, kind="stable"))
+        if policy == "least_confident":
+            return self._sorted(self._sorted(self._confidence(most)))
+        order = np.arange(most) if policy == "in_order" else np.asarray(policy)
+        if sorted(order.tolist()) != list(range(most)):
+            raise Fault(f"policy: got {order.tolist()}, expected each of 0 to {most - 1} once")
+        return self._like(np.broadcast_to(np.argsort(order), (self.n, most)).copy())
+
+    def _confidence(self, most: int) -> Any:
+        """How sure the model is of each concept or, on average, of those of a group, [n, groups]."""
+        assert self.blocks is not None
+        c_hat = self.c_hat.float() if self._is_torch else self.c_hat.astype(np.float64)
+        if self.kind == "continuous":
+            raise Fault("policy: got 'least_confident' for continuous concepts, expected another")
+        middle = 0.0 if self.kind == "logit" else 0.5
+        parts = []
+        for block in self.blocks:
+            part = c_hat[:, block.start : block.stop]
+            if len(block) == 1:
+                parts.append(abs(part[:, 0] - middle))
+            else:
+                # The gap between the two likeliest classes.
+                ordered = self.xp.sort(part, 1)[0] if self._is_torch else np.sort(part, 1)
+                parts.append(ordered[:, -1] - ordered[:, -2])
+        concepts = self.xp.stack(parts, 1)
+        members = [np.flatnonzero(self.units == unit) for unit in range(most)]
+        return self.xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
+
+    def _sorted(self, values: Any) -> Any:
+        """Positions in ascending order of each row, the first of equals first."""
+        if self._is_torch:
+            return self.xp.argsort(values, dim=1, stable=True)
+        return np.argsort(values, axis=1, kind="stable")
+
+    def _hashes(self, numbers: NDArray[np.int64], use: int) -> UInt64s:
+        """A random number for each row and each of `numbers`, by the row's id and the seed, [n, numbers]."""
+        shape = (self.n, len(numbers))
+        ids = np.broadcast_to(self.ids[:, None], shape).astype(np.uint64)
+        return siphash((self.head.seed, use + 2), [ids, np.broadcast_to(numbers, shape).astype(np.uint64)])
+
+    @property
+    def _is_torch(self) -> bool:
+        return self.xp is not np
+
+    def _is_float(self, values: Any) -> bool:
+        return bool(values.is_floating_point()) if self._is_torch else values.dtype.kind == "f"
+
+    def _like(self, values: Any) -> Any:
+        """As an array of the activations' library, on their device."""
+        if not self._is_torch:
+            return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+        return self.xp.as_tensor(values).detach().to(self.c_hat.device)
+
+    def _cast(self, values: Any) -> Any:
+        """In the activations' type; whole numbers and flags become that type exactly."""
+        return values.to(self.c_hat.dtype) if self._is_torch else values.astype(self.c_hat.dtype)
+
+
+def _made(correct: Any, wrong: Any, counts: tuple[int, ...]) -> Predictions:
+    made = Predictions()
+    for name, array in ((CORRECT, correct), (WRONG, wrong)):
+        made[name] = array.view(_Counted) if isinstance(array, np.ndarray) else array
+        made[name].conceptwatch_counts = counts
+    made.counts = counts
+    return made
+
+
+def _blocks(cardinalities: Sequence[int], columns: int) -> list[range] | None:
+    """The columns of each concept: one for a binary one, or two where the job sends one for each class of all."""
+    layouts: tuple[Callable[[int], int], ...] = (lambda m: m if m > 2 else 1, lambda m: max(m, 2))
+    for width in layouts:
+        ends = np.cumsum([width(m) for m in cardinalities])
+        if len(ends) and ends[-1] == columns:
+            return [range(end - width(m), end) for end, m in zip(ends.tolist(), cardinalities, strict=True)]
+    return None
+
+
+def _ids(ids: Any, rows: int) -> UInt64s:
+    if ids is None:
+        return np.arange(rows, dtype=np.uint64)
+    ids = ids.detach().cpu().numpy() if hasattr(ids, "detach") else np.asarray(ids)
+    if ids.shape != (rows,):
+        raise Fault(f"sample_ids: got shape {list(ids.shape)}, expected [{rows}] as in the activations")
+    found: UInt64s = ids.astype(np.uint64)
+    return found

@@ -1,0 +1,96 @@
+"""Intervention curves of concept bottleneck models on scikit-learn's digits, whose concepts follow from the digit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conftest import package
+
+# Seven that determine the digit: has a loop, even, at least 5, prime, divisible by 3, a power of 2, all straight.
+CONCEPTS = np.array(
+    [
+        [digit in (0, 6, 8, 9), digit % 2 == 0, digit >= 5, digit in (2, 3, 5, 7), digit % 3 == 0,
+         digit in (1, 2, 4, 8), digit in (1, 4, 7)]
+        for digit in range(10)
+    ],
+    np.float32,
+)  # fmt: skip
+EPOCHS = 30
+
+
+def data() -> tuple[Any, ...]:
+    """1,000 rows to train on, 797 to evaluate."""
+    digits = package("sklearn.datasets", "scikit-learn").load_digits()
+    x, y = (digits.images.reshape(-1, 64) / 16).astype(np.float32), digits.target.astype(np.int64)
+    order = np.random.default_rng(0).permutation(len(y))
+    x, y = x[order], y[order]
+    return x[:1000], y[:1000], x[1000:], y[1000:]
+
+
+def trained(torch: Any, concept_weight: float, logit: bool, seed: int = 0) -> tuple[Any, Any]:
+    """Encoder and head of a bottleneck, trained jointly."""
+    torch.manual_seed(seed)
+    x, y, _, _ = (torch.as_tensor(array) for array in data())
+    c = torch.as_tensor(CONCEPTS)[y]
+    encoder = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 7))
+    head = torch.nn.Sequential(torch.nn.Linear(7, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimiser = torch.optim.Adam([*encoder.parameters(), *head.parameters()], 3e-3)
+    for _ in range(EPOCHS):
+        for rows in torch.randperm(len(y)).split(64):
+            logits = encoder(x[rows])
+            task = torch.nn.functional.cross_entropy(head(logits if logit else logits.sigmoid()), y[rows])
+            concept = torch.nn.functional.binary_cross_entropy_with_logits(logits, c[rows])
+            optimiser.zero_grad()
+            (task + concept_weight * concept).backward()
+            optimiser.step()
+    return encoder, head
+
+
+def accuracies(torch: Any, concept_weight: float, logit: bool) -> tuple[list[float], list[float]]:
+    """Task accuracy by the number of true and of wrong concepts."""
+    encoder, head = trained(torch, concept_weight, logit)
+    x, _, x_val, y_val = data()
+    with torch.no_grad():
+        training, activations = encoder(torch.as_tensor(x)), encoder(torch.as_tensor(x_val))
+    low, high = conceptwatch.percentiles(training) if logit else (None, None)
+    c_hat, kind = (activations, "logit") if logit else (activations.sigmoid(), "probability")
+    found = conceptwatch.interventions(head, c_hat, CONCEPTS[y_val], kind=kind, low=low, high=high)
+    assert found.counts == tuple(range(8))
+    by = [found["intervention_predictions"], found["wrong_intervention_predictions"]]
+    right, wrong = ([float((column.numpy() == y_val).mean()) for column in part.T] for part in by)
+    return right, wrong
+
+
+@pytest.fixture
+def torch_on_one_thread(torch: Any) -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch
+    torch.set_num_threads(threads)
+
+
+def test_the_concepts_determine_the_digit() -> None:
+    assert len(np.unique(CONCEPTS, axis=0)) == 10
+
+
+@pytest.mark.parametrize("logit", [False, True])
+def test_weak_supervision_collapses_under_intervention(torch_on_one_thread: Any, logit: bool) -> None:
+    right, wrong = accuracies(torch_on_one_thread, 0.01, logit)
+    assert right[0] > 0.9
+    assert right[0] - right[-1] > 0.6, right
+    assert right[0] - wrong[-1] > 0.6, wrong
+
+
+@pytest.mark.parametrize("logit", [False, True])
+def test_strong_supervision_gains_from_true_concepts(torch_on_one_thread: Any, logit: bool) -> None:
+    right, wrong = accuracies(torch_on_one_thread, 5.0, logit)
+    assert right[0] > 0.9
+    assert right[0] - right[-1] < 0.02, right
+    # Each concept set to its true value helps on average, each wrong one misleads.
+    assert np.mean(right) > right[0]
+    assert right[0] - wrong[-1] > 0.5, wrong
+    assert wrong == pytest.approx(sorted(wrong, reverse=True), abs=0.05)

@@ -1,0 +1,396 @@
+"""Interventions on heads whose behaviour is known, without a sidecar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Head, interventions
+from conceptwatch._head import even_counts
+
+N, K = 400, 5
+
+
+def data(seed: int = 0) -> tuple[Any, Any, Any]:
+    """Probabilities that know nothing, labels, and a task: whether the first concept is present."""
+    random = np.random.default_rng(seed)
+    c = random.integers(0, 2, (N, K))
+    return random.random((N, K), np.float32), c, c[:, 0]
+
+
+def accuracies(predictions: Any, y: Any) -> list[float]:
+    return [float(np.mean(column == y)) for column in np.asarray(predictions).T]
+
+
+def both(found: Any) -> tuple[Any, Any]:
+    return np.asarray(found["intervention_predictions"]), np.asarray(found["wrong_intervention_predictions"])
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def array(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """Arrays of each library, so that every closed form holds for both."""
+    if request.param == "numpy":
+        return np.asarray
+    return request.getfixturevalue("torch").as_tensor  # type: ignore[no-any-return]
+
+
+def test_a_head_that_ignores_its_concepts_predicts_the_same_everywhere(array: Any) -> None:
+    c_hat, c, y = data()
+    right, wrong = both(interventions(lambda x: array(y.astype(np.int64)), array(c_hat), array(c)))
+    assert right.shape == wrong.shape == (N, K + 1)
+    assert accuracies(right, y) == accuracies(wrong, y) == [1.0] * (K + 1)
+
+
+@pytest.mark.parametrize("policy", ["random", "least_confident", "in_order", [3, 0, 1, 2, 4]])
+def test_a_head_of_the_first_concept_is_right_once_that_is_set(array: Any, policy: Any) -> None:
+    c_hat, c, y = data()
+    found = interventions(lambda x: x[:, 0] - 0.5, array(c_hat), array(c), policy=policy)
+    right, wrong = (accuracies(predictions, y) for predictions in both(found))
+    assert (right[-1], wrong[-1]) == (1.0, 0.0)
+    assert right == sorted(right)
+    assert wrong == sorted(wrong, reverse=True)
+    untouched = float(np.mean((c_hat[:, 0] > 0.5) == y))
+    assert right[0] == wrong[0] == untouched
+    place = {"in_order": 1, "[3, 0, 1, 2, 4]": 2}.get(str(policy))
+    if place is not None:
+        assert right == [untouched] * place + [1.0] * (K + 1 - place)
+    if policy == "random":
+        # In a random order the first concept is among j of k with probability j / k.
+        expected = [untouched + (1 - untouched) * j / K for j in range(K + 1)]
+        assert np.abs(np.array(right) - expected).max() < 4 * 0.5 / np.sqrt(N)
+
+
+def test_a_head_of_an_exclusive_or_is_right_only_when_both_are_set(array: Any) -> None:
+    c_hat, c, _ = data()
+    y = c[:, 0] ^ c[:, 1]
+    found = interventions(lambda x: (x[:, 0] > 0.5) != (x[:, 1] > 0.5), array(c_hat), array(c), policy="in_order")
+    right, wrong = (accuracies(predictions, y) for predictions in both(found))
+    assert right[2:] == [1.0] * (K - 1)
+    assert max(right[:2]) < 0.6
+    # Two wrong concepts leave their exclusive or as it was.
+    assert wrong[2:] == [1.0] * (K - 1)
+
+
+def test_the_least_confident_concepts_are_set_first(array: Any) -> None:
+    c_hat = np.array([[0.5, 0.9, 0.2], [0.01, 0.45, 0.6]], np.float32)
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x
+
+    interventions(head, array(c_hat), array(1 - (c_hat > 0.5)), policy="least_confident")
+    # Calls alternate between true and wrong values after the first.
+    assert seen[1].tolist() == [[1, c_hat[0, 1], c_hat[0, 2]], [c_hat[1, 0], 1, c_hat[1, 2]]]
+    assert seen[3].tolist() == [[1, c_hat[0, 1], 1], [c_hat[1, 0], 1, 0]]
+    assert seen[5].tolist() == [[1, 0, 1], [1, 1, 0]]
+    assert seen[6].tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+def test_logits_are_set_to_percentiles(array: Any) -> None:
+    random = np.random.default_rng(3)
+    logits, c = random.normal(2.0, 3.0, (N, 2)), random.integers(0, 2, (N, 2))
+    low, high = conceptwatch.percentiles(array(logits))
+    assert np.allclose([low, high], np.percentile(logits, [5, 95], axis=0))
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x
+
+    for ends, expected in [
+        ({"low": low, "high": high}, (low, high)),
+        ({}, (low, high)),  # of the batch itself
+        ({"low": -4.0, "high": [3.0, 5.0]}, (np.full(2, -4.0), np.array([3.0, 5.0]))),
+    ]:
+        seen.clear()
+        interventions(head, array(logits), array(c), kind="logit", **ends)  # type: ignore[arg-type]
+        assert np.allclose(seen[-2], np.where(c == 1, expected[1], expected[0]), atol=1e-5)
+        assert np.allclose(seen[-1], np.where(c == 1, expected[0], expected[1]), atol=1e-5)
+
+
+def test_categorical_concepts_are_set_in_blocks(array: Any) -> None:
+    random = np.random.default_rng(4)
+    c = np.stack([random.integers(0, 2, N), random.integers(0, 4, N)], 1)
+    c_hat = random.random((N, 5), np.float32)
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x
+
+    interventions(head, array(c_hat), array(c), cardinalities=[2, 4], policy="in_order")
+    true, wrong = seen[-2], seen[-1]
+    assert (true[:, 0] == c[:, 0]).all()
+    assert (true[:, 1:] == np.eye(4)[c[:, 1]]).all()
+    assert (wrong[:, 0] == 1 - c[:, 0]).all()
+    assert (wrong[:, 1:].sum(1) == 1).all()
+    assert (wrong[:, 1:].argmax(1) != c[:, 1]).all()
+    # Each of the other classes about as often.
+    offsets = np.bincount((wrong[:, 1:].argmax(1) - c[:, 1]) % 4, minlength=4)
+    assert offsets[1:].min() > N / 3 - 4 * np.sqrt(N)
+    # One concept set: its column, or all columns of its block.
+    assert (seen[1][:, 0] == c[:, 0]).all()
+    assert (seen[1][:, 1:] == c_hat[:, 1:]).all()
+    # Two columns for every binary concept where all have a column for each class.
+    seen.clear()
+    interventions(head, array(random.random((N, 6), np.float32)), array(c), cardinalities=[2, 4])
+    assert (seen[-2][:, :2] == np.eye(2)[c[:, 0]]).all()
+
+
+def test_groups_are_set_together(array: Any) -> None:
+    c_hat, c, _ = data()
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x
+
+    for policy in ("random", "least_confident", "in_order"):
+        seen.clear()
+        found = interventions(head, array(c_hat), array(c), groups=[[0, 3], [1, 2]], policy=policy)
+        assert both(found)[0].shape == (N, 4)
+        assert found.counts == (0, 2, 3, 5)
+        is_set = seen[1] == c
+        assert (is_set[:, 0] == is_set[:, 3]).all()
+        assert (is_set[:, 1] == is_set[:, 2]).all()
+        assert (is_set[:, [0, 1, 4]].sum(1) == 1).all()
+
+
+def test_counts_are_those_the_sidecar_takes_for_granted() -> None:
+    assert Head(abs).counts(7) == even_counts(7, 8) == tuple(range(8))
+    assert Head(abs).counts(112) == even_counts(112, 11) == (0, 11, 22, 34, 45, 56, 67, 78, 90, 101, 112)
+    assert Head(abs, steps=3).counts(7) == even_counts(7, 3) == (0, 4, 7)
+    groups = [list(range(4 * group, 4 * group + 4)) for group in range(28)]
+    assert Head(abs, groups=groups).counts(112) == even_counts(112, 29)
+    assert Head(abs, steps=[0, 1, 7]).counts(7) == (0, 1, 7)
+
+
+def test_unknown_labels_are_never_set(array: Any) -> None:
+    c_hat, c, _ = data()
+    c[::2, 1] = -1
+    floats = np.where(c < 0, np.nan, c)
+    for labels in (c, floats):
+        seen: list[Any] = []
+
+        def head(x: Any, seen: Any = seen) -> Any:
+            seen.append(np.asarray(x))
+            return x
+
+        interventions(head, array(c_hat), array(labels))
+        for values in seen[-2:]:
+            assert (values[::2, 1] == c_hat[::2, 1]).all()
+            assert np.isin(values[1::2], (0, 1)).all()
+
+
+def test_measured_concepts_are_set_to_their_value() -> None:
+    c = np.linspace(0, 1, 2 * N).reshape(N, 2)
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(x)
+        return x
+
+    interventions(head, c + 0.3, c, kind="continuous")
+    assert (seen[-2] == c).all()
+    assert (abs(seen[-1] - c) >= 0.45).all()
+
+
+def test_orders_follow_the_rows_and_the_seed() -> None:
+    c_hat, c, _ = data()
+    ids = np.arange(N)[::-1].copy()
+
+    def head(x: Any) -> Any:
+        return x[:, 0] - 0.5
+
+    def made(seed: int, order: Any, ids: Any) -> Any:
+        found = interventions(head, c_hat[order], c[order], seed=seed, sample_ids=ids[order])
+        return both(found)[0]
+
+    plain, half = np.arange(N), np.arange(0, N, 2)
+    assert (made(0, plain, ids)[half] == made(0, half, ids)).all()
+    assert (made(0, plain, ids) != made(1, plain, ids)).any()
+
+
+def test_outputs_become_classes() -> None:
+    c_hat, c, _ = data()
+
+    def classes(output: Any, **options: Any) -> Any:
+        return both(interventions(lambda x: output, c_hat, c, **options))[0][:, 0]
+
+    logits = np.random.default_rng(5).normal(size=(N, 3))
+    assert (classes(logits) == logits.argmax(1)).all()
+    assert (classes(logits[:, :1]) == (logits[:, 0] > 0)).all()
+    assert (classes(logits[:, 0]) == (logits[:, 0] > 0)).all()
+    assert (classes(c_hat[:, 0], threshold=0.5) == (c_hat[:, 0] > 0.5)).all()
+    assert (classes(c[:, 1] + 3) == c[:, 1] + 3).all()
+    logits[3, 1], logits[4, 2] = np.nan, np.inf
+    assert np.flatnonzero(classes(logits) == -1).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"labels": np.zeros((N, K - 1))}, r"shape \[400, 5\] and labels of shape \[400, 4\]"),
+        ({"labels": np.zeros((N - 1, K))}, r"shape \[400, 5\] and labels of shape \[399, 5\]"),
+        ({"labels": np.zeros(N)}, r"labels of shape \[400\]"),
+        ({"cardinalities": [2, 2, 2, 2, 3]}, r"cardinalities \[2, 2, 2, 2, 3\]"),
+        ({"kind": "sigmoid"}, "kind: got 'sigmoid', expected one of hard"),
+        ({"policy": "greedy"}, "policy: got 'greedy'"),
+        ({"policy": [0, 0, 1, 2, 3]}, r"policy: got \[0, 0, 1, 2, 3\], expected each of 0 to 4 once"),
+        ({"steps": 1}, "steps: got 1, expected at least 2"),
+        ({"steps": [0, 3, 2, 5]}, r"steps: got \[0, 3, 2, 5\], expected ascending numbers from 0 to 5"),
+        ({"steps": [0, 4]}, "expected ascending numbers from 0 to 5"),
+        ({"groups": [[0, 1], [1, 2]]}, "groups: got concept 1"),
+        ({"groups": [[7]]}, "groups: got concept 7, expected each of 0 to 4 at most once"),
+        ({"low": [0.0, 1.0]}, r"low: got shape \[2\]"),
+        ({"sample_ids": np.arange(3)}, r"sample_ids: got shape \[3\]"),
+        ({"head": 5}, "head: got 5"),
+        ({"head": lambda x: None}, "head: returned None"),
+        ({"head": lambda x: (x, x)}, "head: returned a tuple"),
+        ({"head": lambda x: x[1:]}, r"head: returned shape \[399, 5\] for concepts of shape \[400, 5\]"),
+        ({"head": lambda x: x[:, :, None]}, r"returned shape \[400, 5, 1\]"),
+        ({"head": lambda x: x[:, :0]}, r"returned shape \[400, 0\]"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_was_expected(change: dict[str, Any], says: str) -> None:
+    c_hat, c, _ = data()
+    arguments = {"head": lambda x: x, "activations": c_hat, "labels": c, **change}
+    with pytest.raises(ValueError, match=says):
+        interventions(**arguments)
+
+
+# ---------------------------------------------------------------- modules
+
+
+def test_a_module_keeps_its_modes_gradients_and_randomness(torch: Any) -> None:
+    class Noisy(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.drop, self.out = torch.nn.BatchNorm1d(K), torch.nn.Dropout(), torch.nn.Linear(K, 3)
+            self.norm.eval()
+
+        def forward(self, x: Any) -> Any:
+            assert not any(part.training for part in self.modules())
+            assert not torch.is_grad_enabled()
+            return self.out(self.drop(self.norm(x)))
+
+    head = Noisy()
+    c_hat, c, _ = data()
+    logits = torch.as_tensor(c_hat).requires_grad_()
+    torch.manual_seed(1)
+    before = {name: tensor.clone() for name, tensor in head.state_dict().items()}
+    modes = [part.training for part in head.modules()]
+    found = interventions(head, logits, torch.as_tensor(c))
+    assert [part.training for part in head.modules()] == modes == [True, False, True, True]
+    assert all((before[name] == tensor).all() for name, tensor in head.state_dict().items())
+    assert all(parameter.grad is None for parameter in head.parameters())
+    assert found["intervention_predictions"].dtype == torch.int32
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+    assert (drawn == torch.rand(3)).all()
+    # A head that raises gets its modes back as well.
+    with pytest.raises(RuntimeError):
+        interventions(head, logits[:, :4], torch.as_tensor(c[:, :4]))
+    assert [part.training for part in head.modules()] == modes
+
+
+def test_a_function_s_random_numbers_are_given_back(torch: Any) -> None:
+    c_hat, c, _ = data()
+
+    def head(x: Any) -> Any:
+        np.random.random(3)
+        return torch.nn.functional.dropout(x, 0.5)
+
+    for array in (np.asarray, torch.as_tensor):
+        torch.manual_seed(2)
+        np.random.seed(2)
+        called = head if array is torch.as_tensor else (lambda x: head(torch.as_tensor(x)).numpy())
+        interventions(called, array(c_hat), array(c))
+        drawn = torch.rand(1).item(), np.random.random()
+        torch.manual_seed(2)
+        np.random.seed(2)
+        assert drawn == (torch.rand(1).item(), np.random.random())
+
+
+def test_a_method_of_a_module_counts_as_the_module(torch: Any) -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = torch.nn.Linear(K, 2)
+
+        def from_concepts(self, x: Any) -> Any:
+            assert not self.training
+            return self.out(x)
+
+    model = Model().train()
+    c_hat, c, _ = data()
+    interventions(model.from_concepts, torch.as_tensor(c_hat), torch.as_tensor(c))
+    assert model.training
+    assert model.out.training
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_activations_of_another_type_reach_the_head_in_its_own(torch: Any, dtype: str) -> None:
+    head = torch.nn.Linear(K, 3)
+    c_hat, c, _ = data()
+    plain = both(interventions(head, torch.as_tensor(c_hat), torch.as_tensor(c)))[0]
+    other = both(interventions(head, torch.as_tensor(c_hat).to(getattr(torch, dtype)), torch.as_tensor(c)))[0]
+    # With all concepts set the values are exact in every type.
+    assert (plain[:, -1] == other[:, -1]).all()
+    assert (plain == other).mean() > 0.97
+    assert (both(interventions(head, c_hat, c))[0] == plain).all(), "arrays are taken by a module too"
+
+
+def test_a_head_in_half_precision_runs_in_it(torch: Any) -> None:
+    seen = []
+
+    class Half(torch.nn.Linear):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            seen.append(x.dtype)
+            return super().forward(x)
+
+    c_hat, c, _ = data()
+    interventions(Half(K, 3).bfloat16(), torch.as_tensor(c_hat), torch.as_tensor(c))
+    assert set(seen) == {torch.bfloat16}
+    seen.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = interventions(Half(K, 3), torch.as_tensor(c_hat).bfloat16(), torch.as_tensor(c))
+    assert set(seen) == {torch.bfloat16}, "autocast converts by itself"
+    assert (np.asarray(found["intervention_predictions"]) >= 0).all()
+
+
+def test_a_cem_is_intervened_on_by_mixing_its_embeddings(torch: Any) -> None:
+    torch.manual_seed(3)
+    positive, negative = torch.randn(N, K, 4), torch.randn(N, K, 4)
+    head = torch.nn.Linear(4 * K, 3)
+    c_hat, c, _ = data()
+    found = interventions(
+        conceptwatch.embedding_head(head, positive, negative), torch.as_tensor(c_hat), torch.as_tensor(c)
+    )
+    share = torch.as_tensor(c)[:, :, None].float()
+    with torch.no_grad():
+        expected = head((share * positive + (1 - share) * negative).flatten(1)).argmax(1)
+    assert (found["intervention_predictions"][:, -1] == expected).all()
+    seen = []
+    unflattened = conceptwatch.embedding_head(
+        lambda e: seen.append(e.shape) or e[:, :, 0], positive, negative, flatten=False
+    )
+    interventions(unflattened, torch.as_tensor(c_hat), torch.as_tensor(c))
+    assert set(seen) == {(N, K, 4)}
+    with pytest.raises(ValueError, match=r"shape \[400, 5, 4\] and negative ones of \[400, 5, 3\]"):
+        conceptwatch.embedding_head(head, positive, negative[:, :, 1:])
+
+
+def test_scikit_learn_s_classifiers_are_heads() -> None:
+    c_hat, c, y = data()
+
+    class Classifier:
+        def predict(self, x: Any) -> Any:
+            return (x[:, 0] > 0.5).astype(np.int64)
+
+    assert accuracies(both(interventions(Classifier().predict, c_hat, c))[0], y)[-1] == 1.0

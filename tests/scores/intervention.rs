@@ -1,0 +1,154 @@
+//! Intervention curves: closed forms of heads whose behaviour is known.
+
+use std::ops::ControlFlow;
+
+use conceptwatch::prepare::Prepared;
+use conceptwatch::score::{Wanted, evaluate};
+
+use super::*;
+
+const CORRECT: TensorName = TensorName::InterventionPredictions;
+const WRONG: TensorName = TensorName::WrongInterventionPredictions;
+
+/// Rows of two classes in turn; column j of `tensor` is right in the first `right[j]` of them.
+fn curve(columns: Columns, tensor: TensorName, right: &[usize]) -> Columns {
+    let rows = columns.rows;
+    let predicted = |row: usize, right: usize| if row < right { row % 2 } else { 1 - row % 2 };
+    let values = (0..rows).flat_map(|row| right.iter().map(move |&right| predicted(row, right) as f64)).collect();
+    columns.with(tensor, &[right.len()], values)
+}
+
+fn task(rows: usize, k: usize) -> Columns {
+    Columns::new(rows, k).with(TensorName::TaskLabels, &[], (0..rows).map(|row| (row % 2) as f64).collect())
+}
+
+fn counts(columns: Columns, counts: &[u32]) -> Columns {
+    columns.constants(RunConstants { intervention_counts: counts.to_vec(), ..RunConstants::default() })
+}
+
+fn points(columns: &Columns, id: &str) -> Vec<(f64, Option<f64>)> {
+    columns.score(id).value().and_then(|value| value.curve.clone()).unwrap_or_else(|| panic!("{id} has a curve"))
+}
+
+#[test]
+fn the_drop_is_the_first_accuracy_less_the_last() {
+    let columns = curve(task(80, 4), CORRECT, &[72, 60, 44, 30, 20]);
+    assert!((columns.value("intervention_drop") - 0.65).abs() < 1e-15);
+    let expected = [(0.0, 0.9), (0.25, 0.75), (0.5, 0.55), (0.75, 0.375), (1.0, 0.25)];
+    assert_eq!(points(&columns, "intervention_drop"), expected.map(|(share, accuracy)| (share, Some(accuracy))));
+    assert_eq!(points(&columns, "intervention_area"), points(&columns, "intervention_drop"));
+    // 52 of 80 rows lose a hit, none gains one: the rows are paired.
+    let share: f64 = 52.0 / 80.0;
+    let error = (share * (1.0 - share) / 80.0).sqrt();
+    assert!((standard_error(&columns.score("intervention_drop")) - error).abs() < 1e-15);
+}
+
+#[test]
+fn a_head_that_ignores_its_concepts_loses_nothing() {
+    let ignoring = [48; 4];
+    let columns = curve(curve(task(60, 3), CORRECT, &ignoring), WRONG, &ignoring);
+    for id in ["intervention_drop", "wrong_intervention_drop"] {
+        assert_eq!((columns.value(id), standard_error(&columns.score(id))), (0.0, 0.0), "{id}");
+    }
+    assert!((columns.value("intervention_area") - 0.8).abs() < 1e-15);
+}
+
+#[test]
+fn a_head_that_reads_its_concepts_gains_from_true_ones_and_loses_from_wrong_ones() {
+    let columns = curve(curve(task(60, 3), CORRECT, &[48, 52, 56, 60]), WRONG, &[48, 30, 12, 0]);
+    assert!((columns.value("intervention_drop") + 0.2).abs() < 1e-15);
+    assert!((columns.value("wrong_intervention_drop") - 0.8).abs() < 1e-15);
+    assert_eq!(points(&columns, "wrong_intervention_drop").last(), Some(&(1.0, Some(0.0))));
+}
+
+#[test]
+fn the_area_weighs_accuracies_by_the_share_of_concepts_between_them() {
+    let columns = counts(curve(task(40, 8), CORRECT, &[40, 20, 10]), &[0, 2, 8]);
+    let area = 0.25 * (1.0 + 0.5) / 2.0 + 0.75 * (0.5 + 0.25) / 2.0;
+    assert!((columns.value("intervention_area") - area).abs() < 1e-15);
+    // Evenly spaced, the mean weighs the ends by one half.
+    let even = curve(task(40, 8), CORRECT, &[40, 20, 10]);
+    assert!((even.value("intervention_area") - (0.5 + 0.5 + 0.125) / 2.0).abs() < 1e-15);
+}
+
+#[test]
+fn undeclared_counts_are_evenly_spaced() {
+    let shares = |k: usize, m: usize| -> Vec<usize> {
+        let columns = curve(task(10, k), CORRECT, &vec![5; m]);
+        points(&columns, "intervention_drop").iter().map(|(share, _)| (share * k as f64).round() as usize).collect()
+    };
+    assert_eq!(shares(7, 8), (0..=7).collect::<Vec<_>>());
+    assert_eq!(shares(7, 2), [0, 7]);
+    assert_eq!(shares(7, 3), [0, 4, 7]);
+    assert_eq!(shares(112, 11), [0, 11, 22, 34, 45, 56, 67, 78, 90, 101, 112]);
+}
+
+#[test]
+fn the_end_point_alone_gives_the_drop() {
+    let predictions = |right: usize| (0..50).map(|row| ((row % 2) ^ usize::from(row >= right)) as f64).collect();
+    let columns = task(50, 3).with(TensorName::TaskPredictions, &[], predictions(45)).with(
+        TensorName::IntervenedTaskPredictions,
+        &[],
+        predictions(25),
+    );
+    assert!((columns.value("intervention_drop") - 0.4).abs() < 1e-15);
+    assert_eq!(columns.score("intervention_drop").value().unwrap().curve, None);
+    assert_eq!(columns.why("intervention_area"), "needs intervention_predictions, which was not given");
+    // Missing ends of a curve are taken from the model's own predictions and the end point.
+    let inner = counts(curve(columns.clone(), CORRECT, &[35]), &[1]);
+    assert!((inner.value("intervention_drop") - 0.4).abs() < 1e-15);
+    let area = (0.9 + 0.7) / 2.0 / 3.0 + (0.7 + 0.5) / 2.0 * 2.0 / 3.0;
+    assert!((inner.value("intervention_area") - area).abs() < 1e-15);
+    let open = inner.without(TensorName::IntervenedTaskPredictions);
+    for id in ["intervention_drop", "intervention_area", "intervened_task_accuracy"] {
+        assert_eq!(open.why(id), "intervention_predictions has no column with all concepts set", "{id}");
+    }
+}
+
+#[test]
+fn the_last_column_stands_in_for_the_end_point() {
+    let columns = curve(task(80, 2), CORRECT, &[72, 60, 20]);
+    assert_eq!(columns.value("intervened_task_accuracy"), 0.25);
+    let stated = RunConstants { reference_task_accuracy: Some(1.0), ..RunConstants::default() };
+    assert_eq!(columns.constants(stated).value("intervention_score"), 0.75);
+}
+
+#[test]
+fn a_head_that_fails_leaves_the_score_undefined() {
+    let columns = curve(curve(task(20, 2), CORRECT, &[15, 12, 10]), WRONG, &[15, 8, 2]);
+    let failed = |column: usize| {
+        columns.clone().changed(CORRECT, |row, at, class| if row < 3 && at == column { -1.0 } else { class })
+    };
+    let why = "intervention_predictions: the head gave no prediction for 3 of 20 rows at 100 % of the concepts";
+    assert_eq!(failed(2).why("intervention_drop"), why);
+    assert_eq!(failed(2).why("intervention_area"), why);
+    // The ends are enough for the drop; the curve has a gap.
+    assert_eq!(failed(1).value("intervention_drop"), 0.25);
+    assert_eq!(points(&failed(1), "intervention_drop")[1], (0.5, None));
+    assert!(failed(1).why("intervention_area").contains("at 50 % of the concepts"));
+    assert!((failed(0).value("wrong_intervention_drop") - 0.65).abs() < 1e-15);
+}
+
+#[test]
+fn predictions_of_another_head_are_remarked() {
+    let warnings = |right: usize| {
+        let own = (0..100).map(|row| (row % 2) as f64).collect();
+        let columns = curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own);
+        let (sample, run) = (columns.sample(), columns.run());
+        let prepared = Prepared::new(&sample, &run, TIE_AWARE);
+        evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
+        prepared.warnings()
+    };
+    assert_eq!(warnings(96), Vec::<String>::new());
+    let remark = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows: check \
+                  that `head` is the model's, and its threshold where it has one output";
+    assert_eq!(warnings(70), [remark]);
+}
+
+#[test]
+fn a_measured_task_has_no_hits() {
+    let columns = curve(task(20, 2), CORRECT, &[15, 12, 10]).continuous_labels(false, true);
+    for id in ["intervention_drop", "intervention_area"] {
+        assert_eq!(columns.why(id), "the task labels are not classes", "{id}");
+    }
+}
