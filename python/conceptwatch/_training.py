@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from ._launch import new_job, own_launch
@@ -68,10 +69,13 @@ class Stream:
         resume = before is not None or bool(self._arguments.get("resume"))
         return Declaration(before or self.name, job, attempt, resume)
 
-    def start(self, declaration: Declaration, **ranks: Any) -> Run:
-        """Starts the run, unless it is started and not finished."""
+    def start(self, declaration: Declaration, model: Any = None, **ranks: Any) -> Run:
+        """Starts the run, unless it is started and not finished. A head given by name is that part of the model."""
         if self.run is None or self.run._finished:
-            self.run = init(**{**self._arguments, **ranks, **vars(declaration)})
+            head = ranks.pop("head", self._arguments.get("head"))
+            if isinstance(head, str):
+                head = _part(model, head)
+            self.run = init(**{**self._arguments, **ranks, **vars(declaration), "head": head})
             self._restored = None
         return self.run
 
@@ -104,6 +108,7 @@ class Stream:
         assert self.run is not None
         tensors = self._tensors(batch, outputs)
         if tensors:
+            tensors.pop("head", None)  # concepts are set in evaluations only
             self.run._log(split, step, epoch, tensors, None)
 
     def end(self, error: BaseException | None = None) -> None:
@@ -138,6 +143,13 @@ class Stream:
             fault.__cause__ = error
             self.run._reject(fault, 0)
             return None
+
+
+def _part(model: Any, name: str) -> Any:
+    try:
+        return attrgetter(name)(model)
+    except AttributeError:
+        raise ValueError(f"head: got {name!r}, expected the name of a part of {type(model).__name__}") from None
 
 
 class Tap:

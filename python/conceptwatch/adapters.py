@@ -11,6 +11,9 @@ An adapter also serves as `extract` of the callbacks; functools.partial sets its
 None of the libraries has row numbers in its batches; `Numbered` adds them. Without them every pass samples other rows
 of a large set, and rows that a distributed sampler repeats count twice.
 
+Where a library's head can be told from its model, `head` adds the intervention curves: with it `Pass.log` predicts the
+task with concepts set to true and to wrong values.
+
 n rows, k concepts, l classes, d the size of an embedding.
 """
 
@@ -19,6 +22,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ._head import Call, Wrapped, embedding_head
 
 
 class Numbered:
@@ -39,7 +44,12 @@ class Numbered:
 
 
 def cem(
-    batch: Sequence[Any], outputs: Sequence[Any], *, embedding_size: int | None = None, logits: bool = False
+    batch: Sequence[Any],
+    outputs: Sequence[Any],
+    *,
+    embedding_size: int | None = None,
+    logits: bool = False,
+    head: Call | None = None,
 ) -> dict[str, Any]:
     """Concept embedding models and the bottleneck models of their repository: `_forward` of its Lightning modules.
 
@@ -51,6 +61,8 @@ def cem(
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
     logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
         activation_kind="logit".
+    head: `model.c2y_model`. Extra dimensions of the bottleneck stay as they are. That of a concept embedding model
+        needs the positive and negative embeddings, so `output_latent` or `output_embeddings`.
     """
     nested = isinstance(batch[1], (list, tuple))
     (y, c), rest = (batch[1], batch[2:]) if nested else (batch[1:3], batch[3:])
@@ -63,7 +75,7 @@ def cem(
         **_ids(rest),
     }
     if embedding_size is None:
-        return tensors
+        return {**tensors, **_head(None if head is None else _Extended(head, bottleneck[:, k:]))}
     tensors["concept_embeddings"] = bottleneck.reshape(-1, k, embedding_size)
     both = next((extra[0] for extra in outputs[3:] if isinstance(extra, (list, tuple))), None)
     if both is not None:
@@ -71,6 +83,8 @@ def cem(
         tensors["negative_embeddings"] = both[:, :, embedding_size:]
     elif len(outputs) >= 5 and all(getattr(extra, "ndim", 0) == 3 for extra in outputs[-2:]):
         tensors["positive_embeddings"], tensors["negative_embeddings"] = outputs[-2:]
+    if head is not None and "positive_embeddings" in tensors:
+        tensors["head"] = embedding_head(head, tensors["positive_embeddings"], tensors["negative_embeddings"])
     return tensors
 
 
@@ -92,19 +106,22 @@ def torch_explain(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any
     }
 
 
-def scbm(batch: Mapping[str, Any], outputs: Sequence[Any]) -> dict[str, Any]:
+def scbm(batch: Mapping[str, Any], outputs: Sequence[Any], *, head: Call | None = None) -> dict[str, Any]:
     """Stochastic concept bottleneck models, whose concepts are Monte-Carlo samples.
 
     Source: github.com/mvandenhi/SCBM, models/models.py (class SCBM) and utils/training.py. `forward` returns
     (samples of probabilities [n, k, m], a triangular factor of the covariance [n, k, k], y [n, l] or [n, 1] logits);
     with `return_full` the means of the logits come second. Batches are {"features", "concepts" [n, k], "labels" [n]}.
     The sidecar averages the samples, as their own metrics do.
+
+    head: `model.head`, which then gets these averages.
     """
     return {
         "concept_activations": outputs[0],
         "concept_labels": batch["concepts"] > 0.5,
         **_task(batch["labels"], outputs[-1]),
         **_ids(batch),
+        **_head(head),
     }
 
 
@@ -128,7 +145,9 @@ def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, An
     }
 
 
-def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any, task: str) -> dict[str, Any]:
+def pytorch_concepts(
+    batch: Mapping[str, Any], outputs: Any, *, annotations: Any, task: str, head: Call | None = None
+) -> dict[str, Any]:
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
     Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py, tensor.py and
@@ -138,7 +157,8 @@ def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any
     with class numbers, in the order of the annotations.
 
     annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; all others are
-    concepts.
+    concepts. head: from the columns of these concepts, in the order of the annotations and with one column for two
+    classes, to the task.
     """
     labels, widths = list(annotations.labels), list(annotations.cardinalities)
     if task not in labels:
@@ -162,6 +182,7 @@ def pytorch_concepts(batch: Mapping[str, Any], outputs: Any, *, annotations: Any
         "concept_labels": c[:, concepts].long(),
         **_task(c[:, index], columns(index)),
         **_ids(batch),
+        **_head(head),
     }
 
 
@@ -182,6 +203,20 @@ def _task(y: Any, outputs: Any) -> dict[str, Any]:
         else:
             tensors["task_predictions"] = outputs.reshape(-1) > 0
     return tensors
+
+
+class _Extended(Wrapped):
+    """A head that reads more dimensions than the concepts, which keep the values of the batch."""
+
+    def __init__(self, head: Call, extra: Any) -> None:
+        self.head, self.extra = head, extra
+
+    def __call__(self, concepts: Any) -> Any:
+        return self.head(sys.modules["torch"].cat([concepts, self.extra.to(concepts)], 1))
+
+
+def _head(head: Call | None) -> dict[str, Any]:
+    return {} if head is None else {"head": head}
 
 
 def _ids(found: Any) -> dict[str, Any]:

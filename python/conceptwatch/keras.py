@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._head import Head
 from ._run import EXIT_TIMEOUT, Run
 from ._training import PREFIX, Stream
 
@@ -43,6 +44,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
         rows are numbered from 0.
     outputs: tensors of `Pass.log` by name that the model produces, each as a layer's name or a symbolic tensor of a
         functional model; for other models a function from a batch of inputs to these tensors.
+    head: the part from concept activations to the task: the name of the layer that predicts the task, or its symbolic
+        tensor, in a functional model whose concepts are given by layer too; else as for `conceptwatch.init`.
     batch_size: rows per call of the model.
     scores: ids of the scores to add to `logs`.
     timeout: seconds that the end of an epoch waits for its scores, and the end of training for unsent batches (the
@@ -58,6 +61,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         inputs: Any,
         labels: Mapping[str, Any],
         outputs: Outputs,
+        head: Any = None,
         split: str = "val",
         batch_size: int = 256,
         scores: Sequence[str] = ("icl", "ctl"),
@@ -78,6 +82,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         self._labels = {"sample_ids": np.arange(self._rows), **labels}
         self._batch_size = batch_size
         self._outputs = outputs
+        self._head = head
         self._probe: Callable[[Any], Mapping[str, Any]] | None = None
         self._stream = Stream(name, self._extract, scores, {"concepts": concepts, **arguments})
 
@@ -88,7 +93,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
-        self._stream.start(self._stream.declaration())
+        self._stream.start(self._stream.declaration(), head=self._found_head())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._stream.run
@@ -122,6 +127,23 @@ class LeakageMonitor(_keras.callbacks.Callback):
             return found
 
         return probe
+
+    def _found_head(self) -> Any:
+        head = self._head
+        symbolic = isinstance(head, _keras.KerasTensor)
+        if not (isinstance(head, str) or symbolic):
+            return head
+        if callable(self._outputs) or "concept_activations" not in self._outputs:
+            raise ValueError(
+                f"head: got {head!r}, expected a function, as outputs name no layer of concept_activations"
+            )
+        concepts = self._outputs["concept_activations"]
+        concepts = self.model.get_layer(concepts).output if isinstance(concepts, str) else concepts
+        layer = None if symbolic else self.model.get_layer(head)
+        # It shares the layers, and so the weights.
+        part = _keras.Model(concepts, head if layer is None else layer.output)
+        probabilities = getattr(getattr(layer, "activation", None), "__name__", "") == "sigmoid"
+        return Head(lambda values: _array(part(values, training=False)), threshold=0.5 if probabilities else 0.0)
 
     def _outputs_of(self, part: slice) -> Mapping[str, Any]:
         assert self._probe is not None

@@ -57,6 +57,8 @@ class LeakageMonitor(_Callback):
     starts from a checkpoint with a callback of the same name, continue the run.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which `fit` calls with each rank's number.
+        `head` may also be the name of a part of the module, such as "model.head"; a head of one batch, such as an
+        `embedding_head`, is the entry "head" of what `extract` returns.
     extract: from a batch and what `validation_step` returned, the tensors of `Pass.log` by name; None leaves the batch
         out. With `sample_ids` the rows that a distributed sampler repeats count once.
     method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, in place of the
@@ -130,8 +132,8 @@ class LeakageMonitor(_Callback):
         # If a sidecar has to be started, the first rank does it: its process ends last.
         if trainer.is_global_zero:
             declaration = self._stream.declaration(trainer.world_size)
-            self._stream.start(declaration, **ranks)
-        self._stream.start(trainer.strategy.broadcast(declaration), **ranks)
+            self._stream.start(declaration, pl_module, **ranks)
+        self._stream.start(trainer.strategy.broadcast(declaration), pl_module, **ranks)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.train:

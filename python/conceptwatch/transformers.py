@@ -43,7 +43,8 @@ class LeakageMonitor(_transformers.TrainerCallback):
     All processes belong to one job, which the first one determines. A second `train` with the same callback, and one
     that resumes from a checkpoint with a callback of the same name, continue the run.
 
-    name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which gets each process's number.
+    name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which gets each process's number. `head` may
+        also be the name of a part of the model; a head of one batch is the entry "head" of what `extract` returns.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
         None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
         there, or set `remove_unused_columns=False`. With `sample_ids` the rows repeated to fill the last batch of
@@ -103,8 +104,8 @@ class LeakageMonitor(_transformers.TrainerCallback):
         # If a sidecar has to be started, the first process does it.
         if args.process_index == 0:
             declaration = self._stream.declaration(args.world_size)
-            self._stream.start(declaration, **ranks)
-        self._stream.start(self._agreed(declaration), **ranks)
+            self._stream.start(declaration, model, **ranks)
+        self._stream.start(self._agreed(declaration), model, **ranks)
         self._hooks = [
             model.register_forward_pre_hook(self._before),
             model.register_forward_hook(self._after, with_kwargs=True),

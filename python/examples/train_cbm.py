@@ -94,6 +94,9 @@ class BottleneckModel(nn.Module):
     def with_true_concepts(self, output: Output, c: Tensor) -> Tensor:
         return self.head(torch.where(c > 0.5, self.present, self.absent)).squeeze(1)
 
+    def head_of(self, output: Output) -> conceptwatch.Head:
+        return conceptwatch.Head(self.head, low=self.absent, high=self.present)
+
     @torch.no_grad()
     def note_training_logits(self, x: Tensor) -> None:
         if not self.soft:
@@ -121,6 +124,9 @@ class EmbeddingModel(nn.Module):
 
     def with_true_concepts(self, output: Output, c: Tensor) -> Tensor:
         return self.head(mix(c, output.positive, output.negative).flatten(1)).squeeze(1)
+
+    def head_of(self, output: Output) -> conceptwatch.Head:
+        return conceptwatch.Head(conceptwatch.embedding_head(self.head, output.positive, output.negative))
 
     def note_training_logits(self, x: Tensor) -> None:
         pass
@@ -177,10 +183,10 @@ def evaluate(model: nn.Module, rows: Rows, logit: bool, p: conceptwatch.Pass | N
                 concept_labels=batch.c,
                 task_labels=batch.y,
                 task_predictions=output.task_logits > 0,
-                intervened_task_predictions=intervened > 0,
                 concept_embeddings=output.mixed(),
                 positive_embeddings=output.positive,
                 negative_embeddings=output.negative,
+                head=model.head_of(output),  # adds the intervention curves
             )
         found = [
             accuracy(output.concept_logits, batch.c),
@@ -227,7 +233,8 @@ def leakage(run: conceptwatch.Run, step: int | None = None, timeout: float = 0.0
     scores = run.scores("val", step=step, timeout=timeout)
     if scores is None:
         return ""
-    shown = [f"{name} {scores[name]}" for name in ("ctl", "icl", "icl_label", "embedding_ct") if name in scores]
+    names = ("intervention_drop", "ctl", "icl", "icl_label", "embedding_ct")
+    shown = [f"{name} {scores[name]}" for name in names if name in scores]
     return f"  [step {scores.step}] {', '.join(shown)}"
 
 

@@ -140,6 +140,39 @@ def test_the_blocks_about_transformers(torch: Any, address: str, tmp_path: Path)
     assert "eval_leakage/icl" in {name for entry in names["trainer"].state.log_history for name in entry}
 
 
+def test_the_blocks_about_interventions(torch: Any, address: str) -> None:
+    torch.manual_seed(0)
+    n, k, d = 600, 3, 4
+    c = torch.randint(0, 2, (n, k))
+    y = (c.sum(1) > 1).long()
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.head = torch.nn.Linear(width, 2)
+
+        def forward(self, x: Any) -> Any:
+            return x, self.head(x)
+
+    class Cem(Model):
+        def forward(self, x: Any) -> Any:
+            positive, negative = torch.randn(n, k, d), torch.randn(n, k, d)
+            mixed = x[:, :, None] * positive + (1 - x[:, :, None]) * negative
+            return x, self.head(mixed.flatten(1)), positive, negative
+
+    given = {
+        "step": 1, "model": Model(k), "cem": Cem(k * d), "attribute_groups": [[0, 2]],
+        "training_logits": torch.randn(100, k), "validation_loader": [(torch.rand(n, k), c, y, torch.arange(n))],
+    }  # fmt: skip
+    for block in blocks("docs/integrations.md", "## Interventions"):
+        names = run(block, **given, conceptwatch=importlib.import_module("conceptwatch"))
+        scores = names["run"].scores("val", step=1, timeout=60.0)
+        assert {"intervention_drop", "intervention_area", "wrong_intervention_drop"} <= set(scores)
+        assert all(scores[one].value is not None for one in scores if "intervention" in one), scores
+        assert names["run"].stats.heads_failed == 0
+        assert names["run"].finish()
+
+
 def test_the_blocks_about_libraries(torch: Any, lightning_given: dict[str, Any], address: str) -> None:
     from_cem, own_loop, label_free, pyc = blocks("docs/integrations.md", "## Libraries of concept models")
     torch.manual_seed(0)

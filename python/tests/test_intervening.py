@@ -1,0 +1,255 @@
+"""Runs that intervene on their head: what is sent, failures, callbacks and the real sidecar's scores."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Head, Run
+from conceptwatch._protocol import messages
+from conceptwatch.adapters import cem as cem_adapter
+from conftest import K, batch, package, wait_for
+from real_sidecar import curve, eager
+from sidecar import Sidecar
+
+NAMES = ("intervention_predictions", "wrong_intervention_predictions")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+def first(concepts: Any) -> Any:
+    return concepts[:, 0] - 0.5
+
+
+def sent(sidecar: Sidecar, batches: int = 1) -> list[dict[str, Any]]:
+    """The tensors of each batch that came, as arrays."""
+    wait_for(lambda: len(sidecar.received) >= batches)
+    types = {
+        messages.DATA_TYPE_FLOAT32: np.float32, messages.DATA_TYPE_INT32: np.int32,
+        messages.DATA_TYPE_INT64: np.int64, messages.DATA_TYPE_UINT64: np.uint64,
+    }  # fmt: skip
+    return [
+        {
+            tensor.name: np.frombuffer(tensor.data, types[tensor.dtype]).reshape(list(tensor.shape))
+            for tensor in one.head.tensors
+        }
+        for one in sidecar.received
+    ]
+
+
+def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(head=first)
+    tensors = batch(20, first_id=0)
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors)
+    run.log(step=1, **tensors)
+    evaluated, trained = sent(sidecar, 2)
+    assert evaluated[NAMES[0]].shape == evaluated[NAMES[1]].shape == (20, K + 1)
+    assert (evaluated[NAMES[0]][:, -1] == tensors["concept_labels"][:, 0]).all()
+    assert (evaluated[NAMES[1]][:, -1] == 1 - tensors["concept_labels"][:, 0]).all()
+    assert not set(NAMES) & set(trained), "training steps are not evaluated twice"
+    assert list(sidecar.starts[0].run.constants.intervention_counts) == [], "evenly spaced ones need no declaration"
+
+
+def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(head=first)
+    tensors = batch(20)
+    own = conceptwatch.interventions(lambda x: 1 - x[:, 0], tensors["concept_activations"], tensors["concept_labels"])
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors, **own)
+        p.log(**tensors, head=lambda x: x[:, 1] - 0.5)
+    logged, of_batch = sent(sidecar, 2)
+    assert (logged[NAMES[0]] == own[NAMES[0]]).all()
+    assert (of_batch[NAMES[0]][:, -1] == tensors["concept_labels"][:, 1]).all()
+
+
+def test_uneven_counts_are_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    start(head=Head(first, steps=[0, 1, 3]))
+    wait_for(lambda: bool(sidecar.starts))
+    assert list(sidecar.starts[0].run.constants.intervention_counts) == [0, 1, 3]
+
+
+def test_predictions_for_other_counts_than_the_run_s_are_refused(
+    start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run, tensors = start(), batch(20)
+    arrays = tensors["concept_activations"], tensors["concept_labels"]
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors, **conceptwatch.interventions(first, *arrays, steps=[0, 1, 3]))
+    assert "got predictions for [0, 1, 3] concepts, expected [0, 2, 3]: state intervention_counts=[0, 1, 3]" in str(
+        warned()
+    )
+    stated = start(name="stated", intervention_counts=[0, 1, 3], raise_errors=True)
+    with stated.evaluation("val", step=1) as p:
+        p.log(**tensors, **conceptwatch.interventions(first, *arrays, steps=[0, 1, 3]))
+        with pytest.raises(ValueError, match=r"got predictions for \[0, 1, 2, 3\] concepts, expected \[0, 1, 3\]"):
+            p.log(**tensors, **conceptwatch.interventions(first, *arrays))
+
+
+def raises(concepts: Any) -> Any:
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (raises, "head: RuntimeError: out of memory"),
+        (lambda x: x[1:], r"head: returned shape [19, 3] for concepts of shape [20, 3], expected [20, l]"),
+        (lambda x: None, "head: returned None"),
+        (lambda x: np.array(["a"] * len(x)), "head: "),
+    ],
+)
+def test_a_head_that_fails_costs_its_own_scores_only(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], head: Any, says: str
+) -> None:
+    run = start(head=head)
+    with run.evaluation("val", step=1) as p:
+        for _ in range(3):
+            p.log(**batch(20))
+    for tensors in sent(sidecar, 3):
+        assert tensors["concept_activations"].shape == (20, K)
+        assert (tensors[NAMES[0]] == -1).all()
+        assert tensors[NAMES[1]].shape == (20, K + 1)
+    assert (run.stats.heads_failed, run.stats.batches_dropped) == (3, {})
+    messages = [message for message in warned() if says in message]
+    assert len(messages) == 1, warned()
+    with pytest.raises((RuntimeError, ValueError)):
+        start(name="strict", head=head, raise_errors=True).evaluation("val", step=1).log(**batch(20))
+
+
+def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(head=lambda x: np.where(np.arange(len(x)) % 2, np.nan, 1.0))
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch(20))
+    (tensors,) = sent(sidecar)
+    assert (tensors[NAMES[0]][::2] == 1).all()
+    assert (tensors[NAMES[0]][1::2] == -1).all()
+    assert run.stats.heads_failed == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"head": 7}, "head: got 7"),
+        ({"head": Head(first, steps=[0, 5])}, "steps"),
+        ({"head": Head(first, groups=[[0, 9]])}, "groups"),
+    ],
+)
+def test_options_that_cannot_work_are_errors_of_init(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        conceptwatch.init("run", concepts=3, spawn=False, **wrong)
+
+
+def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run, tensors = start(head=first), batch(20)
+    del tensors["concept_labels"]
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors)
+    (found,) = sent(sidecar)
+    assert set(found) == {"concept_activations", "task_labels"}
+
+
+def test_a_disabled_run_does_not_call_its_head() -> None:
+    with conceptwatch.init("off", concepts=3, mode="disabled", head=raises) as run, run.evaluation("v", step=1) as p:
+        p.log(**batch(20))
+
+
+# ---------------------------------------------------------------- the real sidecar
+
+
+def test_the_sidecar_scores_what_the_head_loses(address: str) -> None:
+    """The task is the first concept; the head has learnt it from what leaked into the third."""
+    random = np.random.default_rng(0)
+    c = random.integers(0, 2, (600, 3))
+    y = c[:, 0]
+    c_hat = np.column_stack([random.random((600, 2)), np.where(y == 1, 0.7, 0.3)]).astype(np.float32)
+    tensors = {"concept_activations": c_hat, "concept_labels": c, "task_labels": y}
+    with conceptwatch.init("leaks", concepts=3, address=address, spawn=False, head=lambda x: x[:, 2] - 0.5) as run:
+        with run.evaluation("val", step=1) as p:
+            for start in range(0, 600, 200):
+                p.log(**{name: array[start : start + 200] for name, array in tensors.items()})
+        scores = p.scores(timeout=60.0)
+    assert scores is not None
+    after = float(np.mean(c[:, 2] == y))
+    assert scores["intervention_drop"].value == pytest.approx(1 - after)
+    assert scores["wrong_intervention_drop"].value == pytest.approx(after)
+    # In a random order the third concept is set in a third of the rows after each step.
+    assert scores["intervention_area"].value == pytest.approx((1 + after) / 2, abs=0.05)
+
+
+def test_a_failed_head_is_the_reason_of_an_undefined_score(address: str) -> None:
+    with conceptwatch.init("fails", concepts=K, address=address, spawn=False, head=raises) as run:
+        with run.evaluation("val", step=1) as p:
+            p.log(**batch(300))
+        scores = p.scores(timeout=60.0)
+    assert scores is not None
+    assert "the head gave no prediction for 300 of 300 rows" in scores["intervention_drop"].undefined
+    assert scores["ctl"].value is not None
+
+
+@pytest.mark.parametrize("by", ["name", "object"])
+def test_lightning_finds_the_head(torch: Any, address: str, by: str) -> None:
+    lightning = package("lightning.pytorch", "lightning")
+    toy = importlib.import_module("toy")
+    module = toy.module(lightning, 0.01)
+    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
+        f"lightning head {by}", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0,
+        head="model.head" if by == "name" else module.model.head, raise_errors=True, scores=("intervention_drop",),
+    )  # fmt: skip
+    trainer = lightning.Trainer(
+        max_epochs=2, accelerator="cpu", callbacks=[monitor], logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(module, *toy.loaders())
+    assert "leakage/intervention_drop" in trainer.callback_metrics
+    before, area = (
+        curve(address, f"lightning head {by}", score)[-1] for score in ("task_accuracy", "intervention_area")
+    )
+    # The head's own predictions on untouched concepts are the model's.
+    assert before["value"] is not None
+    assert area["value"] is not None
+    assert monitor.run.stats.heads_failed == 0
+
+
+def test_lightning_names_a_head_that_is_not_there(torch: Any, address: str) -> None:
+    lightning = package("lightning.pytorch", "lightning")
+    toy = importlib.import_module("toy")
+    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
+        "no head", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, head="model.haed"
+    )
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", callbacks=[monitor], logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"head: got 'model.haed', expected the name of a part of Toy"):
+        trainer.fit(toy.module(lightning, 1.0), *toy.loaders())
+
+
+def test_cem_s_head_is_mixed_from_its_embeddings(torch: Any) -> None:
+    torch.manual_seed(0)
+    n, d = 50, 4
+    contexts, c_sem = torch.randn(n, 3, 2 * d), torch.rand(n, 3)
+    head = torch.nn.Linear(3 * d, 2)
+    share = c_sem[:, :, None]
+    mixed = (contexts[:, :, :d] * share + contexts[:, :, d:] * (1 - share)).flatten(1)
+    x, y, c = torch.zeros(n, 7), torch.randint(0, 2, (n,)), torch.randint(0, 2, (n, 3)).float()
+    outputs = c_sem, mixed, head(mixed), (contexts, c_sem)
+    tensors = cem_adapter((x, y, c), outputs, embedding_size=d, head=head)
+    found = conceptwatch.interventions(tensors["head"], tensors["concept_activations"], tensors["concept_labels"])
+    assert (found[NAMES[0]][:, 0] == head(mixed).argmax(1)).all()
+    # A bottleneck with two dimensions more than concepts: these stay as they are.
+    extended = torch.nn.Linear(5, 2)
+    bottleneck = torch.cat([c_sem, torch.randn(n, 2)], 1)
+    tensors = cem_adapter((x, y, c), (c_sem, bottleneck, extended(bottleneck)), head=extended)
+    found = conceptwatch.interventions(tensors["head"], tensors["concept_activations"], tensors["concept_labels"])
+    assert (found[NAMES[0]][:, 0] == extended(bottleneck).argmax(1)).all()
+    assert (found[NAMES[0]][:, -1] == extended(torch.cat([c, bottleneck[:, 3:]], 1)).argmax(1)).all()
