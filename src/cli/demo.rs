@@ -153,12 +153,14 @@ impl Watched {
         let intervened = self.model.intervened(&data.training, rows);
         self.intervened_accuracy = task_accuracy(&intervened, rows);
         let (n, k) = evaluation.concept_activations.dim();
+        let [corrected, misled] = self.model.intervention_curves(&data.training, rows);
         let tensors = vec![
             float_tensor("concept_activations", &[n, k], evaluation.concept_activations.iter().copied()),
             class_tensor("concept_labels", &[n, k], classes(rows, Rows::concepts)),
             class_tensor("task_labels", &[n], classes(rows, Rows::tasks)),
             class_tensor("task_predictions", &[n], evaluation.task_predictions()),
-            class_tensor("intervened_task_predictions", &[n], intervened),
+            class_tensor("intervention_predictions", &[n, k + 1], corrected),
+            class_tensor("wrong_intervention_predictions", &[n, k + 1], misled),
             class_tensor("sample_ids", &[n], 0..n as i32),
         ];
         let step = u64::from(epoch) * data.training.len().div_ceil(512) as u64;
@@ -261,6 +263,7 @@ fn summary(models: &[Watched], took: Duration) {
     row("task accuracy", &|model| model.value("task_accuracy"));
     row("concept accuracy", &|model| model.value("concept_accuracy"));
     row("task accuracy, concepts corrected", &|model| format!("{:.3}", model.intervened_accuracy));
+    row("accuracy lost by intervention", &|model| model.value_with_error("intervention_drop"));
     row("concepts-task leakage (CTL)", &|model| model.value_with_error("ctl"));
     row("interconcept leakage (ICL)", &|model| model.value_with_error("icl"));
     row("epochs", &|model| format!("{}{}", model.epochs, if model.stopped.is_some() { " (stopped)" } else { "" }));

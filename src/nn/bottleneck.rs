@@ -125,18 +125,42 @@ impl Bottleneck {
     /// bottleneck; the 5th or 95th percentile of that concept's logits over `training` in a logit bottleneck
     /// (doi:10.1609/aaai.v37i10.26392). Panics when a logit bottleneck gets no training rows.
     pub fn intervened(&self, training: &Rows, rows: &Rows) -> Vec<i32> {
-        let [absent, present] = match self.kind {
+        let ends = self.ends(training);
+        let mut activations = rows.concepts().to_owned();
+        activations.indexed_iter_mut().for_each(|((_, i), value)| *value = ends[usize::from(*value > 0.5)][i]);
+        classes(&self.decide(activations.view()))
+    }
+
+    /// Predicted tasks of `rows` after 0 to all of their concepts were set, as by [`intervened`](Self::intervened), to
+    /// their true values and to wrong ones: [n, k + 1] each, row-major. The first concept to be set rotates by row.
+    pub fn intervention_curves(&self, training: &Rows, rows: &Rows) -> [Vec<i32>; 2] {
+        let ends = self.ends(training);
+        let untouched = self.activations(&self.encoder.outputs(rows.inputs()));
+        [false, true].map(|wrong| {
+            let mut curve = vec![0; rows.len() * (CONCEPTS + 1)];
+            for count in 0..=CONCEPTS {
+                let mut activations = untouched.clone();
+                for ((row, i), value) in activations.indexed_iter_mut() {
+                    if (i + row) % CONCEPTS < count {
+                        *value = ends[usize::from((rows.concepts()[[row, i]] > 0.5) != wrong)][i];
+                    }
+                }
+                let predicted = classes(&self.decide(activations.view()));
+                predicted.iter().enumerate().for_each(|(row, class)| curve[row * (CONCEPTS + 1) + count] = *class);
+            }
+            curve
+        })
+    }
+
+    /// What the head receives for an absent and for a present concept that is set.
+    fn ends(&self, training: &Rows) -> [[f32; CONCEPTS]; 2] {
+        match self.kind {
             BottleneckKind::Soft => [[0.0; CONCEPTS], [1.0; CONCEPTS]],
             BottleneckKind::Logit => {
                 let logits = self.encoder.outputs(training.inputs());
                 [0.05, 0.95].map(|share| std::array::from_fn(|i| quantile(logits.column(i).to_vec(), share)))
             }
-        };
-        let mut activations = rows.concepts().to_owned();
-        for ((_, i), value) in activations.indexed_iter_mut() {
-            *value = if *value > 0.5 { present[i] } else { absent[i] };
         }
-        classes(&self.decide(activations.view()))
     }
 
     fn activations(&self, concept_logits: &Array2<f32>) -> Array2<f32> {
@@ -333,6 +357,21 @@ mod tests {
                 .collect();
             assert!(expected.contains(&0) && expected.contains(&1));
             assert_eq!(model.intervened(&training, &rows), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn intervention_curves_lead_from_the_model_to_its_concepts() {
+        let (training, rows) = (toy(300, 10), toy(60, 11));
+        let flipped = Rows::new(rows.inputs().to_owned(), 1.0 - &rows.concepts(), rows.tasks().to_owned());
+        for kind in KINDS {
+            let model = Bottleneck::new(kind, 1.0, 13);
+            let [right, wrong] = model.intervention_curves(&training, &rows);
+            let column = |curve: &[i32], at: usize| curve.iter().skip(at).step_by(4).copied().collect::<Vec<i32>>();
+            let untouched = model.evaluate(&rows).task_predictions();
+            assert_eq!((column(&right, 0), column(&wrong, 0)), (untouched.clone(), untouched));
+            assert_eq!(column(&right, 3), model.intervened(&training, &rows));
+            assert_eq!(column(&wrong, 3), model.intervened(&training, &flipped));
         }
     }
 

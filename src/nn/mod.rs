@@ -11,8 +11,6 @@ pub mod mlp;
 
 pub mod adam;
 
-pub mod random_state;
-
 pub mod trainer;
 
 pub mod scalar;

@@ -124,8 +124,7 @@ impl Classifier {
             done += order.len();
             let gradient = self.gradient(&mut padded);
             let [first, second] = &mut moments;
-            let [step_size, second_scale] =
-                adam::corrections(batches.recipe.learning_rate, step as i32 + 1, adam::Epsilon::Corrected);
+            let [step_size, second_scale] = adam::corrections(batches.recipe.learning_rate, step as i32 + 1);
             for at in 0..PARAMETERS {
                 adam::update(
                     &mut self.parameters[at],
