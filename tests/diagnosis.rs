@@ -75,24 +75,133 @@ fn a_healthy_run_has_no_finding() {
     assert!(diagnose(&soft(), &[]).is_none());
 }
 
+const FAIL: &str = "interventions_fail";
+const SUPERVISION: &str = "insufficient_supervision";
+const POOR: &str = "poorly_learnt_concepts";
+const ENCODING: &str = "over_expressive_encoding";
+const REMOVABLE: &str = "removable_information";
+const INCOMPLETE: &str = "incomplete_concept_set";
+const BEYOND: &str = "beyond_true_concepts";
+const HEAD: &str = "misspecified_head";
+
+/// CBMs on ten classes of digits and seven concepts that determine them, as measured: drop, concept accuracy, unclipped
+/// CTL and ICL, conditional CTL and ICL.
+const DIGITS: [(&str, [f64; 6]); 5] = [
+    ("0.01", [0.88, 0.54, 0.11, -0.12, 0.33, 0.27]),
+    ("0.05", [0.81, 0.62, 0.18, -0.08, 0.32, 0.27]),
+    ("0.2", [0.69, 0.72, 0.27, -0.04, 0.33, 0.30]),
+    ("1", [0.00, 0.98, 0.09, -0.11, 0.11, 0.05]),
+    ("5", [-0.03, 0.99, 0.06, -0.11, 0.07, 0.01]),
+];
+const COLUMNS: [&str; 6] =
+    ["intervention_drop", "concept_accuracy", "ctl_excess", "icl_excess", "ctl_conditional", "icl_conditional"];
+
+#[test]
+fn models_of_digits_are_read_by_what_they_do_under_intervention() {
+    for (lambda, values) in DIGITS {
+        let scores: Vec<(&str, f64)> = COLUMNS.into_iter().zip(values).collect();
+        let collapses = ["0.01", "0.05", "0.2"].contains(&lambda);
+        let whole = found(&soft(), &[with(1, &scores)]);
+        let expected: &[&str] = if collapses { &[FAIL, SUPERVISION] } else { &[] };
+        assert_eq!(whole, expected, "{lambda}");
+        let expected: &[&str] = if collapses { &[SUPERVISION] } else { &[] };
+        assert_eq!(found(&soft(), &[with(1, &scores[1..])]), expected, "{lambda}, without interventions");
+        // CTL and ICL alone: below their limits they show nothing where concepts are not learnt.
+        let published = [with(1, &scores[1..4])];
+        let alone = found(&soft(), &published);
+        let (of_supervision, why) = state(&soft(), &published, SUPERVISION);
+        match lambda {
+            "0.01" => {
+                assert_eq!((alone, of_supervision), (vec![POOR.to_owned()], State::Unknown));
+                assert!(why.starts_with("low values of ctl_excess and icl_excess show nothing"), "{why}");
+            }
+            "0.05" | "0.2" => assert_eq!((alone, of_supervision), (vec![SUPERVISION.to_owned()], State::Found)),
+            _ => assert_eq!((alone, of_supervision), (vec![], State::Absent)),
+        }
+    }
+    let hidden = state(&soft(), &[with(1, &COLUMNS.into_iter().zip(DIGITS[0].1).collect::<Vec<_>>())], SUPERVISION).1;
+    assert!(hidden.contains("CTL does not show it, because it subtracts"), "{hidden}");
+}
+
+#[test]
+fn what_an_intervention_removes_without_harm_is_named_so() {
+    let logit = run_of(ActivationKind::Logit, RunConstants::default());
+    let scores = [("ctl_conditional", 0.2), ("icl_conditional", 0.18), ("intervention_drop", 0.0)];
+    assert_eq!(found(&logit, &[with(1, &scores)]), [REMOVABLE]);
+    let (_, text) = state(&logit, &[with(1, &scores)], REMOVABLE);
+    assert!(text.contains("an intervention removes without harm"), "{text}");
+    let (encoding, text) = state(&logit, &[with(1, &scores)], ENCODING);
+    assert!(encoding == State::Absent && text.contains("an intervention removes it without harm"), "{text}");
+    // Without interventions logged it may do harm.
+    assert_eq!(found(&logit, &[with(1, &scores[..2])]), [ENCODING]);
+    assert_eq!(state(&logit, &[with(1, &scores[..2])], REMOVABLE).0, State::Unknown);
+    // Within the error of the limit it is not shown to be harmless.
+    let near = [("ctl_conditional", 0.2), ("intervention_drop", 0.045)];
+    assert_eq!(found(&logit, &[with(1, &near)]), [ENCODING]);
+    let (unclear, text) = state(&logit, &[with(1, &near)], FAIL);
+    assert!(unclear == State::Absent && text.contains("within the error"), "{text}");
+    // Vectors of true concepts may carry the same information.
+    let vectors = [&scores[..], &[("embedding_ct", 0.4)]].concat();
+    assert!(!found(&soft(), &[with(1, &vectors)]).contains(&REMOVABLE.to_owned()));
+}
+
+#[test]
+fn interventions_fail_only_below_what_true_concepts_allow() {
+    let of = |scores: &[(&str, f64)]| found(&soft(), &[with(1, scores)]);
+    assert_eq!(of(&[("intervention_drop", 0.3)]), [FAIL]);
+    assert!(of(&[("intervention_drop", 0.03)]).is_empty());
+    // The drop of an older sidecar's points.
+    assert_eq!(of(&[("task_accuracy", 0.97), ("intervened_task_accuracy", 0.6)]), [FAIL]);
+    assert!(of(&[("task_accuracy", 0.97), ("intervened_task_accuracy", 0.96)]).is_empty());
+    assert_eq!(of(&[("intervention_score", 0.3)]), [FAIL], "where nothing else is known");
+    // An incomplete set: the fall to what it allows is not a failure.
+    let incomplete = [
+        ("reference_accuracy_linear", 0.6),
+        ("reference_accuracy_mlp", 0.62),
+        ("task_accuracy", 0.93),
+        ("intervention_drop", 0.32),
+    ];
+    let reaches = [&incomplete[..], &[("intervention_score", 0.01)]].concat();
+    assert_eq!(of(&reaches), [INCOMPLETE, BEYOND]);
+    let (_, text) = state(&soft(), &[with(1, &reaches)], BEYOND);
+    assert!(text.contains("may be benign (arXiv:2606.10669)"), "{text}");
+    let falls = [&incomplete[..], &[("intervention_score", 0.3), ("intervention_drop", 0.6)]].concat();
+    assert_eq!(of(&falls), [FAIL, INCOMPLETE, BEYOND]);
+    assert!(state(&soft(), &[with(1, &falls)], BEYOND).1.contains("not benign"));
+    let alone = [with(1, &incomplete[..3])];
+    assert_eq!(found(&soft(), &alone), [INCOMPLETE, BEYOND]);
+    assert!(state(&soft(), &alone, BEYOND).1.contains("depends on interventions"));
+    assert!(
+        of(&[("task_accuracy", 0.65), ("reference_accuracy_linear", 0.6), ("reference_accuracy_mlp", 0.62)])
+            == [INCOMPLETE]
+    );
+}
+
+#[test]
+fn heads_that_do_not_use_the_concepts_are_found() {
+    let of = |drop: f64| found(&soft(), &[with(1, &[("wrong_intervention_drop", drop)])]);
+    assert_eq!(of(0.01), ["concepts_ignored"]);
+    assert!(of(0.045).is_empty(), "within its error of the limit");
+    assert!(of(0.8).is_empty());
+}
+
 #[test]
 fn insufficient_supervision() {
     let leaks = [("ctl_excess", 0.3), ("concept_accuracy", 0.6)];
-    assert_eq!(found(&soft(), &[with(1, &leaks)]), ["insufficient_supervision"]);
-    assert_eq!(found(&soft(), &[with(1, &[("icl_excess", 0.1), ("concept_auc", 0.7)])]), ["insufficient_supervision"]);
-    assert_eq!(
-        found(&soft(), &[with(1, &[("intervention_score", 0.3), ("concept_auc", 0.7)])]),
-        ["insufficient_supervision"]
-    );
+    assert_eq!(found(&soft(), &[with(1, &leaks)]), [SUPERVISION]);
+    for (score, value) in
+        [("icl_excess", 0.1), ("ctl_conditional", 0.2), ("icl_conditional", 0.2), ("joint_leakage", 0.2)]
+    {
+        assert_eq!(found(&soft(), &[with(1, &[(score, value), ("concept_auc", 0.7)])]), [SUPERVISION], "{score}");
+    }
+    assert_eq!(found(&soft(), &[with(1, &[("intervention_drop", 0.3), ("concept_auc", 0.7)])]), [FAIL, SUPERVISION]);
     // The whole interval must be beyond the limit: 0.15 + 1.96 · 0.005, 0.9 − 1.96 · 0.005.
     let near =
         |ctl: f64, accuracy: f64| found(&soft(), &[with(1, &[("ctl_excess", ctl), ("concept_accuracy", accuracy)])]);
-    assert_eq!(near(0.161, 0.889), ["insufficient_supervision"]);
-    assert!(near(0.158, 0.889).is_empty());
-    assert!(near(0.161, 0.891).is_empty());
-    // Poorly learnt concepts without leakage do not show it, nor does leakage of well learnt concepts.
-    assert!(near(0.02, 0.6).is_empty());
-    assert!(near(0.4, 0.97).is_empty());
+    assert_eq!(near(0.161, 0.889), [SUPERVISION]);
+    assert_eq!(near(0.158, 0.889), [POOR]);
+    assert!(near(0.161, 0.891).is_empty(), "neither poorly nor well learnt");
+    assert_eq!(near(0.161, 0.95), [ENCODING]);
     let diagnosis = read(&soft(), &[with(7, &leaks)]);
     let line = diagnosis.found().next().unwrap();
     let shown: Vec<String> = line.evidence.iter().map(ToString::to_string).collect();
@@ -104,43 +213,67 @@ fn insufficient_supervision() {
     ];
     assert_eq!(shown, expected);
     assert_eq!((line.source.as_str(), line.evidence[0].step, diagnosis.step), ("arXiv:2504.14094, Section 7", 7, 7));
-    let bare = [point(1, &[("task_accuracy", 0.9)])];
-    let (unknown, why) = state(&soft(), &bare, "insufficient_supervision");
+    let bare = [point(1, &[("task_accuracy", 0.9), ("concept_accuracy", 0.5)])];
+    let (unknown, why) = state(&soft(), &bare, SUPERVISION);
     assert_eq!(unknown, State::Unknown);
     assert!(why.contains("needs ctl_excess, which no evaluation has"), "{why}");
 }
 
 #[test]
+fn what_was_not_seen_has_the_size_that_would_have_been() {
+    let poor = [("ctl_conditional", 0.02), ("icl_conditional", 0.01), ("concept_accuracy", 0.6)];
+    assert_eq!(found(&soft(), &[with(1, &poor)]), [POOR]);
+    let (absent, text) = state(&soft(), &[with(1, &poor)], SUPERVISION);
+    assert_eq!(absent, State::Absent);
+    // 0.16 + (1.96 + 0.84) · 0.005.
+    assert!(text.ends_with("would have shown it from ctl_conditional 0.174 or icl_conditional 0.174 on"), "{text}");
+    let (_, text) = state(&soft(), &[with(1, &[("intervention_drop", 0.01)])], FAIL);
+    assert!(text.ends_with("from intervention_drop 0.064 on"), "{text}");
+}
+
+#[test]
 fn over_expressive_encoding() {
     let logit = run_of(ActivationKind::Logit, RunConstants::default());
-    let leaks = [with(1, &[("ctl_excess", 0.25)])];
-    assert_eq!(found(&logit, &leaks), ["over_expressive_encoding"]);
-    assert!(found(&soft(), &leaks).is_empty(), "probabilities are the encoding that the concepts require");
-    assert!(found(&logit, &[with(1, &[("ctl_excess", 0.12)])]).is_empty());
-    // For poorly learnt concepts, the finding is insufficient supervision.
-    let poor = [with(1, &[("ctl_excess", 0.25), ("concept_accuracy", 0.6)])];
-    assert_eq!(found(&logit, &poor), ["insufficient_supervision"]);
-    // Embeddings.
-    let vectors = |ct: f64| found(&soft(), &[with(1, &[("embedding_ct", ct)])]);
-    assert_eq!(vectors(0.55), ["over_expressive_encoding"]);
-    assert!(vectors(0.505).is_empty());
+    let leaks = [with(1, &[("ctl_conditional", 0.25)])];
+    assert_eq!(found(&logit, &leaks), [ENCODING]);
+    assert_eq!(found(&soft(), &leaks), [ENCODING], "probabilities have room, too");
+    let hard = run_of(ActivationKind::Hard, RunConstants::default());
+    assert!(found(&hard, &leaks).is_empty(), "hard values have none");
+    assert!(found(&logit, &[with(1, &[("ctl_conditional", 0.12)])]).is_empty());
+    // Other causes come first.
+    let poor = [with(1, &[("ctl_conditional", 0.25), ("concept_accuracy", 0.6)])];
+    assert_eq!(found(&logit, &poor), [SUPERVISION]);
+    let incomplete = [("ctl_conditional", 0.25), ("reference_accuracy_linear", 0.7), ("reference_accuracy_mlp", 0.7)];
+    assert!(!found(&logit, &[with(1, &incomplete)]).contains(&ENCODING.to_owned()));
+    // Vectors.
+    let vectors = |scores: &[(&str, f64)]| found(&soft(), &[with(1, &[&[("embedding_ct", 0.9)], scores].concat())]);
+    assert!(vectors(&[]).is_empty(), "embedding_ct has what the concept itself predicts");
+    assert_eq!(vectors(&[("embedding_ct_conditional", 0.3)]), [ENCODING]);
+    assert_eq!(vectors(&[("embedding_ct_conditional", 0.3), ("ctl_conditional", 0.1)]), [ENCODING]);
+    assert!(vectors(&[("embedding_ct_conditional", 0.3), ("ctl_conditional", 0.3)]).is_empty(), "not of the vectors");
+    assert!(vectors(&[("embedding_ct_conditional", 0.165)]).is_empty());
     // For embeddings the intervention score does not measure leakage.
     let intervened = [with(1, &[("embedding_ct", 0.3), ("intervention_score", 0.3), ("concept_accuracy", 0.6)])];
-    assert!(found(&soft(), &intervened).is_empty());
+    assert_eq!(found(&soft(), &intervened), [POOR]);
 }
 
 #[test]
 fn incomplete_concept_set() {
     // Table 3: 0.655 to 0.840 for incomplete sets, at least 0.999 for complete ones.
     let of = |linear: f64, mlp: f64| {
-        let heads = [("reference_accuracy_linear", linear), ("reference_accuracy_mlp", mlp)];
+        let heads = [("reference_accuracy_linear", linear), ("reference_accuracy_mlp", mlp), ("task_accuracy", mlp)];
         found(&soft(), &[with(1, &heads)])
     };
     for reached in [0.655, 0.749, 0.786, 0.836, 0.840] {
-        assert_eq!(of(reached, reached), ["incomplete_concept_set"], "{reached}");
+        assert_eq!(of(reached, reached), [INCOMPLETE], "{reached}");
     }
     assert!(of(0.999, 0.999).is_empty());
     assert!(of(0.915, 0.915).is_empty(), "within its error of the limit");
+    // A head that the run has trained on more rows counts as well.
+    let constants = RunConstants { reference_task_accuracy: Some(0.99), ..Default::default() };
+    let short =
+        [with(1, &[("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.8), ("task_accuracy", 0.97)])];
+    assert!(found(&run_of(ActivationKind::Probability, constants), &short).is_empty());
     // The last known value counts: slow scores are not computed at every evaluation.
     let late = [
         with(1, &[("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.8)]),
@@ -148,9 +281,20 @@ fn incomplete_concept_set() {
     ];
     let diagnosis = read(&soft(), &late);
     let line = diagnosis.found().next().unwrap();
-    assert_eq!((line.rule.as_str(), line.evidence[0].step, diagnosis.step), ("incomplete_concept_set", 1, 2));
-    let (unknown, why) = state(&soft(), &[point(1, &[("ctl_excess", 0.0)])], "incomplete_concept_set");
+    assert_eq!((line.rule.as_str(), line.evidence[0].step, diagnosis.step), (INCOMPLETE, 1, 2));
+    let (unknown, why) = state(&soft(), &[point(1, &[("ctl_excess", 0.0)])], INCOMPLETE);
     assert_eq!((unknown, why.as_str()), (State::Unknown, "needs reference_accuracy_linear, which no evaluation has"));
+}
+
+#[test]
+fn the_task_is_beyond_the_true_concepts_only_beyond_the_errors() {
+    let of = |task: f64| {
+        let heads = [("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.85), ("task_accuracy", task)];
+        found(&soft(), &[with(1, &heads)])
+    };
+    // 0.1 + 1.96 · √2 · 0.005.
+    assert_eq!(of(0.965), [INCOMPLETE, BEYOND]);
+    assert_eq!(of(0.962), [INCOMPLETE]);
 }
 
 #[test]
@@ -158,25 +302,95 @@ fn misspecified_head() {
     // Table 3: 0.687 to 0.859 for misspecified linear heads, where 1.000 is possible.
     let of =
         |linear: f64, mlp: f64| [with(1, &[("reference_accuracy_linear", linear), ("reference_accuracy_mlp", mlp)])];
-    for reached in [0.687, 0.807, 0.859] {
-        assert_eq!(found(&soft(), &of(reached, 1.0)), ["misspecified_head"], "{reached}");
-    }
-    assert!(found(&soft(), &of(0.95, 1.0)).is_empty());
-    assert!(found(&soft(), &of(0.92, 1.0)).is_empty(), "within its error of the limit");
-    assert!(
-        state(&soft(), &of(0.8, 1.0), "misspecified_head").1.starts_with("a linear head, if that is what the run has,")
-    );
     let linear = run_of(ActivationKind::Probability, RunConstants { head_weights: vec![1.0; 6], ..Default::default() });
-    assert!(state(&linear, &of(0.8, 1.0), "misspecified_head").1.starts_with("the run's head, which is linear,"));
+    for reached in [0.687, 0.807, 0.859] {
+        assert_eq!(found(&linear, &of(reached, 1.0)), [HEAD], "{reached}");
+        // That a linear head fails says nothing about a head of unknown form.
+        let (unknown, why) = state(&soft(), &of(reached, 1.0), HEAD);
+        assert!(unknown == State::Unknown && why.contains("whether its head is linear is not known"), "{why}");
+    }
+    assert!(found(&linear, &of(0.95, 1.0)).is_empty());
+    assert!(found(&linear, &of(0.92, 1.0)).is_empty(), "within its error of the limit");
+    assert!(state(&linear, &of(0.8, 1.0), HEAD).1.starts_with("the run's head is linear"));
     // The accuracy that the run states for its head takes precedence over that of a trained linear head.
     let stated = |accuracy: f64| {
         let constants = RunConstants { reference_task_accuracy: Some(accuracy), ..Default::default() };
         found(&run_of(ActivationKind::Probability, constants), &of(0.8, 1.0))
     };
     assert!(stated(0.99).is_empty());
-    assert_eq!(stated(0.85), ["misspecified_head"]);
+    assert_eq!(stated(0.85), [HEAD]);
     // If both heads fail, the concepts are the cause.
-    assert_eq!(found(&soft(), &of(0.75, 0.78)), ["incomplete_concept_set"]);
+    assert_eq!(
+        found(
+            &linear,
+            &[with(
+                1,
+                &[("reference_accuracy_linear", 0.75), ("reference_accuracy_mlp", 0.78), ("task_accuracy", 0.8)]
+            )]
+        ),
+        [INCOMPLETE]
+    );
+}
+
+/// Every combination of scores that are low, high or missing.
+#[test]
+fn no_conclusion_contradicts_the_numbers() {
+    let levels = [
+        ("intervention_drop", 0.0, 0.5),
+        ("intervention_score", 0.0, 0.5),
+        ("ctl_conditional", 0.01, 0.4),
+        ("icl_conditional", 0.01, 0.4),
+        ("ctl_excess", -0.1, 0.4),
+        ("concept_accuracy", 0.45, 0.99),
+        ("task_accuracy", 0.5, 0.98),
+        ("reference_accuracy_mlp", 0.6, 0.99),
+    ];
+    let kinds = [ActivationKind::Probability, ActivationKind::Logit, ActivationKind::Hard]
+        .map(|kind| run_of(kind, RunConstants::default()));
+    for combination in 0..3_usize.pow(levels.len() as u32) {
+        let level = |at: usize| combination / 3_usize.pow(at as u32) % 3;
+        let mut scores: Vec<(&str, f64)> = Vec::new();
+        for (at, &(id, low, high)) in levels.iter().enumerate() {
+            match level(at) {
+                0 => {}
+                1 => scores.push((id, low)),
+                _ => scores.push((id, high)),
+            }
+        }
+        let of = |id: &str| scores.iter().find(|(known, _)| *known == id).map(|(_, value)| *value);
+        if let Some(mlp) = of("reference_accuracy_mlp") {
+            scores.push(("reference_accuracy_linear", mlp));
+        }
+        let of = |id: &str| scores.iter().find(|(known, _)| *known == id).map(|(_, value)| *value);
+        let high = |id: &str| of(id).is_some_and(|value| value > 0.3);
+        let diagnosis = read(&kinds[combination % 3], &[point(1, &scores)]);
+        for line in &diagnosis.lines {
+            let text = line.text.to_lowercase();
+            for claim in ["no leakage", "without leakage", "does not leak", "there is no", "is clean", "leak-free"] {
+                assert!(!text.contains(claim), "{scores:?}: {}", line.text);
+            }
+        }
+        let found: Vec<&str> = diagnosis.found().map(|line| line.rule.as_str()).collect();
+        let any = |rules: &[&str]| rules.iter().any(|rule| found.contains(rule));
+        if high("intervention_drop") && of("intervention_score") != Some(0.0) {
+            assert!(any(&[FAIL]), "{scores:?}: {found:?}");
+        }
+        if of("intervention_drop") == Some(0.0) {
+            assert!(!any(&[FAIL, ENCODING]), "{scores:?}: {found:?}");
+        }
+        let leaks = high("ctl_conditional") || high("icl_conditional");
+        let learnt = of("concept_accuracy").is_some_and(|accuracy| accuracy > 0.9);
+        if leaks && of("intervention_drop") == Some(0.0) {
+            assert!(any(&[REMOVABLE]), "{scores:?}: {found:?}");
+        }
+        if of("concept_accuracy") == Some(0.45) {
+            assert!(any(&[SUPERVISION, POOR]), "{scores:?}: {found:?}");
+            assert!(!any(&[ENCODING]), "{scores:?}: {found:?}");
+        }
+        assert!(!any(&[SUPERVISION, POOR]) || !learnt, "{scores:?}: {found:?}");
+        assert!(!(any(&[ENCODING]) && any(&[INCOMPLETE, HEAD])), "{scores:?}: {found:?}");
+        assert!(!any(&[HEAD]), "{scores:?}: nothing says what the head is");
+    }
 }
 
 #[test]
@@ -206,17 +420,21 @@ fn saturation_instead_of_leakage() {
         point.scores.iter_mut().find(|(id, _)| id == "concept_accuracy").unwrap().1 =
             Outcome::Value(ScoreValue { value: 0.6, standard_error: Some(SE), ..ScoreValue::default() });
     });
-    assert_eq!(found(&soft(), &poor), ["saturation"]);
+    assert_eq!(found(&soft(), &poor), [POOR, "saturation"]);
     poor[2].tie_fraction = 0.2;
     assert_eq!(found(&soft(), &poor), ["insufficient_supervision"]);
     // Ties that rose less, other leakage that rose as well, and no rise.
-    assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.02, 0.24)]).is_empty());
-    assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.1, 0.5)]).is_empty());
+    assert_eq!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.02, 0.24)]), [ENCODING]);
+    assert_eq!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.09, 0.1, 0.5)]), [ENCODING]);
     assert!(found(&soft(), &[at(1, 0.01, 0.02, 0.05), at(3, 0.02, 0.02, 0.5)]).is_empty());
     // An evaluation with another N cannot be the minimum from which the rise is measured.
     let mut smaller = saturates.to_vec();
     smaller[..2].iter_mut().for_each(|point| point.rows = 1000);
-    assert!(found(&soft(), &smaller).is_empty());
+    assert_eq!(found(&soft(), &smaller), [ENCODING]);
+    // The conditional twin of a published score decides in its place.
+    let mut twin = with(1, &[("icl_excess", 0.09), ("icl_conditional", 0.02)]);
+    twin.tie_fraction = 0.05;
+    assert!(found(&soft(), &[twin]).is_empty());
 }
 
 #[test]
@@ -288,12 +506,23 @@ fn recorded_runs_are_read_by_their_supervision() {
     }
 }
 
-/// docs/diagnosis.md holds the generated table.
+/// docs/diagnosis.md holds the generated table. `UPDATE_DOCS=1` rewrites it.
 #[test]
 fn the_documentation_has_every_rule() {
-    let text = include_str!("../docs/diagnosis.md");
-    for rule in RULES {
-        let line = format!("| `{}` | {} | {} |", rule.id, rule.source, rule.help);
-        assert!(text.contains(&line), "docs/diagnosis.md needs\n{line}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/diagnosis.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let head = "| rule | from | when |\n|---|---|---|\n";
+    let (before, rest) = text.split_once(head).unwrap();
+    let after = &rest[rest.find("\n\n").unwrap()..];
+    let rows: Vec<String> =
+        RULES.iter().map(|rule| format!("| `{}` | {} | {} |", rule.id, rule.source, (rule.help)())).collect();
+    let expected = format!("{before}{head}{}{after}", rows.join("\n"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &expected).unwrap();
     }
+    assert!(
+        text == expected || std::env::var_os("UPDATE_DOCS").is_some(),
+        "docs/diagnosis.md needs\n{}",
+        rows.join("\n")
+    );
 }

@@ -49,7 +49,11 @@ class Finding:
 
 
 class Diagnosis:
-    """The verdicts of all rules on a split's newest finished evaluation. Prints as its findings, with their numbers."""
+    """The verdicts of all rules on a split's newest finished evaluation.
+
+    Prints as its findings, with their numbers; without any, as what was checked and how large an effect would have been
+    seen.
+    """
 
     def __init__(self, split: str, answer: Any) -> None:
         self.split = split
@@ -64,7 +68,11 @@ class Diagnosis:
 
     def __str__(self) -> str:
         head = f"{self.split}, step {self.step}, {self.rows} rows"
-        return "\n".join([head, *(str(line) for line in self.found)] if self.found else [f"{head}: nothing found"])
+        if self.found:
+            return "\n".join([head, *(str(line) for line in self.found)])
+        checked = (f"  {line.title}: {line.text}" for line in self.lines if line.state == "absent")
+        unknown = (f"  unknown: {line.title}: {line.text}" for line in self.lines if line.state == "unknown")
+        return "\n".join([f"{head}: no finding; what was checked:", *checked, *unknown])
 
     def __repr__(self) -> str:
         return f"Diagnosis(split={self.split!r}, step={self.step}, found={[line.rule for line in self.found]})"

@@ -93,7 +93,7 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         assert p.scores(timeout=60.0) is not None
         diagnosis = run.diagnosis(timeout=10.0)
         assert diagnosis is not None
-        assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 7)
+        assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 12)
         found = {line.rule: line for line in diagnosis.found}
         assert "insufficient_supervision" in found
         evidence = {one.score: one for one in found["insufficient_supervision"].evidence}

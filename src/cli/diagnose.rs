@@ -13,7 +13,8 @@ use super::source::Source;
 
 /// Find out what is wrong with a run
 ///
-/// Prints each finding with its numbers, their limits and the section of the paper, then what was checked and passed.
+/// Prints each finding with its numbers, their limits and the section of the paper, then what was checked without a finding
+/// and how large an effect would have been seen.
 /// Reads the newest finished evaluation from a running sidecar, or with --data-dir from the curves of a stopped one.
 #[derive(Args)]
 pub struct Options {
@@ -22,7 +23,7 @@ pub struct Options {
     /// Split whose evaluations to read.
     #[arg(long, default_value = "val")]
     split: String,
-    /// Print one JSON object, which also has the numbers behind checks that passed.
+    /// Print one JSON object, which also has the numbers behind checks without a finding.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -52,11 +53,11 @@ fn table(diagnosis: &Diagnosis) -> String {
         }
     }
     if with(State::Found).next().is_none() {
-        let _ = writeln!(text, "\nnothing found");
+        let _ = writeln!(text, "\nno finding; what was checked, and what would have been seen:");
     }
     text.push('\n');
     for line in with(State::Absent) {
-        let _ = writeln!(text, "passed: {}: {}", line.subject, line.text);
+        let _ = writeln!(text, "checked: {}: {}", line.subject, line.text);
     }
     for line in with(State::Unknown) {
         let _ = writeln!(text, "unknown: {}: {}", line.subject, line.text);

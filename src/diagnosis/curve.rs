@@ -7,6 +7,8 @@ use super::judgement::Evidence;
 
 /// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
 const INTERVAL: f64 = 1.96;
+/// Standard errors between that interval's end and the mean of a normal distribution of which 80 % lie beyond it.
+const POWER: f64 = 0.84;
 
 /// A run and the finished evaluations of one split, oldest first, at least one.
 pub struct Curve<'a> {
@@ -60,6 +62,15 @@ pub fn measured_at(point: &Point, score: &str) -> Option<Measured> {
 impl Measured {
     pub fn of(score: &str, value: f64, step: u64) -> Self {
         Self { score: score.to_owned(), value, standard_error: None, step }
+    }
+
+    pub fn score(&self) -> &str {
+        &self.score
+    }
+
+    /// The least true value that would have been found above the limit in four of five samples with this error.
+    pub fn found_from(&self, limit: f64) -> f64 {
+        limit + (INTERVAL + POWER) * self.standard_error.unwrap_or(0.0)
     }
 
     pub fn half_width(&self) -> f64 {

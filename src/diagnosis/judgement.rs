@@ -11,6 +11,13 @@ pub enum Judgement {
     Unknown(String),
 }
 
+impl Judgement {
+    pub fn of(found: bool, text: impl Into<String>, evidence: Vec<Evidence>) -> Self {
+        let reading = Reading { text: text.into(), evidence };
+        if found { Self::Found(reading) } else { Self::Absent(reading) }
+    }
+}
+
 /// A sentence and the numbers it rests on; never without any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {

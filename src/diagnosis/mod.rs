@@ -3,9 +3,13 @@
 //! Source of most rules: Leakage and Interpretability in Concept-Based Models, Sections 7 to 9,
 //! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].
 
+mod causes;
 mod curve;
+mod heads;
 mod judgement;
+mod leakage;
 mod rules;
+mod sample;
 
 use serde::{Deserialize, Serialize};
 

@@ -11,6 +11,8 @@ pub mod mlp;
 
 pub mod adam;
 
+pub mod random_state;
+
 pub mod trainer;
 
 pub mod scalar;

@@ -124,7 +124,8 @@ impl Classifier {
             done += order.len();
             let gradient = self.gradient(&mut padded);
             let [first, second] = &mut moments;
-            let [step_size, second_scale] = adam::corrections(batches.recipe.learning_rate, step as i32 + 1);
+            let [step_size, second_scale] =
+                adam::corrections(batches.recipe.learning_rate, step as i32 + 1, adam::Epsilon::Corrected);
             for at in 0..PARAMETERS {
                 adam::update(
                     &mut self.parameters[at],

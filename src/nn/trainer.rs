@@ -4,9 +4,10 @@ use ndarray::{Array2, ArrayView2, Axis};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use super::adam::Adam;
+use super::adam::{Adam, Epsilon};
 use super::loss::{binary_cross_entropy, softmax_cross_entropy};
 use super::mlp::Mlp;
+use super::random_state::RandomState;
 
 /// The targets of each row.
 pub enum Targets {
@@ -23,6 +24,7 @@ pub struct Recipe {
     pub epochs: usize,
     pub batch: usize,
     pub learning_rate: f32,
+    pub epsilon: Epsilon,
     /// α of the penalty α/2 · Σ weight² / rows of the batch, biases left out.
     pub weight_decay: f32,
     /// Ends when the loss of an epoch has not fallen by `tolerance` below the best for more than `patience` epochs.
@@ -45,40 +47,53 @@ pub fn start_as_keras(network: &mut Mlp, rng: &mut impl Rng) {
     }
 }
 
-/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the numbers from which scikit-learn's MLPClassifier starts
-/// for `random_state`.
-pub fn start_as_scikit_learn(network: &mut Mlp, random_state: u32) {
-    let mut twister = rand_mt::Mt::new(random_state);
-    // As numpy makes a double in [0, 1) of two words.
-    let mut uniform = move || {
-        let (high, low) = (f64::from(twister.next_u32() >> 5), f64::from(twister.next_u32() >> 6));
-        (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
-    };
+/// Weights and biases uniform in ±√(6 / (inputs + outputs)): the numbers from which scikit-learn's MLPClassifier starts.
+pub fn start_as_scikit_learn(network: &mut Mlp, random: &mut RandomState) {
     for layer in network.parameters_mut() {
         let (inputs, outputs) = layer.weights.dim();
         let bound = (6.0 / (inputs + outputs) as f64).sqrt();
-        let mut draw = || (2.0 * bound * uniform() - bound) as f32;
+        let mut draw = || (2.0 * bound * random.uniform() - bound) as f32;
         layer.weights.mapv_inplace(|_| draw());
         layer.bias.mapv_inplace(|_| draw());
     }
 }
 
-/// Trains `network` on `inputs` [n, d]; returns the number of epochs. Panics when there are no rows.
+/// Puts the rows in the order of the next epoch.
+pub trait Shuffle {
+    fn shuffle(&mut self, order: &mut Vec<usize>);
+}
+
+impl<R: Rng> Shuffle for R {
+    fn shuffle(&mut self, order: &mut Vec<usize>) {
+        order.as_mut_slice().shuffle(self);
+    }
+}
+
+/// As scikit-learn's MLPClassifier does, which goes on with the state that drew its weights.
+impl Shuffle for RandomState {
+    fn shuffle(&mut self, order: &mut Vec<usize>) {
+        *order = self.permutation(order.len()).into_iter().map(|at| order[at]).collect();
+    }
+}
+
+/// Trains `network` on `inputs` [n, d]; returns the mean loss of a row, penalty included, of each epoch, taken before the
+/// steps of its batches. Panics when there are no rows.
 pub fn fit(
     network: &mut Mlp,
     inputs: ArrayView2<f32>,
     targets: &Targets,
     recipe: &Recipe,
-    rng: &mut impl Rng,
+    random: &mut impl Shuffle,
     after_each_epoch: &dyn Fn(),
-) -> usize {
+) -> Vec<f64> {
     let n = inputs.nrows();
     assert!(n > 0 && recipe.batch > 0, "a batch has at least one row");
-    let mut optimiser = Adam::new(network, recipe.learning_rate);
+    let mut optimiser = Adam::with_epsilon(network, recipe.learning_rate, recipe.epsilon);
     let mut order: Vec<usize> = (0..n).collect();
     let (mut best, mut without_progress) = (f64::INFINITY, 0);
-    for epoch in 1..=recipe.epochs {
-        order.shuffle(rng);
+    let mut losses = Vec::new();
+    for _ in 0..recipe.epochs {
+        random.shuffle(&mut order);
         let mut total = 0.0;
         for rows in order.chunks(recipe.batch) {
             let batch = inputs.select(Axis(0), rows);
@@ -95,15 +110,16 @@ pub fn fit(
             optimiser.step(network, &by_layer);
         }
         after_each_epoch();
-        let Some(stop) = recipe.stop else { continue };
         let loss = total / n as f64;
+        losses.push(loss);
+        let Some(stop) = recipe.stop else { continue };
         without_progress = if loss > best - stop.tolerance { without_progress + 1 } else { 0 };
         best = best.min(loss);
         if without_progress > stop.patience {
-            return epoch;
+            break;
         }
     }
-    recipe.epochs
+    losses
 }
 
 /// The mean loss of a row, and its gradient by the outputs.
@@ -131,7 +147,14 @@ mod tests {
     use super::*;
     use crate::nn::dense::Activation;
 
-    const RECIPE: Recipe = Recipe { epochs: 300, batch: 64, learning_rate: 1e-2, weight_decay: 1e-4, stop: None };
+    const RECIPE: Recipe = Recipe {
+        epochs: 300,
+        batch: 64,
+        learning_rate: 1e-2,
+        epsilon: Epsilon::Corrected,
+        weight_decay: 1e-4,
+        stop: None,
+    };
 
     fn exclusive_or(rng: &mut ChaCha8Rng) -> (Array2<f32>, Vec<usize>) {
         let inputs = Array2::from_shape_simple_fn((256, 2), || f32::from(u8::from(rng.random::<bool>())));
@@ -151,7 +174,7 @@ mod tests {
     fn scikit_learn_starts_from_these_numbers() {
         let mut rng = ChaCha8Rng::seed_from_u64(4);
         let mut network = Mlp::new(3, &[(2, Activation::Relu), (2, Activation::Identity)], &mut rng);
-        start_as_scikit_learn(&mut network, 1);
+        start_as_scikit_learn(&mut network, &mut RandomState::new(1));
         let layers: Vec<_> = network.parameters().collect();
         let values = layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.bias));
         let expected = SCIKIT_LEARN;
@@ -186,13 +209,14 @@ mod tests {
         let stop = Some(Stop { tolerance: 1e-4, patience: 10 });
         let mut learnt = network(2, &mut rng);
         let targets = Targets::Classes(classes);
-        let epochs =
-            fit(&mut learnt, inputs.view(), &targets, &Recipe { epochs: 5_000, stop, ..RECIPE }, &mut rng, &|| ());
+        let recipe = Recipe { epochs: 5_000, stop, ..RECIPE };
+        let epochs = fit(&mut learnt, inputs.view(), &targets, &recipe, &mut rng, &|| ()).len();
         assert!((50..5_000).contains(&epochs), "{epochs}");
         // A tolerance that no loss can meet: one best epoch, and the patience after it.
         let never = Some(Stop { tolerance: 100.0, patience: 10 });
         let mut idle = network(2, &mut rng);
-        assert_eq!(fit(&mut idle, inputs.view(), &targets, &Recipe { stop: never, ..RECIPE }, &mut rng, &|| ()), 12);
+        let recipe = Recipe { stop: never, ..RECIPE };
+        assert_eq!(fit(&mut idle, inputs.view(), &targets, &recipe, &mut rng, &|| ()).len(), 12);
     }
 
     #[test]

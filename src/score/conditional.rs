@@ -17,8 +17,9 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 
 use super::leakage;
+use super::left_out::Over;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Sum, Term, has_one_class, mean_over_concepts, normaliser};
+use super::term::{Sum, Term, has_one_class, influence_over_concepts, mean_over_concepts, normaliser};
 use super::units::{self, Computed, Shape};
 
 /// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
@@ -31,7 +32,7 @@ pub fn concepts_task(p: &Prepared) -> Outcome {
 
 /// I(ĉ_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
 pub fn interconcept(p: &Prepared) -> Outcome {
-    outcome(p, &about_other_concepts(p), |pairs| &pairs.excess)
+    outcome(&about_other_concepts(p), |pairs| &pairs.excess)
 }
 
 /// `ctl_conditional` − `ctl_excess` of each concept: an estimate of I(c_i; y | ĉ_i) / H(y), what was not learnt.
@@ -48,19 +49,15 @@ pub fn gap(p: &Prepared) -> Outcome {
     mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
 }
 
-/// What each row adds to `ctl_conditional`; `None` where that is undefined.
-pub fn concepts_task_influence(p: &Prepared) -> Option<Sum> {
+/// What each row adds to `ctl_conditional`, and what that is over; `None` where it is undefined.
+pub fn concepts_task_influence(p: &Prepared) -> Option<(Sum, Over)> {
     let terms = concepts_task_terms(p);
-    let mut sum = Sum::new(p.rows());
-    for (term, weight) in terms.as_ref().as_ref().ok()?.iter().zip(p.concept_weights()) {
-        sum.add(weight, term.as_ref().ok()?);
-    }
-    Some(sum)
+    influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
 }
 
-/// What each row adds to `icl_conditional`; `None` where that is undefined.
-pub fn interconcept_influence(p: &Prepared) -> Option<Sum> {
-    about_other_concepts(p).as_ref().as_ref().ok()?.influence().cloned()
+/// What each row adds to `icl_conditional`, and what that is over; `None` where it is undefined.
+pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
+    about_other_concepts(p).as_ref().as_ref().ok()?.influence()
 }
 
 fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {

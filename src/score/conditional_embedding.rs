@@ -40,7 +40,7 @@ pub fn concepts_task_negative(p: &Prepared) -> Outcome {
 /// I(ĉ^w_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
 pub fn interconcept(p: &Prepared) -> Outcome {
     match weighted(p).as_ref() {
-        Ok(weighted) => outcome(p, &weighted.pairs, |pairs| &pairs.excess),
+        Ok(weighted) => outcome(&weighted.pairs, |pairs| &pairs.excess),
         Err(why) => Outcome::undefined(why),
     }
 }

@@ -40,7 +40,7 @@ pub fn concepts_task_negative(p: &Prepared) -> Outcome {
 /// authors' code averages all ordered pairs, as is done here.
 pub fn interconcept(p: &Prepared) -> Outcome {
     match weighted(p).as_ref() {
-        Ok(weighted) => outcome(p, &weighted.pairs, |pairs| &pairs.clipped),
+        Ok(weighted) => outcome(&weighted.pairs, |pairs| &pairs.clipped),
         Err(why) => Outcome::undefined(why),
     }
 }

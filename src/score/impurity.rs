@@ -11,6 +11,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
@@ -23,19 +24,20 @@ use crate::tensor::TensorName;
 
 use super::accuracy::{auc, auc_of_classes};
 use super::holdout::Holdout;
-use super::pairs::Matrix;
+use super::left_out::Over;
+use super::pairs::{Matrix, mean};
 use super::term::{Sum, Term, mean_over_concepts};
 
 const EPOCHS: usize = 25;
 const BATCH: usize = 512;
 const LEARNING_RATE: f32 = 1e-3;
 
-/// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2. A concept's value is 2/√k times the norm of its row: the score is their
-/// root mean square.
+/// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2: twice the root mean square of the entries that have a value. A concept's
+/// value is the same of its row.
 pub fn ois(p: &Prepared) -> Outcome {
     match &*purity_of(p) {
         Err(why) => Outcome::undefined(why),
-        Ok(purity) => purity.impurity(&(0..p.concepts()).collect::<Vec<_>>(), true),
+        Ok(purity) => purity.impurity(&(0..p.concepts()).map(Some).collect::<Vec<_>>(), true),
     }
 }
 
@@ -58,28 +60,9 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
         Ok(_) if k < 2 => Outcome::undefined("there is one concept, pairs need at least two"),
         Ok(purity) => {
             let matrix = cells(&purity.oracle);
-            let others = |(i, row): (usize, &Vec<Option<f64>>)| {
-                let others = row.iter().enumerate().filter(|(j, _)| *j != i);
-                others.map(|(_, cell)| *cell).sum::<Option<f64>>().map(|sum| sum / (k - 1) as f64)
-            };
-            let per_concept: Vec<Option<f64>> = matrix.iter().enumerate().map(others).collect();
-            let total: Option<f64> = per_concept.iter().copied().sum();
-            let why = first_error(&purity.oracle);
-            match total {
-                Some(total) => Outcome::Value(ScoreValue {
-                    value: total / k as f64,
-                    standard_error: Some(purity.between.standard_error() / (k * (k - 1)) as f64),
-                    per_concept: Some(per_concept),
-                    matrix: Some(matrix),
-                    ..ScoreValue::default()
-                }),
-                None => Outcome::Undefined(Undefined {
-                    why,
-                    per_concept: Some(per_concept),
-                    matrix: Some(matrix),
-                    ..Undefined::default()
-                }),
-            }
+            let over = Over::pairs(&matrix, first_error(&purity.oracle));
+            let left_out = over.left_out.as_ref().map_or(0, |left_out| left_out.pairs as usize);
+            mean(matrix, over, || purity.between.standard_error() / (k * (k - 1) - left_out) as f64)
         }
     }
 }
@@ -93,17 +76,28 @@ pub fn alignment(p: &Prepared) -> Outcome {
             Err(why) => Outcome::undefined(why),
             Ok(matching) => {
                 let k = matching.len();
-                let aucs: Vec<Option<f64>> =
-                    matching.iter().enumerate().map(|(j, &i)| purity.learnt[i][j].as_ref().ok().copied()).collect();
+                let auc = |(j, i): (usize, &Option<usize>)| purity.learnt[(*i)?][j].as_ref().ok().copied();
+                let aucs: Vec<Option<f64>> = matching.iter().enumerate().map(auc).collect();
                 let mut matrix: Matrix = vec![vec![Some(0.0); k]; k];
-                matching.iter().enumerate().for_each(|(j, &i)| matrix[i][j] = Some(1.0));
-                let value = aucs.iter().flatten().sum::<f64>() / k as f64;
-                Outcome::Value(ScoreValue {
-                    value,
-                    per_concept: Some(aucs),
-                    matrix: Some(matrix),
-                    ..ScoreValue::default()
-                })
+                for (j, i) in matching.iter().enumerate() {
+                    match i {
+                        Some(i) => matrix[*i][j] = Some(1.0),
+                        None => matrix.iter_mut().for_each(|row| row[j] = None),
+                    }
+                }
+                let why = |auc: &Option<f64>| auc.is_none().then(|| first_error(&purity.learnt).unwrap_or_default());
+                let (_, over) = Over::concepts(k, &p.equal_weights(), aucs.iter().map(why));
+                let count = aucs.iter().flatten().count();
+                let value = aucs.iter().flatten().sum::<f64>() / count.max(1) as f64;
+                let (per_concept, matrix, left_out) = (Some(aucs), Some(matrix), over.left_out);
+                match over.undefined {
+                    None => {
+                        Outcome::Value(ScoreValue { value, per_concept, matrix, left_out, ..ScoreValue::default() })
+                    }
+                    Some(why) => {
+                        Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() })
+                    }
+                }
             }
         },
     }
@@ -136,38 +130,49 @@ struct Purity {
 
 impl Purity {
     /// OIS with row `order[j]` of π(ĉ) in place of row j. The error is that of the test rows, for trained networks.
-    fn impurity(&self, order: &[usize], with_error: bool) -> Outcome {
+    fn impurity(&self, order: &[Option<usize>], with_error: bool) -> Outcome {
         let k = order.len();
-        let difference = |j: usize, at: usize| match (&self.learnt[order[j]][at], &self.oracle[j][at]) {
+        let difference = |j: usize, at: usize| match (&self.learnt[order[j]?][at], &self.oracle[j][at]) {
             (Ok(learnt), Ok(oracle)) => Some(learnt - oracle),
             _ => None,
         };
         let matrix: Matrix = (0..k).map(|j| (0..k).map(|at| difference(j, at)).collect()).collect();
-        let squares: Vec<Option<f64>> =
-            matrix.iter().map(|row| row.iter().map(|cell| cell.map(|d| d * d)).sum()).collect();
-        let per_concept = squares.iter().map(|square| square.map(|s| 2.0 * (s / k as f64).sqrt())).collect();
-        let (per_concept, matrix) = (Some(per_concept), Some(matrix));
-        let Some(total) = squares.iter().copied().sum::<Option<f64>>() else {
-            let why = [&self.learnt, &self.oracle].map(|matrix| first_error(matrix));
-            let why = why.into_iter().find(|why| !why.is_empty()).unwrap_or_default();
-            return Outcome::Undefined(Undefined { why, per_concept, matrix, ..Undefined::default() });
-        };
-        let norm = total.sqrt();
+        // Sum of squares and number of entries of each row.
+        let sums: Vec<(f64, usize)> = matrix
+            .iter()
+            .map(|row| (row.iter().flatten().map(|d| d * d).sum(), row.iter().flatten().count()))
+            .collect();
+        let of_row = |&(square, count): &(f64, usize)| (count > 0).then(|| 2.0 * (square / count as f64).sqrt());
+        let per_concept = Some(sums.iter().map(of_row).collect());
+        let why = [&self.learnt, &self.oracle].into_iter().find_map(|matrix| first_error(matrix));
+        let Over { left_out, mut undefined } = Over::pairs(&matrix, why);
+        let norm = sums.iter().map(|sum| sum.0).sum::<f64>().sqrt();
+        let count: usize = sums.iter().map(|sum| sum.1).sum();
+        if count == 0 {
+            undefined = Some(why.unwrap_or_default().to_owned());
+        }
+        let matrix = Some(matrix);
+        if let Some(why) = undefined {
+            return Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() });
+        }
+        // k where no entry is left out.
+        let size = f64::from(count as u32).sqrt();
         // Where no entry deviates, no row moves one.
-        let slope = if norm > 0.0 { 2.0 / (k as f64 * norm) } else { 0.0 };
+        let slope = if norm > 0.0 { 2.0 / (size * norm) } else { 0.0 };
         let standard_error = with_error.then(|| slope * self.deviation.standard_error());
-        let value = 2.0 / k as f64 * norm;
-        Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, ..ScoreValue::default() })
+        let value = 2.0 / size * norm;
+        Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, left_out, ..ScoreValue::default() })
     }
 
-    /// The learnt concept matched to each true one.
-    fn matching(&self) -> Result<Vec<usize>, String> {
+    /// The learnt concept matched to each true one; `None` for those that no network could be tested on.
+    fn matching(&self) -> Result<Vec<Option<usize>>, String> {
         let k = self.learnt.len();
         let mut pairs = Vec::with_capacity(k * k);
         for (i, row) in self.learnt.iter().enumerate() {
-            for (j, auc) in row.iter().enumerate() {
-                pairs.push((*auc.as_ref().map_err(String::clone)?, i, j));
-            }
+            pairs.extend(row.iter().enumerate().filter_map(|(j, auc)| Some((*auc.as_ref().ok()?, i, j))));
+        }
+        if pairs.is_empty() {
+            return Err(first_error(&self.learnt).unwrap_or_default().to_owned());
         }
         pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let (mut matched, mut used) = (vec![None; k], vec![false; k]);
@@ -177,7 +182,7 @@ impl Purity {
                 used[i] = true;
             }
         }
-        Ok(matched.into_iter().flatten().collect())
+        Ok(matched)
     }
 }
 
@@ -239,6 +244,7 @@ impl Side {
 
     /// Test AUC of predicting concept `j`, as a term of all rows.
     fn score(&self, learner: &Learner, j: usize) -> Result<Term, String> {
+        self.targets[j].check()?;
         learner.auc(j, &self.targets[j]).map(|term| self.holdout.spread(&term))
     }
 }
@@ -268,7 +274,12 @@ impl Row {
             let named = |why: String| format!("labels of concept '{}': {why}", p.run().concepts[j].name);
             let learnt = sides[0].score(&learners[0], j).map_err(named);
             // A concept predicts itself: the oracle's diagonal is 1, without training.
+            let input = sides[1].targets[i].check().map_err(|why| {
+                // A concept that does not vary says nothing about others, learnt or not.
+                format!("labels of concept '{}': {why}", p.run().concepts[i].name)
+            });
             let oracle = match i == j {
+                _ if input.is_err() => input.map(|()| None),
                 true => Ok(None),
                 false => sides[1].score(&learners[1], j).map(Some).map_err(named),
             };
@@ -330,8 +341,14 @@ impl<'i> Learner<'i> {
             let flags = target.train.iter().map(|&class| f32::from(u8::from(class > 0))).collect();
             Targets::Flags(Array2::from_shape_vec((target.train.len(), 1), flags).expect("a flag for each row"))
         };
-        let recipe =
-            Recipe { epochs: EPOCHS, batch: BATCH, learning_rate: LEARNING_RATE, weight_decay: 0.0, stop: None };
+        let recipe = Recipe {
+            epochs: EPOCHS,
+            batch: BATCH,
+            learning_rate: LEARNING_RATE,
+            epsilon: Epsilon::Corrected,
+            weight_decay: 0.0,
+            stop: None,
+        };
         fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng, &|| ());
         let mut logits = network.outputs(row_major(&self.inputs.test).view());
         if outputs > 1 {
@@ -344,6 +361,18 @@ impl<'i> Learner<'i> {
             }
         }
         tested(logits.into_iter().collect(), outputs, target)
+    }
+}
+
+impl Target {
+    /// Errors unless both parts have at least two classes.
+    fn check(&self) -> Result<(), String> {
+        for (rows, purpose) in [(&self.test, "test"), (&self.train, "train")] {
+            if rows.iter().all(|class| *class == rows[0]) {
+                return Err(format!("there is one class only among the {} rows to {purpose} on", rows.len()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -417,8 +446,8 @@ fn cells(matrix: &[Vec<Result<f64, String>>]) -> Matrix {
     matrix.iter().map(|row| row.iter().map(|cell| cell.as_ref().ok().copied()).collect()).collect()
 }
 
-fn first_error(matrix: &[Vec<Result<f64, String>>]) -> String {
-    matrix.iter().flatten().find_map(|cell| cell.as_ref().err().cloned()).unwrap_or_default()
+fn first_error(matrix: &[Vec<Result<f64, String>>]) -> Option<&str> {
+    matrix.iter().flatten().find_map(|cell| cell.as_ref().err().map(String::as_str))
 }
 
 fn with_matrix(outcome: Outcome, matrix: Matrix) -> Outcome {

@@ -12,8 +12,9 @@ use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
+use super::left_out::Over;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Normaliser, Sum, Term, has_one_class, mean_over_concepts, normaliser};
+use super::term::{Normaliser, Sum, Term, has_one_class, influence_over_concepts, mean_over_concepts, normaliser};
 use super::units::{self, Computed, Shape};
 
 type Part = fn(&Term) -> f64;
@@ -32,12 +33,12 @@ pub fn ctl_excess(p: &Prepared) -> Outcome {
 
 /// ICL, eq. 8-9: max(0, I(ĉ_i, ĉ_j)/√(H(ĉ_i)H(ĉ_j)) − I(c_i, c_j)/√(H(c_i)H(c_j))), mean over pairs i ≠ j.
 pub fn icl(p: &Prepared) -> Outcome {
-    outcome(p, &interconcept(p), |pairs| &pairs.clipped)
+    outcome(&interconcept(p), |pairs| &pairs.clipped)
 }
 
 /// ICL before clipping.
 pub fn icl_excess(p: &Prepared) -> Outcome {
-    outcome(p, &interconcept(p), |pairs| &pairs.excess)
+    outcome(&interconcept(p), |pairs| &pairs.excess)
 }
 
 /// max(0, (I(ĉ_i, c_j) − I(c_i, c_j)) / H(c_j)), mean over ordered pairs i ≠ j.
@@ -46,12 +47,12 @@ pub fn icl_excess(p: &Prepared) -> Outcome {
 /// true information over a label entropy of at most ln 2. Where concepts are correlated the difference is negative
 /// whatever leaks. Here both terms have the same normaliser.
 pub fn icl_label(p: &Prepared) -> Outcome {
-    outcome(p, &against_labels(p), |pairs| &pairs.clipped)
+    outcome(&against_labels(p), |pairs| &pairs.clipped)
 }
 
 /// `icl_label` before clipping.
 pub fn icl_label_excess(p: &Prepared) -> Outcome {
-    outcome(p, &against_labels(p), |pairs| &pairs.excess)
+    outcome(&against_labels(p), |pairs| &pairs.excess)
 }
 
 fn concepts_task(p: &Prepared, part: Part) -> Outcome {
@@ -165,24 +166,20 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
     })
 }
 
-/// What each row adds to `ctl_excess`; `None` where that is undefined.
-pub fn ctl_influence(p: &Prepared) -> Option<Sum> {
+/// What each row adds to `ctl_excess`, and what that is over; `None` where it is undefined.
+pub fn ctl_influence(p: &Prepared) -> Option<(Sum, Over)> {
     let terms = concepts_task_terms(p);
-    let mut sum = Sum::new(p.rows());
-    for (term, weight) in terms.as_ref().as_ref().ok()?.iter().zip(p.concept_weights()) {
-        sum.add(weight, term.as_ref().ok()?);
-    }
-    Some(sum)
+    influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
 }
 
-/// What each row adds to `icl_excess`; `None` where that is undefined.
-pub fn icl_influence(p: &Prepared) -> Option<Sum> {
-    interconcept(p).as_ref().as_ref().ok()?.influence().cloned()
+/// What each row adds to `icl_excess`, and what that is over; `None` where it is undefined.
+pub fn icl_influence(p: &Prepared) -> Option<(Sum, Over)> {
+    interconcept(p).as_ref().as_ref().ok()?.influence()
 }
 
-/// What each row adds to `icl_label_excess`; `None` where that is undefined.
-pub fn icl_label_influence(p: &Prepared) -> Option<Sum> {
-    against_labels(p).as_ref().as_ref().ok()?.influence().cloned()
+/// What each row adds to `icl_label_excess`, and what that is over; `None` where it is undefined.
+pub fn icl_label_influence(p: &Prepared) -> Option<(Sum, Over)> {
+    against_labels(p).as_ref().as_ref().ok()?.influence()
 }
 
 type Inputs<'p> = (&'p [Variable], &'p [Variable], Option<&'p Variable>);

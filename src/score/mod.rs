@@ -14,6 +14,7 @@ mod holdout;
 mod impurity;
 mod intervention;
 mod leakage;
+mod left_out;
 mod niche;
 mod paired;
 mod pairs;

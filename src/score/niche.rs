@@ -10,8 +10,10 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
+use crate::nn::random_state::RandomState;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_scikit_learn};
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
@@ -24,12 +26,14 @@ use super::impurity::representation_columns;
 use super::term::{Term, mean_over_concepts};
 
 const HIDDEN: usize = 20;
-/// `random_state` of the authors' classifier; a run's seed is added to it.
+/// `random_state` of the authors' classifier, from which its weights and the order of its batches follow; a run's seed is
+/// added to it.
 const RANDOM_STATE: u32 = 1;
 const RECIPE: Recipe = Recipe {
     epochs: 1_000,
     batch: 512,
     learning_rate: 1e-3,
+    epsilon: Epsilon::Uncorrected,
     weight_decay: 1e-4,
     stop: Some(Stop { tolerance: 1e-4, patience: 10 }),
 };
@@ -97,13 +101,9 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
             .par_iter()
             .map(|output| correlations(train.view(), &blocks, |row| output.present[holdout.train[row]]))
             .collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
-        let relu = (HIDDEN, Activation::Relu);
-        let mut network = Mlp::new(train.ncols(), &[relu, relu, (outputs.len(), Activation::Identity)], &mut rng);
-        // The authors start from one set of weights, and which one matters: over sets the score of the same data scattered
-        // by 6 % where it scatters by 1 % over data.
-        start_as_scikit_learn(&mut network, RANDOM_STATE.wrapping_add(p.settings().seed as u32));
-        fit(&mut network, train.view(), &Targets::Flags(flags), &RECIPE, &mut rng, &|| p.pause());
+        // The authors start from one set of weights, and which one matters: see the score's help.
+        let random = RandomState::new(RANDOM_STATE.wrapping_add(p.settings().seed as u32));
+        let (network, _) = train_classifier(train.view(), flags, random, &|| p.pause());
         let probabilities: Vec<Vec<Array1<f32>>> = (0..outputs.len())
             .into_par_iter()
             .map(|at| {
@@ -113,6 +113,23 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
             .collect();
         Ok(integrate(p, &holdout, &outputs, &probabilities))
     })
+}
+
+/// The authors' classifier, scikit-learn's `MLPClassifier((20, 20), max_iter=1000, batch_size=min(512, n))`, of `inputs`
+/// [n, d] and `flags` [n, m], and the loss of each of its epochs.
+fn train_classifier(
+    inputs: ArrayView2<f32>,
+    flags: Array2<f32>,
+    mut random: RandomState,
+    after_each_epoch: &dyn Fn(),
+) -> (Mlp, Vec<f64>) {
+    let relu = (HIDDEN, Activation::Relu);
+    let layers = [relu, relu, (flags.ncols(), Activation::Identity)];
+    // Weights are drawn twice: those of `new` are replaced.
+    let mut network = Mlp::new(inputs.ncols(), &layers, &mut ChaCha8Rng::seed_from_u64(0));
+    start_as_scikit_learn(&mut network, &mut random);
+    let losses = fit(&mut network, inputs, &Targets::Flags(flags), &RECIPE, &mut random, after_each_epoch);
+    (network, losses)
 }
 
 fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
@@ -147,8 +164,9 @@ fn inputs(p: &Prepared) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), St
     Ok((inputs, blocks))
 }
 
-/// |Pearson correlation| of each concept with an output; of a vector that of the largest, signed, over its coordinates.
-/// A column that does not vary has none and is in no niche.
+/// |Pearson correlation| of each concept with an output; of a vector the largest over its coordinates (definition 3.3). The
+/// authors' code takes the absolute value of the largest signed one, so that a vector whose only correlated coordinate
+/// falls with the concept leaves its niche at β near 0. A column that does not vary has none and is in no niche.
 fn correlations(
     train: ArrayView2<f32>,
     blocks: &[std::ops::Range<usize>],
@@ -160,8 +178,7 @@ fn correlations(
         pearson(&x, &y)
     };
     let of_block = |block: &std::ops::Range<usize>| {
-        let largest = block.clone().filter_map(column).max_by(f64::total_cmp);
-        largest.map_or(0.0, f64::abs)
+        block.clone().filter_map(column).map(f64::abs).max_by(f64::total_cmp).unwrap_or(0.0)
     };
     blocks.iter().map(of_block).collect()
 }
@@ -248,8 +265,9 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         weighted(weights.into_iter(), holdout.test.len()).map(|term| holdout.spread(&term))
     };
     let mean = |terms: &Vec<Result<Term, String>>| {
-        let values: Option<f64> = terms.iter().map(|term| term.as_ref().ok().map(|term| term.value)).sum();
-        values.map(|sum| sum / p.concepts() as f64)
+        // Over the concepts that the score is over.
+        let values = || terms.iter().flatten().map(|term| term.value);
+        (2 * values().count() >= p.concepts()).then(|| values().sum::<f64>() / values().count() as f64)
     };
     let curve = by_threshold.iter().enumerate().map(|(beta, terms)| (beta as f64 * STEP, mean(terms))).collect();
     Niches { integrals: (0..p.concepts()).map(integral).collect(), curve }
@@ -264,4 +282,63 @@ fn weighted<'t>(terms: impl Iterator<Item = (f64, &'t Term)>, rows: usize) -> Re
         influence.iter_mut().zip(&term.influence).for_each(|(sum, x)| *sum += weight * x);
     }
     if any { Ok(Term { value, excess: value, influence, draw_variance: 0.0 }) } else { Err("it has no class".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+    use serde_json::Value;
+
+    use super::*;
+
+    const ROWS: usize = 1_200;
+    const CONCEPTS: usize = 5;
+
+    /// The rows of `tests/golden/classifier.py`.
+    fn rows(seed: usize) -> (Array2<f32>, Array2<f32>) {
+        const PRIMES: [f64; 2 * CONCEPTS] = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0];
+        let (mut activations, mut flags) = (Array2::zeros((ROWS, CONCEPTS)), Array2::zeros((ROWS, CONCEPTS)));
+        for row in 0..ROWS {
+            let parts = PRIMES.map(|prime| ((seed * ROWS + row + 1) as f64 * prime.sqrt()) % 1.0);
+            let concepts: Vec<f64> = parts[..CONCEPTS].iter().map(|&part| f64::from(u8::from(part < 0.5))).collect();
+            for i in 0..CONCEPTS {
+                let others = (0..CONCEPTS).filter(|&j| j != i).fold(0.0, |sum, j| 2.0 * sum + concepts[j]);
+                let place = parts[CONCEPTS + i];
+                let place = if seed % 2 == 1 { (others + place) / 16.0 } else { place };
+                activations[[row, i]] = (0.05 * place + 0.95 * concepts[i]) as f32;
+                flags[[row, i]] = concepts[i] as f32;
+            }
+        }
+        (activations, flags)
+    }
+
+    #[test]
+    fn a_vector_correlates_by_its_coordinate_of_largest_absolute_correlation() {
+        let train = array![[0.0, 0.2, 5.0], [-1.0, 0.1, 5.0], [0.0, 0.3, 5.0], [-1.0, 0.4, 5.0]];
+        let present = |row: usize| row % 2 == 1;
+        // The first coordinate has correlation −1, the second a small one, the third does not vary.
+        let found = correlations(train.view(), &[0..3, 1..3, 2..3], present);
+        let r = pearson(&[0.2, 0.1, 0.3, 0.4], &[0.0, 1.0, 0.0, 1.0]).unwrap();
+        assert!((found[0] - 1.0).abs() < 1e-6 && (found[1] - r.abs()).abs() < 1e-6, "{found:?}, {r}");
+        assert_eq!(found[2], 0.0);
+    }
+
+    /// Losses by scikit-learn 1.9, in double precision, of 20 seeds.
+    #[test]
+    fn every_epoch_has_the_loss_of_scikit_learn() {
+        let golden: Value = serde_json::from_str(include_str!("../../tests/golden/classifier.json")).unwrap();
+        assert!(golden["made_with"]["scikit-learn"].as_str().unwrap().starts_with("1.9."));
+        let curves = golden["losses"].as_array().unwrap();
+        assert_eq!(curves.len(), 20);
+        curves.par_iter().enumerate().for_each(|(seed, expected)| {
+            let (activations, flags) = rows(seed);
+            let (_, losses) = train_classifier(activations.view(), flags, RandomState::new(seed as u32), &|| ());
+            let expected: Vec<f64> = expected.as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();
+            // Near the end a loss that falls by 1e-4 an epoch may do so an epoch earlier in single precision.
+            assert!(losses.len().abs_diff(expected.len()) <= 2, "{seed}: {} and {}", losses.len(), expected.len());
+            for (epoch, (loss, expected)) in losses.iter().zip(&expected).enumerate() {
+                assert!((loss - expected).abs() < 1e-3, "seed {seed}, epoch {epoch}: {loss}, expected {expected}");
+            }
+        });
+    }
 }

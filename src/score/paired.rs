@@ -2,6 +2,7 @@
 
 use crate::prepare::Prepared;
 
+use super::left_out::Over;
 use super::term::Sum;
 use super::{conditional, leakage};
 
@@ -10,7 +11,7 @@ use super::{conditional, leakage};
 #[derive(Clone, Debug)]
 pub struct Influences {
     ids: Vec<u64>,
-    scores: Vec<(&'static str, Sum)>,
+    scores: Vec<(&'static str, (Sum, Over))>,
 }
 
 impl Influences {
@@ -28,10 +29,14 @@ impl Influences {
     }
 
     /// Standard error of each score's change from an `earlier` sample to this one, by catalogue id, in the score's
-    /// unit: the error that sampling rows makes, with the models of both taken as they are.
+    /// unit: the error that sampling rows makes, with the models of both taken as they are. Absent where the two means
+    /// leave out other concepts or pairs.
     pub fn change_errors(&self, earlier: &Self) -> Vec<(String, f64)> {
-        let change = |(id, sum): &(&'static str, Sum)| {
-            let (_, before) = earlier.scores.iter().find(|(other, _)| other == id)?;
+        let change = |(id, (sum, over)): &(&'static str, (Sum, Over))| {
+            let (_, (before, over_before)) = earlier.scores.iter().find(|(other, _)| other == id)?;
+            if !over.is_same_set(over_before) {
+                return None;
+            }
             Some(((*id).to_owned(), sum.difference_error(&self.ids, before, &earlier.ids)))
         };
         self.scores.iter().filter_map(change).collect()

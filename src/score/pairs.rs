@@ -4,6 +4,7 @@ use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
+use super::left_out::{Over, mean_of_pairs, mean_of_row};
 use super::term::{Sum, oldest};
 use super::units::Units;
 
@@ -11,10 +12,10 @@ use super::units::Units;
 pub struct Pairs {
     pub clipped: Matrix,
     pub excess: Matrix,
-    /// Of the mean over the pairs of this sample, before clipping.
+    /// Of the mean over the pairs of this sample that have a value, before clipping.
     sum: Sum,
-    /// Why the first pair without a value has none.
-    undefined: Option<String>,
+    /// What the mean is over.
+    over: Over,
     /// k × k seconds since each pair was computed; `None` if all are of this sample.
     ages: Option<Vec<Vec<f64>>>,
 }
@@ -47,7 +48,7 @@ impl Pairs {
         let mut clipped: Matrix = (0..k).map(diagonal).collect();
         let mut excess = clipped.clone();
         let mut ages = units.ages.as_ref().map(|_| vec![vec![0.0; k]; k]);
-        let (mut undefined, mut fresh, mut draw_variance) = (None, 0, 0.0);
+        let (mut first_why, mut fresh, mut draw_variance) = (None, 0, 0.0);
         for (unit, cells) in units.cells.iter().enumerate() {
             for ((i, j), cell) in pairs(unit).zip(cells) {
                 let cells_of_pair = if symmetry == Symmetry::Symmetric { vec![(i, j), (j, i)] } else { vec![(i, j)] };
@@ -59,24 +60,26 @@ impl Pairs {
                         }
                         if units.fresh[unit] {
                             draw_variance += of_pair;
+                            fresh += 1;
                         }
                     }
-                    Err(why) => undefined = undefined.or_else(|| Some(why.clone())),
+                    Err(why) => first_why = first_why.or(Some(why)),
                 }
                 if let (Some(ages), Some(of_units)) = (&mut ages, &units.ages) {
                     cells_of_pair.iter().for_each(|(i, j)| ages[*i][*j] = of_units[unit]);
                 }
-                fresh += usize::from(units.fresh[unit]);
             }
         }
-        Ok(Self { clipped, excess, sum: sum.mean_over(fresh, draw_variance), undefined, ages })
+        let over = Over::pairs(&clipped, first_why.map(String::as_str));
+        Ok(Self { clipped, excess, sum: sum.mean_over(fresh, draw_variance), over, ages })
     }
 }
 
 impl Pairs {
-    /// The rows' influence on the mean excess; `None` if any pair is undefined or of an earlier sample.
-    pub fn influence(&self) -> Option<&Sum> {
-        (self.undefined.is_none() && self.ages.is_none()).then_some(&self.sum)
+    /// The rows' influence on the mean excess, and what that is over; `None` if it has no value, or any pair is of an
+    /// earlier sample.
+    pub fn influence(&self) -> Option<(Sum, Over)> {
+        (self.over.undefined.is_none() && self.ages.is_none()).then(|| (self.sum.clone(), self.over.clone()))
     }
 }
 
@@ -85,42 +88,46 @@ pub fn with_others(i: usize, k: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..k).filter(move |j| *j != i).map(move |j| (i, j))
 }
 
-/// Error of the mean of a unit's cells, whose terms are in `sum`; infinite if any has no value.
+/// Error of the mean of those of a unit's cells that have a value, whose terms are in `sum`; infinite if none has.
 pub fn error_of_unit(sum: &Sum, cells: &[Cell]) -> f64 {
-    if cells.iter().all(Result::is_ok) { sum.standard_error() / cells.len().max(1) as f64 } else { f64::INFINITY }
+    let with_value = cells.iter().flatten().count();
+    if with_value > 0 || cells.is_empty() { sum.standard_error() / with_value.max(1) as f64 } else { f64::INFINITY }
 }
 
-/// The score of the matrix that `matrix` picks; undefined if any pair is, with the pairs that have a value.
-pub fn outcome(p: &Prepared, pairs: &Result<Pairs, String>, matrix: impl Fn(&Pairs) -> &Matrix) -> Outcome {
+/// The score of the matrix that `matrix` picks: the mean over the pairs that have a value, see
+/// [`left_out`](super::left_out).
+pub fn outcome(pairs: &Result<Pairs, String>, matrix: impl Fn(&Pairs) -> &Matrix) -> Outcome {
     let pairs = match pairs {
         Ok(pairs) => pairs,
         Err(why) => return Outcome::undefined(why),
     };
-    let matrix = matrix(pairs).clone();
-    let k = p.concepts();
-    // The mean over the other concepts; a pair without a value leaves its concept without one.
-    let mean_of_row = |(i, row): (usize, &Vec<Option<f64>>)| {
-        let others = row.iter().enumerate().filter(|(j, _)| *j != i);
-        others.map(|(_, cell)| *cell).sum::<Option<f64>>().map(|sum| sum / (k - 1) as f64)
-    };
-    let per_concept: Vec<Option<f64>> = matrix.iter().enumerate().map(mean_of_row).collect();
-    let total: Option<f64> = per_concept.iter().copied().sum();
-    let (per_concept, matrix) = (Some(per_concept), Some(matrix));
     let ages = pairs.ages.clone();
     let age = ages.as_ref().map(|ages| oldest(ages.iter().flatten()));
-    match (total, &pairs.undefined) {
-        (Some(total), None) => Outcome::Value(ScoreValue {
-            value: total / k as f64,
-            standard_error: Some(pairs.sum.standard_error()),
-            per_concept,
-            matrix,
-            age,
-            ages,
+    match mean(matrix(pairs).clone(), pairs.over.clone(), || pairs.sum.standard_error()) {
+        Outcome::Value(value) => Outcome::Value(ScoreValue { age, ages, ..value }),
+        Outcome::Undefined(undefined) => Outcome::Undefined(Undefined { age, ages, ..undefined }),
+    }
+}
+
+/// The mean over the pairs i ≠ j of a matrix that have a value, with its means per concept.
+pub fn mean(matrix: Matrix, over: Over, standard_error: impl FnOnce() -> f64) -> Outcome {
+    let per_concept: Vec<Option<f64>> = matrix.iter().enumerate().map(|(i, row)| mean_of_row(i, row)).collect();
+    let Over { left_out, undefined } = over;
+    match undefined {
+        None => Outcome::Value(ScoreValue {
+            value: mean_of_pairs(&matrix, &per_concept),
+            standard_error: Some(standard_error()),
+            per_concept: Some(per_concept),
+            matrix: Some(matrix),
+            left_out,
             ..ScoreValue::default()
         }),
-        (_, why) => {
-            let why = why.clone().unwrap_or_else(|| "a pair has no value".into());
-            Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages, ..Undefined::default() })
-        }
+        Some(why) => Outcome::Undefined(Undefined {
+            why,
+            per_concept: Some(per_concept),
+            matrix: Some(matrix),
+            left_out,
+            ..Undefined::default()
+        }),
     }
 }

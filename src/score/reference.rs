@@ -9,6 +9,7 @@ use ndarray::{Array2, Axis};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
@@ -25,6 +26,7 @@ const RECIPE: Recipe = Recipe {
     epochs: 300,
     batch: 128,
     learning_rate: 1e-2,
+    epsilon: Epsilon::Corrected,
     weight_decay: 1e-4,
     stop: Some(Stop { tolerance: 1e-4, patience: 10 }),
 };
@@ -65,7 +67,7 @@ fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
         }
         let classes: Vec<usize> =
             labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
-        let holdout = Holdout::of(p, 0)?;
+        let holdout = Holdout::by_task(p, 0)?;
         let inputs = concepts(p)?;
         let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
         let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());

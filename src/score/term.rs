@@ -6,6 +6,8 @@ use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
+use super::left_out::Over;
+
 /// One concept's or one pair's part of a score.
 #[derive(Clone, Debug)]
 pub struct Term {
@@ -217,8 +219,8 @@ impl Sum {
     }
 }
 
-/// A score that is the weighted mean over concepts of one term each; undefined as soon as one concept is, with the
-/// concepts that have a value beside the reason. `weights` sum to 1.
+/// A score that is the weighted mean over concepts of one term each, of those that have one: see
+/// [`left_out`](super::left_out). `weights` sum to 1.
 pub fn mean_over_concepts(
     p: &Prepared,
     weights: &[f64],
@@ -226,12 +228,20 @@ pub fn mean_over_concepts(
     part: impl Fn(&Term) -> f64,
 ) -> Outcome {
     let parts: Vec<_> = terms.iter().map(|term| term.as_ref().map(&part)).collect();
-    let standard_error = || {
-        let mut sum = Sum::new(p.rows());
-        terms.iter().flatten().zip(weights).for_each(|(term, weight)| sum.add(*weight, term));
-        sum.standard_error()
-    };
-    weighted_mean(p, weights, &parts, standard_error, None)
+    weighted_mean(p, weights, &parts, |weights| sum_of(p, weights, terms).standard_error(), None)
+}
+
+/// What each row adds to [`mean_over_concepts`], and what that is over; `None` where it has no value.
+pub fn influence_over_concepts(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Option<(Sum, Over)> {
+    let (weights, over) = Over::concepts(p.concepts(), weights, terms.iter().map(|term| term.as_ref().err()));
+    over.undefined.is_none().then(|| (sum_of(p, &weights, terms), over))
+}
+
+fn sum_of(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Sum {
+    let mut sum = Sum::new(p.rows());
+    let with_weights = terms.iter().zip(weights).filter_map(|(term, weight)| Some((term.as_ref().ok()?, weight)));
+    with_weights.for_each(|(term, weight)| sum.add(*weight, term));
+    sum
 }
 
 /// Of each concept a cell that a family of pairs gives beside its pairs.
@@ -248,7 +258,7 @@ impl Concepts {
     pub fn new(cells: Vec<Cell>, sum: &Sum, fresh: &[bool], ages: Option<Vec<f64>>) -> Self {
         let of_sample = || cells.iter().zip(fresh).filter(|(_, fresh)| **fresh).map(|(cell, _)| cell);
         let draw_variance = of_sample().flatten().map(|numbers| numbers.draw_variance).sum();
-        let sum = sum.mean_over(of_sample().count(), draw_variance);
+        let sum = sum.mean_over(of_sample().flatten().count(), draw_variance);
         Self { cells, sum, ages }
     }
 
@@ -256,7 +266,7 @@ impl Concepts {
     pub fn outcome(&self, p: &Prepared, part: impl Fn(&Numbers) -> f64) -> Outcome {
         let parts: Vec<_> = self.cells.iter().map(|cell| cell.as_ref().map(&part)).collect();
         let age = self.ages.as_ref().map(oldest);
-        weighted_mean(p, &p.equal_weights(), &parts, || self.sum.standard_error(), age)
+        weighted_mean(p, &p.equal_weights(), &parts, |_| self.sum.standard_error(), age)
     }
 }
 
@@ -269,21 +279,24 @@ fn weighted_mean(
     p: &Prepared,
     weights: &[f64],
     parts: &[Result<f64, &String>],
-    standard_error: impl FnOnce() -> f64,
+    standard_error: impl FnOnce(&[f64]) -> f64,
     age: Option<f64>,
 ) -> Outcome {
     let per_concept = Some(parts.iter().map(|part| part.ok()).collect());
-    let first_failure = parts.iter().zip(&p.run().concepts).find_map(|(part, concept)| Some((concept, part.err()?)));
-    if let Some((concept, why)) = first_failure {
-        let why = format!("concept '{}': {why}", concept.name);
-        return Outcome::Undefined(Undefined { why, per_concept, age, ..Undefined::default() });
+    let whys = parts.iter().zip(&p.run().concepts);
+    let whys = whys.map(|(part, concept)| part.err().map(|why| format!("concept '{}': {why}", concept.name)));
+    let (weights, Over { left_out, undefined }) = Over::concepts(p.concepts(), weights, whys);
+    if let Some(why) = undefined {
+        return Outcome::Undefined(Undefined { why, per_concept, age, left_out, ..Undefined::default() });
     }
-    let value = parts.iter().flatten().zip(weights).fold(0.0, |sum, (part, weight)| sum + weight * part);
+    let with_weights = parts.iter().zip(&weights).filter_map(|(part, weight)| Some((part.ok()?, weight)));
+    let value = with_weights.fold(0.0, |sum, (part, weight)| sum + weight * part);
     Outcome::Value(ScoreValue {
         value,
-        standard_error: Some(standard_error()),
+        standard_error: Some(standard_error(&weights)),
         per_concept,
         age,
+        left_out,
         ..ScoreValue::default()
     })
 }

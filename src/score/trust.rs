@@ -9,6 +9,7 @@ use crate::prepare::Prepared;
 use crate::sample::MAP_SUMMARY;
 use crate::tensor::TensorName;
 
+use super::left_out::Over;
 use super::term::{Sum, Term};
 
 /// Height and width of the box in pixels, by default (P3, Details).
@@ -24,22 +25,28 @@ pub fn concept_trustworthiness(p: &Prepared) -> Outcome {
     };
     let terms: Vec<Option<Result<Term, String>>> = (0..p.concepts()).map(|i| inputs.concept(p, i)).collect();
     let per_concept = terms.iter().map(|term| Some(term.as_ref()?.as_ref().ok()?.value)).collect();
-    let first_failure = terms.iter().enumerate().find_map(|(i, term)| Some((i, term.as_ref()?.as_ref().err()?)));
-    if let Some((i, why)) = first_failure {
-        let why = format!("concept '{}': {why}", p.run().concepts[i].name);
-        return Outcome::Undefined(Undefined { why, per_concept: Some(per_concept), ..Undefined::default() });
-    }
-    let related: Vec<&Term> = terms.iter().flatten().flatten().collect();
-    if related.is_empty() {
+    let of = terms.iter().flatten().count();
+    if of == 0 {
         return Outcome::undefined("concept_parts: no concept has a part");
     }
+    let weights: Vec<f64> = terms.iter().map(|term| f64::from(u8::from(term.is_some())) / of as f64).collect();
+    let whys = terms.iter().zip(&p.run().concepts).map(|(term, concept)| {
+        let why = term.as_ref()?.as_ref().err()?;
+        Some(format!("concept '{}': {why}", concept.name))
+    });
+    let (_, Over { left_out, undefined }) = Over::concepts(of, &weights, whys);
+    if let Some(why) = undefined {
+        let per_concept = Some(per_concept);
+        return Outcome::Undefined(Undefined { why, per_concept, left_out, ..Undefined::default() });
+    }
+    let related: Vec<&Term> = terms.iter().flatten().flatten().collect();
     let (mut value, mut sum) = (0.0, Sum::new(p.rows()));
     for term in &related {
         value += term.value / related.len() as f64;
         sum.add(1.0 / related.len() as f64, term);
     }
     let (standard_error, per_concept) = (Some(sum.standard_error()), Some(per_concept));
-    Outcome::Value(ScoreValue { value, standard_error, per_concept, ..ScoreValue::default() })
+    Outcome::Value(ScoreValue { value, standard_error, per_concept, left_out, ..ScoreValue::default() })
 }
 
 /// L_grp: (1/T) Σ over groups of Σ over ordered pairs of its concepts of the squared distance of their centres.

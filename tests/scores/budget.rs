@@ -247,7 +247,7 @@ fn nothing_is_kept_across_samples_of_another_size_or_other_inputs() {
 }
 
 #[test]
-fn a_pair_without_a_value_leaves_the_score_without_one_until_it_has_one_again() {
+fn a_pair_without_a_value_is_left_out_until_it_has_one_again() {
     let mut ticking = Ticking::new(TIE_AWARE);
     let columns = model(120, 4, 0.6, 1);
     ticking.tick(&columns, 0.0);
@@ -257,8 +257,13 @@ fn a_pair_without_a_value_leaves_the_score_without_one_until_it_has_one_again() 
     for _ in 0..ticks {
         ticking.tick(&constant, 0.0);
     }
-    let undefined = &ticking.tick(&constant, 0.0).scores["icl"];
-    assert!(why(undefined).contains("constant") && undefined.age().is_some() && undefined.ages().is_some());
+    let scores = ticking.tick(&constant, 0.0).scores;
+    let (icl, left_out) = (value_of(&scores, "icl"), scores["icl"].left_out().unwrap());
+    assert!(left_out.why.contains("constant") && icl.age.is_some() && icl.ages.is_some());
+    assert_eq!((&left_out.concepts[..], left_out.pairs), (&[2][..], 6));
+    let cells = icl.matrix.as_ref().unwrap();
+    let with_value: Vec<f64> = (0..16).filter(|at| at / 4 != at % 4).filter_map(|at| cells[at / 4][at % 4]).collect();
+    assert!((icl.value - mean(&with_value)).abs() < 1e-12 && with_value.len() == 6);
     for _ in 0..ticks {
         ticking.tick(&columns, 0.0);
     }

@@ -43,22 +43,26 @@ fn a_concept_that_never_occurs() {
     let columns = model(120, 3, 0.5, 32).changed(TensorName::ConceptLabels, |_, i, c| if i == 1 { 0.0 } else { c });
     for id in ["ctl", "ctl_excess", "embedding_self", "concept_auc", "alignment_leakage"] {
         let outcome = columns.score(id);
-        assert!(why(&outcome).contains("concept 'c1'") && why(&outcome).contains("one class only"), "{id}");
+        let left_out = outcome.left_out().unwrap();
+        assert!(left_out.why.contains("concept 'c1'") && left_out.why.contains("one class only"), "{id}");
+        assert_eq!((&left_out.concepts[..], outcome.value().is_some()), (&[1][..], true), "{id}");
         assert_eq!(present(outcome.per_concept()), [true, false, true], "{id}");
     }
     for id in ["icl", "icl_excess", "icl_label", "icl_label_excess", "embedding_ic"] {
         let outcome = columns.score(id);
-        assert_eq!(why(&outcome), "labels of concept 'c1': there is one class only", "{id}");
-        // The means of other concepts need their pair with c1, and other pairs are kept. The information in c1's
-        // embedding about other concepts needs no label of c1.
-        assert_eq!(present(outcome.per_concept()), [false, id == "embedding_ic", false], "{id}");
+        // The information in c1's embedding about other concepts needs no label of c1: four of six pairs.
+        let embedding = id == "embedding_ic";
+        let left_out = outcome.left_out().unwrap();
+        assert_eq!(left_out.why, "labels of concept 'c1': there is one class only", "{id}");
+        assert_eq!((left_out.pairs, outcome.value().is_some()), if embedding { (2, true) } else { (4, false) }, "{id}");
+        assert_eq!(present(outcome.per_concept()), [true, embedding, true], "{id}");
         let matrix = outcome.matrix().unwrap();
         assert!(matrix[0][2].is_some() && matrix[2][0].is_some() && matrix[0][1].is_none(), "{id}");
     }
     finite_or_undefined(&columns);
     let never_predicted = columns.changed(TensorName::ConceptActivations, |_, i, a| if i == 1 { -a.abs() } else { a });
     let outcome = never_predicted.score("concept_f1");
-    assert_eq!(why(&outcome), "concept 'c1': it is neither present nor predicted in any row");
+    assert_eq!(outcome.left_out().unwrap().why, "concept 'c1': it is neither present nor predicted in any row");
     assert_eq!(present(outcome.per_concept()), [true, false, true]);
 }
 
@@ -76,12 +80,21 @@ fn an_activation_that_is_dead() {
         let columns = model(120, 3, 0.5, 33).kind(kind).changed(TensorName::ConceptActivations, dead);
         for id in ["ctl", "ctl_excess"] {
             let outcome = columns.score(id);
-            assert_eq!(why(&outcome), format!("concept 'c1': activations: {reason}"), "{id}");
+            assert_eq!(outcome.left_out().unwrap().why, format!("concept 'c1': activations: {reason}"), "{id}");
             assert_eq!(present(outcome.per_concept()), [true, false, true], "{id}");
         }
         for id in ["icl", "icl_excess", "icl_label", "icl_label_excess"] {
             let outcome = columns.score(id);
-            assert_eq!(why(&outcome), format!("activations of concept 'c1': {reason}"), "{id}");
+            let too_few = "; 2 of 6 pairs have a value, too little for a mean";
+            let expected = match id {
+                // The activation of c1 says nothing, and others may say something about its label.
+                "icl_label" | "icl_label_excess" => (true, 2, String::new()),
+                _ => (false, 4, format!("activations of concept 'c1': {reason}{too_few}")),
+            };
+            let left_out = outcome.left_out().unwrap();
+            assert_eq!(left_out.why, format!("activations of concept 'c1': {reason}"), "{id}");
+            let found = outcome.value().map_or_else(|| why(&outcome), |_| String::new());
+            assert_eq!((outcome.value().is_some(), left_out.pairs, found), expected, "{id}");
             assert!(outcome.matrix().unwrap()[0][2].is_some(), "{id}");
         }
         assert_eq!(columns.score("concept_auc").per_concept().unwrap()[1], Some(0.5));
@@ -93,10 +106,11 @@ fn an_activation_that_is_dead() {
 fn an_embedding_that_is_dead_is_not_blamed_on_labels() {
     let columns =
         model(120, 3, 0.5, 34).changed(TensorName::ConceptEmbeddings, |_, at, x| if at / 3 == 2 { 1.5 } else { x });
-    assert_eq!(columns.why("embedding_ic"), "embeddings of concept 'c2': a continuous variable is constant");
+    let of_pairs = columns.score("embedding_ic");
+    assert_eq!(of_pairs.left_out().unwrap().why, "embeddings of concept 'c2': a continuous variable is constant");
     for id in ["embedding_ct", "embedding_self"] {
         let outcome = columns.score(id);
-        assert_eq!(why(&outcome), "concept 'c2': a continuous variable is constant", "{id}");
+        assert_eq!(outcome.left_out().unwrap().why, "concept 'c2': a continuous variable is constant", "{id}");
         assert_eq!(present(outcome.per_concept()), [true, true, false], "{id}");
     }
     finite_or_undefined(&columns);

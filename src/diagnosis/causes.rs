@@ -1,0 +1,330 @@
+//! Why a run leaks, and what its leakage does.
+
+use crate::run::ActivationKind;
+
+use super::curve::{Curve, Measured};
+use super::heads::{best_on_true_concepts, falls_short, misspecified_head};
+use super::judgement::{Evidence, Judgement};
+use super::leakage::{Information, Interventions, concepts, has_vectors, information, interventions};
+use crate::limits::{ALIGNMENT, CTL_CONDITIONAL, CTL_EXCESS, INTERVENTION_HARM, TASK_EXCESS};
+
+pub fn interventions_fail(curve: &Curve) -> Judgement {
+    match interventions(curve) {
+        Interventions::Fall(evidence) => {
+            let text = "the task accuracy falls when all concepts are set to their true values: the head relies on what \
+                        activations hold besides their concepts";
+            Judgement::of(true, text, evidence)
+        }
+        Interventions::FallToReference(evidence) => {
+            let text = "the task accuracy falls when all concepts are set to their true values, but only to what heads on \
+                        the true concepts reach";
+            Judgement::of(false, text, evidence)
+        }
+        Interventions::Hold(evidence, seen) => {
+            let text = format!("the task accuracy holds when all concepts are set to their true values; {seen}");
+            Judgement::of(false, text, evidence)
+        }
+        Interventions::Unclear(evidence, seen) => {
+            let text = format!("whether the task accuracy falls under intervention is within the error; {seen}");
+            Judgement::of(false, text, evidence)
+        }
+        Interventions::Unknown(why) => Judgement::Unknown(why),
+    }
+}
+
+pub fn concepts_ignored(curve: &Curve) -> Judgement {
+    let drop = match curve.measured("wrong_intervention_drop") {
+        Ok(drop) => drop,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let found = drop.is_below(INTERVENTION_HARM);
+    let text = match found {
+        true => {
+            "the task accuracy is the same when all concepts are set to wrong values: predictions do not rest on them"
+        }
+        false => "wrong values of all concepts change the task accuracy, or its error is too large to say",
+    };
+    let accuracy = curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None));
+    Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())
+}
+
+/// Numbers that show leakage, of information or of interventions that fail; `Err` says what was looked for, or why
+/// nothing can be said.
+enum Leakage {
+    Shown { information: bool, evidence: Vec<Evidence> },
+    NotSeen(Vec<Evidence>, String),
+    Unknown(String),
+}
+
+fn leakage(curve: &Curve) -> Leakage {
+    let (information, interventions) = (information(curve), interventions(curve));
+    let falls = matches!(interventions, Interventions::Fall(_));
+    let seen = match interventions {
+        Interventions::Fall(evidence) | Interventions::FallToReference(evidence) => evidence,
+        Interventions::Hold(evidence, _) | Interventions::Unclear(evidence, _) => evidence,
+        Interventions::Unknown(_) => Vec::new(),
+    };
+    let of_drop = || seen.iter().filter(|one| one.limit.is_some()).cloned();
+    match information {
+        Information::Shown(mut evidence) => {
+            evidence.extend(of_drop());
+            Leakage::Shown { information: true, evidence }
+        }
+        _ if falls => Leakage::Shown { information: false, evidence: seen },
+        Information::NotSeen(mut evidence, text) => {
+            evidence.extend(of_drop());
+            Leakage::NotSeen(evidence, text)
+        }
+        Information::Unknown(why) => Leakage::Unknown(why),
+    }
+}
+
+/// Where CTL hides what its conditional twin shows.
+fn hidden_from_ctl(curve: &Curve) -> &'static str {
+    let above = |score: &str, limit: f64| curve.measured(score).is_ok_and(|one| one.is_above(limit));
+    let below = |score: &str, limit: f64| curve.measured(score).is_ok_and(|one| one.is_below(limit));
+    match above("ctl_conditional", CTL_CONDITIONAL) && below("ctl_excess", CTL_EXCESS) {
+        true => "; CTL does not show it, because it subtracts what the activations have not learnt of their concepts",
+        false => "",
+    }
+}
+
+pub fn insufficient_supervision(curve: &Curve) -> Judgement {
+    let concepts = match concepts(curve) {
+        Ok(concepts) => concepts,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    match leakage(curve) {
+        Leakage::Shown { information, mut evidence } => {
+            evidence.extend(concepts.evidence);
+            let what = match information {
+                true => "their activations carry information beyond them",
+                false => "the task accuracy falls under intervention",
+            };
+            let text = match concepts.poor {
+                true => format!(
+                    "concepts are poorly learnt and {what}: raise the weight of the concept loss{}",
+                    hidden_from_ctl(curve)
+                ),
+                false => format!("{what}, but the concepts are well learnt: weak supervision does not explain it"),
+            };
+            Judgement::of(concepts.poor, text, evidence)
+        }
+        Leakage::NotSeen(mut evidence, seen) => {
+            evidence.extend(concepts.evidence);
+            let learnt = if concepts.poor { "poorly" } else { "well" };
+            let text = format!(
+                "concepts are {learnt} learnt; information beyond them was looked for and is not clearly above a limit: \
+                 {seen}"
+            );
+            Judgement::of(false, text, evidence)
+        }
+        Leakage::Unknown(why) => Judgement::Unknown(why),
+    }
+}
+
+pub fn poorly_learnt_concepts(curve: &Curve) -> Judgement {
+    let concepts = match concepts(curve) {
+        Ok(concepts) => concepts,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let (found, text) = match (concepts.poor, leakage(curve)) {
+        (false, _) => (false, "no measure of concepts is clearly below its limit".to_owned()),
+        (true, Leakage::Shown { .. }) => (false, "concepts are poorly learnt: see insufficient supervision".to_owned()),
+        (true, Leakage::NotSeen(..)) => (
+            true,
+            "activations say little of their concepts; that they carry something else is not shown: train longer, or raise \
+             the weight of the concept loss"
+                .to_owned(),
+        ),
+        (true, Leakage::Unknown(why)) => {
+            (true, format!("activations say little of their concepts; whether they carry something else is unknown: {why}"))
+        }
+    };
+    Judgement::of(found, text, concepts.evidence)
+}
+
+pub fn removable_information(curve: &Curve) -> Judgement {
+    let held = match interventions(curve) {
+        Interventions::Hold(evidence, _) => Some(evidence),
+        Interventions::Unknown(why) => return Judgement::Unknown(why),
+        _ => None,
+    };
+    match (information(curve), held) {
+        (Information::Shown(mut evidence), Some(held)) => {
+            evidence.extend(held);
+            // A head on vectors may find the information in the vectors that interventions put in place.
+            let text = match has_vectors(curve) {
+                true => {
+                    "activations carry information beyond their concepts, and the task accuracy holds under intervention, \
+                         which says little for vectors: those of the true concepts may carry it, too"
+                }
+                false => {
+                    "activations carry information beyond their concepts, which an intervention removes without harm: \
+                          the task accuracy holds when all concepts are set to their true values. Until then predictions \
+                          may rest on it"
+                }
+            };
+            Judgement::of(!has_vectors(curve), text, evidence)
+        }
+        (Information::Shown(evidence), None) => {
+            let text = "activations carry information beyond their concepts; that an intervention removes it without harm is \
+                        not shown";
+            Judgement::of(false, text, evidence)
+        }
+        (Information::NotSeen(evidence, seen), _) => Judgement::of(
+            false,
+            format!("information beyond the concepts was looked for and is not clearly above a limit: {seen}"),
+            evidence,
+        ),
+        (Information::Unknown(why), _) => Judgement::Unknown(why),
+    }
+}
+
+pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
+    if has_vectors(curve) {
+        return over_expressive_vectors(curve);
+    }
+    let kind = match curve.run.activation_kind {
+        ActivationKind::Hard => "hard values",
+        ActivationKind::Probability => "probabilities",
+        ActivationKind::Logit => "logits",
+        ActivationKind::Continuous => "continuous values",
+    };
+    let concepts = match concepts(curve) {
+        Ok(concepts) => concepts,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let mut evidence = match information(curve) {
+        Information::Shown(evidence) => evidence,
+        Information::NotSeen(mut evidence, seen) => {
+            evidence.extend(concepts.evidence);
+            let text = format!(
+                "activations are {kind}; information beyond the concepts was looked for and is not clearly above a limit: \
+                 {seen}"
+            );
+            return Judgement::of(false, text, evidence);
+        }
+        Information::Unknown(why) => return Judgement::Unknown(why),
+    };
+    evidence.extend(concepts.evidence);
+    let other = other_cause(curve, concepts.poor, concepts.well);
+    let text = match other {
+        Some(cause) => format!("activations are {kind} and carry information beyond their concepts, but {cause}"),
+        None => format!(
+            "activations are {kind}, and carry information beyond concepts that they predict well: the encoding has room for \
+             it. Hard activations have none, and a higher weight of the concept loss leaves less"
+        ),
+    };
+    Judgement::of(other.is_none(), text, evidence)
+}
+
+/// What explains leakage before the encoding does.
+fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
+    if poor {
+        return Some("the concepts are poorly learnt, which explains it");
+    }
+    if !well {
+        return Some("whether the concepts are well learnt is within the error");
+    }
+    if curve.run.activation_kind == ActivationKind::Hard {
+        return Some("hard values have no room beside the concept: they are its errors");
+    }
+    if falls_short(curve).is_ok_and(|(short, _)| short) {
+        return Some("the concept set is incomplete, which explains it");
+    }
+    if matches!(misspecified_head(curve), Judgement::Found(_)) {
+        return Some("the head is misspecified, which explains it");
+    }
+    matches!(interventions(curve), Interventions::Hold(..)).then_some("an intervention removes it without harm")
+}
+
+fn over_expressive_vectors(curve: &Curve) -> Judgement {
+    let vectors = match curve.measured("embedding_ct_conditional") {
+        Ok(vectors) => vectors,
+        Err(why) => {
+            return Judgement::Unknown(format!("{why}; embedding_ct alone includes what the concept itself predicts"));
+        }
+    };
+    let more = curve.measured("ctl_conditional").ok().map(|scalars| vectors.less(&scalars));
+    let found = vectors.is_above(CTL_CONDITIONAL) && more.as_ref().is_none_or(|more| more.is_above(0.0));
+    let evidence = [vectors.beside(CTL_CONDITIONAL)].into_iter().chain(more.map(|more| more.beside(0.0))).collect();
+    let text = match found {
+        true => "concepts are vectors, which carry more of the task than their concepts and activations do".to_owned(),
+        false => format!(
+            "concepts are vectors; that they carry more of the task than their concepts is not shown: four of five samples \
+             would have shown it from {:.3} on",
+            vectors.found_from(CTL_CONDITIONAL)
+        ),
+    };
+    Judgement::of(found, text, evidence)
+}
+
+pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
+    let (short, mut evidence) = match falls_short(curve) {
+        Ok(known) => known,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    evidence.extend(curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None)));
+    let text = match short {
+        true => {
+            "heads on the true concepts do not predict the task well: the concept set is incomplete, or the labels are \
+                 noisy. A model that does better gets it from leakage"
+        }
+        false => "a head on the true concepts predicts the task well",
+    };
+    Judgement::of(short, text, evidence)
+}
+
+pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
+    let (task, best) = match (curve.measured("task_accuracy"), best_on_true_concepts(curve)) {
+        (Ok(task), Ok(best)) => (task, best),
+        (Err(why), _) | (_, Err(why)) => return Judgement::Unknown(why),
+    };
+    let more = task.less(&best);
+    let mut evidence = vec![more.beside(TASK_EXCESS), task.beside(None), best.beside(None)];
+    if !more.is_above(TASK_EXCESS) {
+        let text = format!(
+            "the model is not clearly more accurate than heads on the true concepts; four of five samples would have shown a \
+             difference from {:.3} on",
+            more.found_from(TASK_EXCESS)
+        );
+        return Judgement::of(false, text, evidence);
+    }
+    let (kind, shown) = match interventions(curve) {
+        Interventions::Fall(evidence) => {
+            ("under intervention it does worse than the true concepts allow: this leakage is not benign", evidence)
+        }
+        Interventions::FallToReference(evidence) | Interventions::Hold(evidence, _) => (
+            "under intervention it still reaches what the true concepts allow: leakage of an incomplete concept set that may \
+             be benign (arXiv:2606.10669)",
+            evidence,
+        ),
+        _ => ("whether it is benign (arXiv:2606.10669) depends on interventions, which are not known", Vec::new()),
+    };
+    evidence.extend(
+        shown.into_iter().filter(|one| evidence.iter().all(|known| known.score != one.score)).collect::<Vec<_>>(),
+    );
+    let text = format!(
+        "the model predicts the task better than heads on the true concepts: it uses information that no true concept has; \
+         {kind}"
+    );
+    Judgement::of(true, text, evidence)
+}
+
+pub fn alignment_leakage(curve: &Curve) -> Judgement {
+    let measured: Measured = match curve.measured("alignment_leakage") {
+        Ok(measured) => measured,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let found = measured.is_above(ALIGNMENT);
+    let text = match found {
+        true => "embeddings that agree with the true concept predict the task better than those that do not".to_owned(),
+        false => format!(
+            "that embeddings that agree with the true concept predict the task better than others is not shown: four of five \
+             samples would have shown it from {:.3} on",
+            measured.found_from(ALIGNMENT)
+        ),
+    };
+    Judgement::of(found, text, vec![measured.beside(ALIGNMENT)])
+}

@@ -1,0 +1,69 @@
+//! What heads on the true concepts reach, and whether the run's head is of a kind that can reach it.
+
+use super::curve::{Curve, Measured};
+use super::judgement::{Evidence, Judgement};
+use crate::limits::{HEAD_GAP, REFERENCE_ACCURACY};
+
+/// Both reference heads.
+fn heads(curve: &Curve) -> Result<(Measured, Measured), String> {
+    Ok((curve.measured("reference_accuracy_linear")?, curve.measured("reference_accuracy_mlp")?))
+}
+
+/// The accuracy that the run states for its head on the true concepts.
+fn stated(curve: &Curve) -> Option<Measured> {
+    let accuracy = curve.run.constants.reference_task_accuracy?;
+    Some(Measured::of("reference_task_accuracy", accuracy, curve.newest().step))
+}
+
+/// The highest known accuracy of a head on the true concepts. Errors say why there is none.
+pub fn best_on_true_concepts(curve: &Curve) -> Result<Measured, String> {
+    let trained = heads(curve);
+    let why = trained.as_ref().err().cloned().unwrap_or_default();
+    let all = trained.ok().into_iter().flat_map(|(linear, mlp)| [linear, mlp]).chain(stated(curve));
+    all.max_by(|a, b| a.value.total_cmp(&b.value)).ok_or(why)
+}
+
+/// Neither head, nor the run's own by its stated accuracy, reaches [`REFERENCE_ACCURACY`] within its error.
+pub fn falls_short(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
+    let stated = stated(curve);
+    let known: Vec<Measured> = match (heads(curve), &stated) {
+        (Ok((linear, mlp)), _) => [linear, mlp].into_iter().chain(stated).collect(),
+        (Err(_), Some(one)) if !one.is_below(REFERENCE_ACCURACY) => vec![one.clone()],
+        (Err(why), _) => return Err(why),
+    };
+    let short = known.iter().all(|one| one.is_below(REFERENCE_ACCURACY));
+    Ok((short, known.iter().map(|one| one.beside(REFERENCE_ACCURACY)).collect()))
+}
+
+pub fn misspecified_head(curve: &Curve) -> Judgement {
+    let (linear, mlp) = match heads(curve) {
+        Ok(heads) => heads,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let is_linear = !curve.run.constants.head_weights.is_empty();
+    let (own, whose) = match stated(curve) {
+        Some(stated) => (stated, "the run's head, by its stated accuracy on the true concepts,"),
+        None if is_linear => (linear, "the run's head is linear, and a linear head on the true concepts"),
+        None => (linear, "a linear head on the true concepts"),
+    };
+    let gap = mlp.less(&own);
+    let evidence = vec![gap.beside(HEAD_GAP), own.beside(None), mlp.beside(None)];
+    if !gap.is_above(HEAD_GAP) {
+        let from = gap.found_from(HEAD_GAP);
+        let text = format!(
+            "{whose} is not clearly less accurate than an MLP; four of five samples would have shown a difference from \
+             {from:.3} on"
+        );
+        return Judgement::of(false, text, evidence);
+    }
+    if own.score() == "reference_accuracy_linear" && !is_linear {
+        return Judgement::Unknown(format!(
+            "on the true concepts a linear head reaches {:.3} and an MLP {:.3}, but the run states neither head_weights \
+             nor reference_task_accuracy: whether its head is linear is not known",
+            own.value, mlp.value
+        ));
+    }
+    let text =
+        format!("{whose} is less accurate than an MLP: it cannot represent how the task depends on the concepts");
+    Judgement::of(true, text, evidence)
+}

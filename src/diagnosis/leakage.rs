@@ -1,0 +1,153 @@
+//! What the scores show of leakage: information beyond the concepts, and interventions that fail.
+//!
+//! Low published scores are not evidence against leakage: CTL is I(ĉ;y|c) less I(c;y|ĉ), which is what the activation has
+//! not learnt of its concept, and ICL is built alike. High ones are evidence of it, because they bound the conditional
+//! information from below.
+
+use super::curve::{Curve, Measured};
+use super::heads::best_on_true_concepts;
+use super::judgement::{Evidence, Judgement};
+use super::sample::saturation;
+use crate::limits::{
+    CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, JOINT_LEAKAGE,
+};
+
+/// Scores that see what activations carry beyond their own concept, with their limits.
+const CONDITIONAL: [(&str, f64); 3] =
+    [("ctl_conditional", CTL_CONDITIONAL), ("icl_conditional", ICL_CONDITIONAL), ("joint_leakage", JOINT_LEAKAGE)];
+const PUBLISHED: [(&str, f64); 2] = [("ctl_excess", CTL_EXCESS), ("icl_excess", ICL_EXCESS)];
+
+/// Whether activations carry information beyond their own concepts.
+pub enum Information {
+    /// A score is above its limit with its whole interval.
+    Shown(Vec<Evidence>),
+    /// None is. What was looked for, and from which size on it would have been found.
+    NotSeen(Vec<Evidence>, String),
+    /// Why nothing can be said.
+    Unknown(String),
+}
+
+/// How the task accuracy responds when all concepts are set to their true values.
+pub enum Interventions {
+    Fall(Vec<Evidence>),
+    /// It falls, but to what heads on the true concepts reach: the concept set explains the fall.
+    FallToReference(Vec<Evidence>),
+    /// It does not fall by more than the limit.
+    Hold(Vec<Evidence>, String),
+    /// The interval contains the limit.
+    Unclear(Vec<Evidence>, String),
+    Unknown(String),
+}
+
+/// How well concepts are learnt, with the numbers; neither where that is within the error.
+pub struct Concepts {
+    pub poor: bool,
+    pub well: bool,
+    pub evidence: Vec<Evidence>,
+}
+
+/// Whether concepts are embedding vectors.
+pub fn has_vectors(curve: &Curve) -> bool {
+    curve.measured("embedding_ct").is_ok()
+}
+
+pub fn information(curve: &Curve) -> Information {
+    let saturated = matches!(saturation(curve), Judgement::Found(_));
+    let known = |&(score, limit): &(&str, f64)| Some((curve.measured(score).ok()?, limit));
+    let conditional: Vec<(Measured, f64)> = CONDITIONAL.iter().filter_map(known).collect();
+    let has = |score: &str| conditional.iter().any(|(one, _)| one.score() == score);
+    // A published score decides where its conditional twin is missing, and ICL only where ties do not move it.
+    let decides = |score: &str| !has(&score.replace("_excess", "_conditional"));
+    let published: Vec<(Measured, f64)> = PUBLISHED.iter().filter_map(known).collect();
+    let (published, beside): (Vec<_>, Vec<_>) = published.into_iter().partition(|(one, _)| decides(one.score()));
+    let published: Vec<_> =
+        published.into_iter().filter(|(one, _)| !(saturated && one.score() == "icl_excess")).collect();
+    let all = || conditional.iter().chain(&published);
+    let mut evidence: Vec<Evidence> = all().map(|(one, limit)| one.beside(*limit)).collect();
+    evidence.extend(beside.iter().map(|(one, _)| one.beside(None)));
+    if all().any(|(one, limit)| one.is_above(*limit)) {
+        return Information::Shown(evidence);
+    }
+    if !conditional.is_empty() {
+        return Information::NotSeen(evidence, would_have_been_found(&conditional));
+    }
+    let why = |scores: &[(&str, f64)]| -> Vec<String> {
+        scores.iter().filter_map(|(score, _)| curve.measured(score).err()).collect()
+    };
+    if published.is_empty() {
+        return Information::Unknown([why(&CONDITIONAL[..1]), why(&PUBLISHED)].concat().join("; "));
+    }
+    match concepts(curve) {
+        Ok(concepts) if !concepts.poor => Information::NotSeen(evidence, would_have_been_found(&published)),
+        _ => Information::Unknown(format!(
+            "low values of ctl_excess and icl_excess show nothing unless concepts are learnt: {}",
+            why(&CONDITIONAL[..1]).join("; ")
+        )),
+    }
+}
+
+pub fn interventions(curve: &Curve) -> Interventions {
+    let vectors = has_vectors(curve);
+    let drop = match (drop(curve), curve.measured("intervention_score")) {
+        (Ok(drop), _) => drop,
+        // For embeddings it carries no information about leakage (Section 4 of the paper).
+        (Err(_), Ok(score)) if !vectors => score,
+        (Err(why), _) => return Interventions::Unknown(why),
+    };
+    let mut evidence = vec![drop.beside(INTERVENTION_HARM)];
+    evidence.extend(["task_accuracy", "intervened_task_accuracy"].iter().filter_map(|score| {
+        let accuracy = curve.measured(score).ok()?;
+        Some(accuracy.beside(None))
+    }));
+    let seen = would_have_been_found(&[(drop.clone(), INTERVENTION_HARM)]);
+    if drop.is_below(INTERVENTION_HARM) {
+        return Interventions::Hold(evidence, seen);
+    }
+    if !drop.is_above(INTERVENTION_HARM) {
+        return Interventions::Unclear(evidence, seen);
+    }
+    match short_of_reference(curve).filter(|short| !vectors && short.is_below(INTERVENTION_HARM)) {
+        Some(short) => {
+            evidence.push(short.beside(INTERVENTION_HARM));
+            Interventions::FallToReference(evidence)
+        }
+        None => Interventions::Fall(evidence),
+    }
+}
+
+/// Task accuracy less that with all concepts true.
+fn drop(curve: &Curve) -> Result<Measured, String> {
+    curve.measured("intervention_drop").or_else(|why| {
+        match (curve.measured("task_accuracy"), curve.measured("intervened_task_accuracy")) {
+            (Ok(task), Ok(intervened)) => Ok(task.less(&intervened)),
+            _ => Err(why),
+        }
+    })
+}
+
+/// How much less accurate the head is on the true concepts than one trained on them.
+fn short_of_reference(curve: &Curve) -> Option<Measured> {
+    let stated = curve.measured("intervention_score").ok();
+    stated.or_else(|| Some(best_on_true_concepts(curve).ok()?.less(&curve.measured("intervened_task_accuracy").ok()?)))
+}
+
+/// Errors say why it is unknown.
+pub fn concepts(curve: &Curve) -> Result<Concepts, String> {
+    let measured = ["concept_accuracy", "concept_auc"].map(|score| curve.measured(score));
+    if let [Err(accuracy), Err(auc)] = &measured {
+        return Err(format!("{accuracy}; {auc}"));
+    }
+    let known: Vec<Measured> = measured.into_iter().flatten().collect();
+    Ok(Concepts {
+        poor: known.iter().any(|one| one.is_below(CONCEPT_ACCURACY)),
+        well: known.iter().all(|one| one.is_above(CONCEPT_ACCURACY)),
+        evidence: known.iter().map(|one| one.beside(CONCEPT_ACCURACY)).collect(),
+    })
+}
+
+/// Such as "four of five samples would have shown it from ctl_conditional 0.154 or icl_conditional 0.161 on".
+pub fn would_have_been_found(looked_at: &[(Measured, f64)]) -> String {
+    let each: Vec<String> =
+        looked_at.iter().map(|(one, limit)| format!("{} {:.3}", one.score(), one.found_from(*limit))).collect();
+    format!("four of five samples would have shown it from {} on", each.join(" or "))
+}

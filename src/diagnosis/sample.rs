@@ -1,0 +1,84 @@
+//! What the sample allows to conclude: its size, and ties that look like leakage.
+
+use super::curve::{Curve, Measured, measured_at};
+use super::judgement::Judgement;
+use crate::limits::{CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES};
+
+pub fn saturation(curve: &Curve) -> Judgement {
+    let newest = curve.newest();
+    let now = match measured_at(newest, "icl_excess") {
+        Some(now) => now,
+        None => {
+            return Judgement::Unknown(
+                curve.measured("icl_excess").err().unwrap_or_else(|| "the newest evaluation has no icl_excess".into()),
+            );
+        }
+    };
+    let with = curve.alike().filter_map(|point| Some((point, measured_at(point, "icl_excess")?)));
+    let lowest = with.min_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    // The newest is one of them.
+    let Some((before, low)) = lowest else { return Judgement::Unknown("needs icl_excess".into()) };
+    if before.step == newest.step {
+        let ties = Measured::of("tie_fraction", newest.tie_fraction, newest.step);
+        return Judgement::of(false, "icl_excess is at its lowest", vec![now.beside(None), ties.beside(None)]);
+    }
+    let since = |score: &str| {
+        let change = measured_at(newest, score)?.less(&measured_at(before, score)?);
+        Some(change.named(format!("change of {score}")))
+    };
+    let rise = now.less(&low).named("change of icl_excess");
+    let ties = Measured::of("change of tie_fraction", newest.tie_fraction - before.tie_fraction, newest.step);
+    let others: Vec<Measured> = ["ctl_excess", "icl_label_excess"].into_iter().filter_map(since).collect();
+    let mut evidence = vec![rise.beside(0.0), ties.beside(TIES)];
+    evidence.extend(others.iter().map(|change| change.beside(0.0)));
+    if others.is_empty() {
+        return Judgement::Unknown(
+            "needs ctl_excess or icl_label_excess, to distinguish saturation from leakage".into(),
+        );
+    }
+    let moved = ties.value.abs() > TIES;
+    let leaks = others.iter().any(|change| change.is_above(0.0));
+    let text = match (rise.is_above(0.0), moved, leaks) {
+        (true, true, false) => {
+            format!("since step {} icl_excess has risen with the ties, and no other leakage score", before.step)
+        }
+        (true, true, true) => {
+            format!("since step {} ties have moved, and leakage has risen by other scores as well", before.step)
+        }
+        (true, false, _) => format!("since step {} icl_excess has risen, and ties have not moved", before.step),
+        (false, ..) => format!("icl_excess has not risen since step {}, its lowest", before.step),
+    };
+    Judgement::of(rise.is_above(0.0) && moved && !leaks, text, evidence)
+}
+
+pub fn too_few_rows(curve: &Curve) -> Judgement {
+    let newest = curve.newest();
+    let rows = Measured::of("rows", newest.rows as f64, newest.step);
+    let limits = [
+        ("ctl_conditional", CTL_CONDITIONAL),
+        ("icl_conditional", ICL_CONDITIONAL),
+        ("intervention_drop", INTERVENTION_HARM),
+        ("ctl_excess", CTL_EXCESS),
+        ("icl_excess", ICL_EXCESS),
+    ];
+    let wide: Vec<(Measured, f64)> = limits
+        .into_iter()
+        .filter_map(|(score, limit)| {
+            let measured = curve.measured(score).ok()?;
+            let half = measured.half_width();
+            Some((Measured::of(&format!("half interval of {score}"), half, newest.step), limit))
+        })
+        .collect();
+    let few = rows.value < ROWS;
+    let unclear = wide.iter().any(|(half, limit)| half.value > *limit);
+    let mut evidence = vec![rows.beside(ROWS)];
+    evidence.extend(wide.iter().map(|(half, limit)| half.beside(*limit)));
+    let text = match (few, unclear) {
+        (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
+        (false, true) => "the standard errors are as large as the limits: evaluate more rows",
+        (false, false) => {
+            return Judgement::of(false, format!("{} rows are enough for these limits", newest.rows), evidence);
+        }
+    };
+    Judgement::of(few || unclear, text, evidence)
+}
