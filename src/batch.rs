@@ -79,7 +79,7 @@ pub struct Batch {
 impl Batch {
     /// Checks names, row counts, shapes against the run, element types, finiteness and label ranges.
     pub fn new(tensors: Vec<Tensor>, run: &Run, policy: NonFinite) -> Result<Self, Fault> {
-        let Some(rows) = tensors.first().map(Tensor::rows) else {
+        let Some((first, rows)) = tensors.first().map(|tensor| (tensor.name(), tensor.rows())) else {
             return Err(Fault::new("tensors", "got none, expected at least one"));
         };
         let mut named = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Batch {
             if tensor.rows() != rows {
                 return Err(Fault::new(
                     format!("tensors.{name}.shape"),
-                    format!("got {} rows, expected {rows} as in the first tensor", tensor.rows()),
+                    format!("got {} rows, expected {rows} as in {first}", tensor.rows()),
                 ));
             }
             check_shape(&tensor, run)?;
@@ -211,7 +211,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
     let fits = |dim: Dim, size: usize| match dim {
         Dim::Rows | Dim::Any(_) => true,
         Dim::Concepts => size == k,
-        Dim::Activations => run.activation_blocks(size).is_some(),
+        Dim::Activations => size == run.activation_width(),
         Dim::Exactly(expected) => size == expected,
     };
     let matches =
@@ -220,9 +220,18 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
         return Ok(());
     }
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
+    // The right number of dimensions, so it is the number of columns that does not fit.
+    let hint = match shape {
+        [_, columns] | [_, columns, _] if name == TensorName::ConceptActivations => run.activation_hint(*columns),
+        _ => String::new(),
+    };
+    let with = match run.latents {
+        Some(latents) if name == TensorName::ConceptActivations => format!("{latents} latents"),
+        _ => format!("k = {k} concepts"),
+    };
     Err(Fault::new(
         format!("tensors.{name}.shape"),
-        format!("got {shape:?}, expected {} with k = {k} concepts", expected.join(" or ")),
+        format!("got {shape:?}, expected {} with {with}{hint}", expected.join(" or ")),
     ))
 }
 
@@ -230,8 +239,8 @@ fn describe(dims: &[Dim], run: &Run) -> String {
     let dims: Vec<String> = dims
         .iter()
         .map(|dim| match dim {
-            Dim::Activations if run.concepts.iter().any(|c| c.is_categorical()) => "sum of cardinalities".into(),
-            Dim::Concepts | Dim::Activations => run.concept_count().to_string(),
+            Dim::Activations => run.activation_width().to_string(),
+            Dim::Concepts => run.concept_count().to_string(),
             other => other.to_string(),
         })
         .collect();

@@ -200,8 +200,12 @@ impl<'a> Prepared<'a> {
         Some(Variable::scalar(chosen, &self.ids_of(rows), key(TensorName::TaskLabels, 0)))
     }
 
-    /// Mean over concepts of the fraction of activations that equal another of the same concept, in [0, 1].
+    /// Mean over concepts, or latents, of the fraction of activations that equal another in the same column, in [0, 1].
     pub fn tie_fraction(&self) -> f64 {
+        if let Some(latents) = self.latents() {
+            let fractions: Vec<f64> = (0..latents.width()).into_par_iter().map(|i| tied(latents.floats(i))).collect();
+            return fractions.iter().sum::<f64>() / fractions.len() as f64;
+        }
         let Some(activations) = self.activations() else { return 0.0 };
         activations.iter().map(Variable::tie_fraction).sum::<f64>() / activations.len() as f64
     }
@@ -210,6 +214,11 @@ impl<'a> Prepared<'a> {
     pub fn remark(&self, remark: String) {
         // A poisoned lock means that another score panicked; the list itself is intact.
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+    }
+
+    /// Activations that were learnt without labels, [n, k′]; `None` where they belong to concepts or were not given.
+    pub fn latents(&self) -> Option<&'a Column> {
+        self.run.latents.and_then(|_| self.column(TensorName::ConceptActivations))
     }
 
     /// Remarks that affect how the values are read: those of the scores once they are computed.
@@ -251,6 +260,13 @@ impl<'a> Prepared<'a> {
 /// Identifies a column of the sample in the seed of the noise that breaks ties.
 fn key(name: TensorName, column: usize) -> Key {
     Key { tensor: name as u64, coordinate: column as u64 }
+}
+
+/// Share of the values that equal another one.
+fn tied(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let tied: usize = values.chunk_by(|a, b| a == b).map(<[f64]>::len).filter(|&len| len > 1).sum();
+    tied as f64 / values.len() as f64
 }
 
 fn classes(values: Vec<f64>) -> Variable {

@@ -14,6 +14,8 @@ pub const MAX_CONCEPTS: usize = 4096;
 pub const MAX_CARDINALITY: u32 = 65_536;
 pub const MAX_WORLD_SIZE: u32 = 65_536;
 pub const MAX_LABELS: usize = 32;
+/// Most columns of activations that were learnt without labels.
+pub const MAX_LATENTS: u32 = 65_536;
 
 /// Kind of the concept activations. The declared kind selects the estimator, never the values of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +52,35 @@ pub enum LabelKind {
     Continuous,
 }
 
+/// The columns of `concept_activations` that belong to each concept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivationColumns {
+    /// A column for each binary concept, and one for each class of a categorical one.
+    #[default]
+    OnePerConcept,
+    /// A column for each class of every concept: absent and present for a binary one.
+    TwoPerConcept,
+}
+
+impl ActivationColumns {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::OnePerConcept => "one_per_concept",
+            Self::TwoPerConcept => "two_per_concept",
+        }
+    }
+
+    /// The layout of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::OnePerConcept, Self::TwoPerConcept].into_iter().find(|columns| columns.text() == text)
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One concept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Concept {
@@ -79,7 +110,7 @@ pub struct RunConstants {
     /// k weights of the mean CTL, at least 0, not all 0. Empty: equal weights.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub concept_weights: Vec<f64>,
-    /// Linear head, [l, k] row-major.
+    /// Linear head, [l, k] row-major; with latents [l, k′].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub head_weights: Vec<f64>,
     /// (height, width) in pixels that localisation maps are resized to.
@@ -97,7 +128,7 @@ pub struct RunConstants {
     /// A concept is active if its activation or contribution exceeds this threshold; at least 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity_threshold: Option<f64>,
-    /// K: the K concepts of largest activation are active; 1 to k.
+    /// K: the K concepts of largest activation are active; 1 to k, with latents 1 to k′.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_top_k: Option<u32>,
     /// Weights of sparsity, precision and accuracy in Clarity, at least 0, not all 0. Empty: equal weights.
@@ -121,6 +152,12 @@ pub struct RunFields {
     pub world_size: u32,
     pub constants: RunConstants,
     pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "ActivationColumns::is_default")]
+    pub activation_columns: ActivationColumns,
+    /// k′: `concept_activations` has this many columns, learnt without labels, so that none belongs to a concept.
+    /// `None`: its columns belong to the concepts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latents: Option<u32>,
 }
 
 /// A checked declaration: one that exists is valid. It is fixed for the lifetime of the run.
@@ -177,7 +214,10 @@ impl TryFrom<RunFields> for Run {
             check_name("run.labels key", key)?;
             check_name(&format!("run.labels['{key}']"), value)?;
         }
-        check_constants(&fields.constants, k)?;
+        if let Some(latents) = fields.latents {
+            check_latents(latents, &fields)?;
+        }
+        check_constants(&fields.constants, k, fields.latents.map_or(k, |latents| latents as usize))?;
         Ok(Self(fields))
     }
 }
@@ -217,22 +257,54 @@ impl Run {
         }
     }
 
-    /// The columns of each concept in a `concept_activations` row of `total` columns; `None` if no layout has that
-    /// many. A categorical concept has one column per class. A binary concept has one column, or two where the job
-    /// sends a column for every class of every concept.
+    /// Number of columns of `concept_activations`.
+    pub fn activation_width(&self) -> usize {
+        match self.latents {
+            Some(latents) => latents as usize,
+            None => self.concepts.iter().map(|concept| columns_of(concept, self.activation_columns)).sum(),
+        }
+    }
+
+    /// The columns of each concept in a `concept_activations` row of `total` columns; `None` where the declared layout
+    /// has another number, and for latents, which belong to no concept.
     pub fn activation_blocks(&self, total: usize) -> Option<Vec<Range<usize>>> {
-        let one_column = |concept: &Concept| if concept.is_categorical() { concept.cardinality as usize } else { 1 };
-        let all_classes = |concept: &Concept| concept.classes() as usize;
-        [one_column as fn(&Concept) -> usize, all_classes].into_iter().find_map(|width| {
-            let mut end = 0;
-            let blocks = self.concepts.iter().map(|concept| {
-                let start = end;
-                end += width(concept);
-                start..end
-            });
-            let blocks: Vec<_> = blocks.collect();
-            (end == total).then_some(blocks)
-        })
+        if self.latents.is_some() || total != self.activation_width() {
+            return None;
+        }
+        let mut end = 0;
+        let block = |concept: &Concept| {
+            let start = end;
+            end += columns_of(concept, self.activation_columns);
+            start..end
+        };
+        Some(self.concepts.iter().map(block).collect())
+    }
+
+    /// What to declare so that rows of `total` activation columns fit, for the message that refuses them.
+    pub fn activation_hint(&self, total: usize) -> String {
+        let latents = format!("for columns learnt without labels declare latents {total}");
+        let declares = |columns: ActivationColumns| {
+            let fits = self.concepts.iter().map(|concept| columns_of(concept, columns)).sum::<usize>() == total;
+            (fits && columns != self.activation_columns).then_some(columns)
+        };
+        use ActivationColumns::{OnePerConcept, TwoPerConcept};
+        match [OnePerConcept, TwoPerConcept].into_iter().find_map(declares).filter(|_| self.latents.is_none()) {
+            Some(columns) => {
+                let what = match columns {
+                    OnePerConcept => "one column for each binary concept",
+                    TwoPerConcept => "a column for each class of every concept",
+                };
+                format!("; for {what} declare activation_columns {}, {latents}", columns.text())
+            }
+            None => format!("; {latents}"),
+        }
+    }
+}
+
+fn columns_of(concept: &Concept, columns: ActivationColumns) -> usize {
+    match columns {
+        ActivationColumns::OnePerConcept if !concept.is_categorical() => 1,
+        _ => concept.classes() as usize,
     }
 }
 
@@ -281,7 +353,26 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
     }
 }
 
-fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
+/// Latents are at least as many as the concepts they are matched to, and have no other layout.
+fn check_latents(latents: u32, fields: &RunFields) -> Result<(), Fault> {
+    let k = fields.concepts.len();
+    if (latents as usize) < k || latents > MAX_LATENTS {
+        return Err(Fault::new(
+            "run.latents",
+            format!("got {latents}, expected at least one for each of {k} concepts and at most {MAX_LATENTS}"),
+        ));
+    }
+    if !fields.activation_columns.is_default() {
+        return Err(Fault::new(
+            "run.activation_columns",
+            format!("got {} with {latents} latents, expected one of the two", fields.activation_columns.text()),
+        ));
+    }
+    Ok(())
+}
+
+/// `columns` is the number of weights of a class in `head_weights`: k, or the number of latents.
+fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result<(), Fault> {
     let within = |field: &str, value: Option<f64>, low: f64, high: f64| match value {
         Some(v) if !(v >= low && v <= high) => {
             Err(Fault::new(format!("run.constants.{field}"), format!("got {v}, expected {low} to {high}")))
@@ -291,7 +382,7 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
     within("reference_task_accuracy", constants.reference_task_accuracy, 0.0, 1.0)?;
     within("concept_score_weight", constants.concept_score_weight, f64::MIN_POSITIVE, f64::MAX)?;
     within("activity_threshold", constants.activity_threshold, 0.0, f64::MAX)?;
-    within("active_top_k", constants.active_top_k.map(f64::from), 1.0, k as f64)?;
+    within("active_top_k", constants.active_top_k.map(f64::from), 1.0, columns as f64)?;
     let weights =
         [("concept_weights", &constants.concept_weights, k), ("clarity_weights", &constants.clarity_weights, 3)];
     for (field, weights, count) in weights {
@@ -311,10 +402,10 @@ fn check_constants(constants: &RunConstants, k: usize) -> Result<(), Fault> {
         ));
     }
     let head = &constants.head_weights;
-    if !head.len().is_multiple_of(k) || head.iter().any(|w| !w.is_finite()) {
+    if !head.len().is_multiple_of(columns) || head.iter().any(|w| !w.is_finite()) {
         return Err(Fault::new(
             "run.constants.head_weights",
-            format!("got {} weights, expected a multiple of {k} finite ones", head.len()),
+            format!("got {} weights, expected a multiple of {columns} finite ones", head.len()),
         ));
     }
     if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {

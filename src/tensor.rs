@@ -125,7 +125,7 @@ pub enum Dim {
     Rows,
     /// k, the number of concepts of the run.
     Concepts,
-    /// k, or the sum of the cardinalities of categorical concepts.
+    /// K, the columns that the run's layout of activations has: k or more.
     Activations,
     /// Any size, at least 1; the letter is used in messages.
     Any(char),
@@ -179,7 +179,7 @@ macro_rules! tensor_names {
 // The one table of tensors: the comment of `Tensor` in the protocol and the table of the Python package are generated
 // from it (`UPDATE_DOCS=1 cargo test --test tensor_table`).
 tensor_names! {
-    ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Concepts, Any('m')]]
+    ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Activations, Any('m')]]
         "m Monte-Carlo samples are averaged";
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
     TaskLabels                "task_labels"                 Labels      [[Rows]];

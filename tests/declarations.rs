@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use conceptwatch::batch::{Batch, NonFinite};
 use conceptwatch::fault::Fault;
-use conceptwatch::run::{Concept, LabelKind, Run, RunConstants, RunFields, check_name};
+use conceptwatch::run::{ActivationColumns, Concept, LabelKind, Run, RunConstants, RunFields, check_name};
 use conceptwatch::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
 
 fn fields(cardinalities: &[u32]) -> RunFields {
@@ -14,6 +14,14 @@ fn fields(cardinalities: &[u32]) -> RunFields {
 
 fn run(cardinalities: &[u32]) -> Run {
     Run::try_from(fields(cardinalities)).unwrap()
+}
+
+fn in_two_columns(cardinalities: &[u32]) -> Run {
+    Run::try_from(RunFields { activation_columns: ActivationColumns::TwoPerConcept, ..fields(cardinalities) }).unwrap()
+}
+
+fn with_latents(cardinalities: &[u32], latents: u32) -> Run {
+    Run::try_from(RunFields { latents: Some(latents), ..fields(cardinalities) }).unwrap()
 }
 
 fn floats(name: TensorName, shape: &[u64], values: &[f32]) -> Tensor {
@@ -207,9 +215,25 @@ fn wrong_shapes_are_refused() {
         let batch = Batch::new(vec![zeros(*name, *dtype, shape)], run, NonFinite::DropRow);
         assert_fault(batch, &format!("tensors.{name}.shape"), "expected [");
     }
-    for columns in [5, 6] {
-        let activations = zeros(ConceptActivations, float, &[4, columns]);
-        assert!(Batch::new(vec![activations], &mixed, NonFinite::Reject).is_ok(), "{columns} columns");
+    let (two, latents) = (in_two_columns(&[2, 4]), with_latents(&[2, 4], 6));
+    for (run, columns) in [(&mixed, 5), (&two, 6), (&latents, 6)] {
+        for shape in [&[4, columns][..], &[4, columns, 7]] {
+            let activations = zeros(ConceptActivations, float, shape);
+            assert!(Batch::new(vec![activations], run, NonFinite::Reject).is_ok(), "{shape:?}");
+        }
+    }
+    for (run, columns, says) in [
+        (&mixed, 6, "a column for each class of every concept declare activation_columns two_per_concept, for columns"),
+        (&mixed, 7, "got [4, 7], expected [n, 5] or [n, 5, m] with k = 2 concepts; for columns learnt without labels"),
+        (&two, 5, "for one column for each binary concept declare activation_columns one_per_concept"),
+        (
+            &latents,
+            5,
+            "expected [n, 6] or [n, 6, m] with 6 latents; for columns learnt without labels declare latents 5",
+        ),
+    ] {
+        let batch = Batch::new(vec![zeros(ConceptActivations, float, &[4, columns])], run, NonFinite::Reject);
+        assert_fault(batch, "tensors.concept_activations.shape", says);
     }
 }
 
@@ -489,10 +513,37 @@ fn the_largest_declaration_passes_and_survives_json() {
 }
 
 #[test]
-fn activation_columns_are_one_or_two_for_binary_concepts() {
-    let run = run(&[2, 4, 0]);
-    assert_eq!(run.activation_blocks(6), Some(vec![0..1, 1..5, 5..6]));
-    assert_eq!(run.activation_blocks(8), Some(vec![0..2, 2..6, 6..8]));
-    assert_eq!(run.activation_blocks(7), None);
-    assert_eq!(run.activation_blocks(0), None);
+fn activation_columns_are_one_or_two_for_binary_concepts_as_declared() {
+    let (one, two) = (run(&[2, 4, 0]), in_two_columns(&[2, 4, 0]));
+    assert_eq!(one.activation_blocks(6), Some(vec![0..1, 1..5, 5..6]));
+    assert_eq!(two.activation_blocks(8), Some(vec![0..2, 2..6, 6..8]));
+    for (run, columns) in [(&one, 8), (&two, 6), (&one, 7), (&one, 0)] {
+        assert_eq!(run.activation_blocks(columns), None);
+    }
+    let latents = with_latents(&[2, 4, 0], 6);
+    assert_eq!((latents.activation_width(), latents.activation_blocks(6)), (6, None), "none belongs to a concept");
+}
+
+#[test]
+fn a_layout_survives_json_and_the_usual_one_is_not_written() {
+    for run in [run(&[2, 2]), in_two_columns(&[2, 2]), with_latents(&[2, 2], 9)] {
+        let json = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
+    }
+    let json = serde_json::to_string(&run(&[2, 2])).unwrap();
+    assert!(!json.contains("activation_columns") && !json.contains("latents"), "{json}");
+}
+
+#[test]
+fn latents_are_no_fewer_than_the_concepts_and_weigh_in_the_head() {
+    let declared = |latents: u32, weights: usize| {
+        let constants = RunConstants { head_weights: vec![1.0; weights], ..RunConstants::default() };
+        Run::try_from(RunFields { latents: Some(latents), constants, ..fields(&[2, 2, 2]) })
+    };
+    assert!(declared(3, 0).is_ok() && declared(65_536, 0).is_ok() && declared(7, 14).is_ok());
+    assert_fault(declared(2, 0), "run.latents", "got 2, expected at least one for each of 3 concepts");
+    assert_fault(declared(65_537, 0), "run.latents", "at most 65536");
+    assert_fault(declared(7, 6), "run.constants.head_weights", "got 6 weights, expected a multiple of 7");
+    let both = RunFields { latents: Some(6), activation_columns: ActivationColumns::TwoPerConcept, ..fields(&[2, 2]) };
+    assert_fault(Run::try_from(both), "run.activation_columns", "got two_per_concept with 6 latents");
 }

@@ -18,6 +18,11 @@ ACTIVATION_KINDS = {
     "logit": messages.ACTIVATION_KIND_LOGIT,
     "continuous": messages.ACTIVATION_KIND_CONTINUOUS,
 }
+ACTIVATION_COLUMNS = {
+    "one_per_concept": messages.ACTIVATION_COLUMNS_ONE_PER_CONCEPT,
+    "two_per_concept": messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT,
+}
+MOST_LATENTS = 65_536
 LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
 
 
@@ -75,6 +80,17 @@ def set_as(declared: Any) -> str:
     kind = next(name for name, number in ACTIVATION_KINDS.items() if number == declared.activation_kind)
     # A regressed quantity with classes for labels: present and absent are its ends, as with logits.
     return "logit" if kind == "continuous" else kind
+
+
+def latents_of(latents: int | None, activation_columns: str, concepts: int) -> int:
+    """The number of latents as the protocol has it: 0 where activations belong to concepts."""
+    if latents is None:
+        return 0
+    if not concepts <= latents <= MOST_LATENTS:
+        raise ValueError(f"latents: got {latents}, expected {concepts}, one for each concept, to {MOST_LATENTS}")
+    if activation_columns != "one_per_concept":
+        raise ValueError(f"activation_columns: got {activation_columns!r} with {latents} latents, expected one of both")
+    return int(latents)
 
 
 def token_of(path: str | os.PathLike[str]) -> str:

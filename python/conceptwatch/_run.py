@@ -52,6 +52,8 @@ def init(
     *,
     concepts: int | Sequence[str | tuple[str, int]],
     activation_kind: str = "probability",
+    activation_columns: str = "one_per_concept",
+    latents: int | None = None,
     concept_labels: str = "class",
     task_labels: str = "class",
     labels: Mapping[str, object] | None = None,
@@ -85,10 +87,15 @@ def init(
     concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
     activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
         leakage is estimated.
+    activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts always have a
+        column for each class.
+    latents: the number of columns of concept_activations where these were learnt without labels, as by a sparse
+        autoencoder: at least one for each concept. `alignment` matches them to the concepts.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
-    concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head.
+    concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
+        latents [l, latents].
     image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
     concept_score_weight: the factor of ConceptScore.
     activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
@@ -127,6 +134,10 @@ def init(
         name=name,
         concepts=declared_concepts,
         activation_kind=_declaration.kind_of("activation_kind", activation_kind, _declaration.ACTIVATION_KINDS),
+        activation_columns=_declaration.kind_of(
+            "activation_columns", activation_columns, _declaration.ACTIVATION_COLUMNS
+        ),
+        latents=_declaration.latents_of(latents, activation_columns, len(declared_concepts)),
         concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
         task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
         world_size=world_size,
@@ -180,7 +191,10 @@ class Run:
         self._link = link
         self._head = head
         self._sender: Sender = sender_to(address, token)
-        self._checks = Checks(Concepts(tuple(concept.cardinality for concept in link.run.concepts)))
+        declared = link.run
+        two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
+        cardinalities = tuple(concept.cardinality for concept in declared.concepts)
+        self._checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
         self._raise_errors = raise_errors
         self._process = os.getpid()
         self._finished = False
@@ -498,12 +512,13 @@ class Pass:
 
         n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
 
-        concept_activations [n, k], [n, sum of cardinalities] or [n, k, m]; concept_labels [n, k]; task_labels [n];
-        task_predictions [n]; task_logits [n, l]; intervened_task_predictions [n]; intervention_predictions,
-        wrong_intervention_predictions [n, m], as `interventions` makes them; concept_embeddings, positive_embeddings,
-        negative_embeddings [n, k, d]; active_concepts [n, k]; image_embeddings, predicted_text_embeddings,
-        reference_text_embeddings [n, D]; predicted_text, reference_text: n strings; localization_maps [n, k, h, w];
-        localization_peaks [n, k, 2]; part_locations [n, p, 2];
+        concept_activations [n, K] or [n, K, m], K columns by `activation_columns` or `latents`;
+        concept_labels [n, k]; task_labels [n]; task_predictions [n]; task_logits [n, l];
+        intervened_task_predictions [n]; intervention_predictions, wrong_intervention_predictions [n, m], as
+        `interventions` makes them; concept_embeddings, positive_embeddings, negative_embeddings [n, k, d];
+        active_concepts [n, k]; image_embeddings, predicted_text_embeddings, reference_text_embeddings [n, D];
+        predicted_text, reference_text: n strings; localization_maps [n, k, h, w]; localization_peaks [n, k, 2];
+        part_locations [n, p, 2];
         sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.

@@ -23,7 +23,7 @@ MOST_FORMS = 256
 
 # Dimensions: n rows, k concepts, K activation columns; other letters are any size.
 SHAPES: Mapping[str, tuple[str, ...]] = {
-    "concept_activations": ("n K", "n k m"),
+    "concept_activations": ("n K", "n K m"),
     "concept_labels": ("n k",),
     "task_labels": ("n",),
     "task_predictions": ("n",),
@@ -59,20 +59,31 @@ class Fault(ValueError):
 
 @dataclass(frozen=True)
 class Concepts:
-    """The concepts' numbers of classes, which determine the shapes of a run's tensors."""
+    """The concepts' numbers of classes and the layout of activations, which determine the shapes of a run's tensors."""
 
     cardinalities: tuple[int, ...]
+    two_columns: bool = False
+    latents: int = 0
 
-    def widths(self, letter: str) -> set[int] | None:
-        """The sizes a dimension may have, or None for any."""
-        k = len(self.cardinalities)
+    def width(self, letter: str) -> int | None:
+        """The size of a dimension, or None for any."""
         if letter == "k":
-            return {k}
+            return len(self.cardinalities)
         if letter == "K":
-            # A binary concept has one column, or two where the job sends one column per class for all concepts.
-            one_column = sum(m if m > 2 else 1 for m in self.cardinalities)
-            return {one_column, sum(max(m, 2) for m in self.cardinalities)}
-        return {int(letter)} if letter.isdigit() else None
+            return self.latents or self.columns(self.two_columns)
+        return int(letter) if letter.isdigit() else None
+
+    def columns(self, two_columns: bool) -> int:
+        """Activation columns of the concepts, with one or two for a binary concept."""
+        return sum(m if m > 2 else 1 + two_columns for m in self.cardinalities)
+
+    def hint(self, columns: int) -> str:
+        """What to declare so that this number of activation columns fits."""
+        latents = f"for columns learnt without labels declare latents={columns}"
+        if self.latents or self.columns(not self.two_columns) != columns:
+            return f"; {latents}"
+        layout = "one_per_concept" if self.two_columns else "two_per_concept"
+        return f"; declare activation_columns={layout!r}, or {latents}"
 
 
 @dataclass(slots=True)
@@ -206,7 +217,9 @@ class Checks:
         name, shape = tensor.name, tensor.shape
         if not any(_fits(shape, dims, self._concepts) for dims in SHAPES[name]):
             expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
-            raise Fault(f"{name}: got shape {list(shape)}, expected {expected}")
+            by_columns = name == "concept_activations" and len(shape) in (2, 3) and 0 not in shape
+            hint = self._concepts.hint(shape[1]) if by_columns else ""
+            raise Fault(f"{name}: got shape {list(shape)}, expected {expected}{hint}")
 
 
 def _form(name: str, source: Any, is_torch: bool) -> Form:
@@ -224,14 +237,14 @@ def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:
     letters = dims.split()
     if len(letters) != len(shape) or 0 in shape:
         return False
-    allowed = [concepts.widths(letter) for letter in letters]
-    return all(sizes is None or size in sizes for size, sizes in zip(shape, allowed, strict=True))
+    allowed = [concepts.width(letter) for letter in letters]
+    return all(expected in (None, size) for size, expected in zip(shape, allowed, strict=True))
 
 
 def _described(dims: str, concepts: Concepts) -> str:
     def size(letter: str) -> str:
-        widths = concepts.widths(letter)
-        return letter if widths is None else str(min(widths))
+        width = concepts.width(letter)
+        return letter if width is None else str(width)
 
     return f"[{', '.join(map(size, dims.split()))}] with no dimension 0"
 

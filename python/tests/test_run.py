@@ -44,9 +44,26 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert list(constants.clarity_weights) == [1, 2, 0]
 
 
+def test_the_layout_of_activations_is_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    for layout in ({}, {"activation_columns": "two_per_concept"}, {"latents": 7}):
+        run = start(name=f"layout {layout.get('latents', layout.get('activation_columns', ''))}", concepts=3, **layout)
+        columns = {"two_per_concept": 6, None: 7 if "latents" in layout else 3}[layout.get("activation_columns")]
+        run.log(step=1, concept_activations=np.zeros((4, columns)))
+        assert run.stats.batches_dropped == {}
+    wait_for(lambda: len(sidecar.starts) == 3)
+    declared = {(start.run.activation_columns, start.run.latents) for start in sidecar.starts}
+    one, two = messages.ACTIVATION_COLUMNS_ONE_PER_CONCEPT, messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
+    assert declared == {(one, 0), (two, 0), (one, 7)}
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"activation_kind": "sigmoid"}, {"concept_labels": "int"}, {"concepts": []}, {"rank": 2, "world_size": 2}]
-)
+    "wrong",
+    [
+        {"activation_kind": "sigmoid"}, {"concept_labels": "int"}, {"concepts": []}, {"rank": 2, "world_size": 2},
+        {"activation_columns": "both"}, {"latents": 2}, {"latents": 65_537},
+        {"activation_columns": "two_per_concept", "latents": 6},
+    ],
+)  # fmt: skip
 def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"concepts": 3, **wrong}
     with pytest.raises(ValueError, match=next(iter(wrong))):

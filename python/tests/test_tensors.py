@@ -150,15 +150,22 @@ def test_raise_errors_raises(start: Callable[..., Run]) -> None:
         run.log(step=1, activations=FINE)
 
 
-@pytest.mark.parametrize(("columns", "fits"), [(1 + 1 + 5, True), (2 + 2 + 5, True), (3, False), (8, False)])
-def test_categorical_concepts_have_a_column_for_each_class(columns: int, fits: bool) -> None:
-    tensors = {"concept_activations": np.zeros((4, columns), np.float32)}
-    checks = Checks(Concepts((0, 2, 5)))
-    if fits:
-        assert checks.logged(tensors)[0].shape == (4, columns)
-    else:
-        with pytest.raises(Fault, match="expected"):
-            checks.logged(tensors)
+@pytest.mark.parametrize(
+    ("concepts", "columns"),
+    [(Concepts((0, 2, 5)), 1 + 1 + 5), (Concepts((0, 2, 5), True), 2 + 2 + 5), (Concepts((0, 2, 5), latents=8), 8)],
+)  # fmt: skip
+def test_activations_have_the_columns_of_their_layout(concepts: Concepts, columns: int) -> None:
+    checks = Checks(concepts)
+    assert checks.logged({"concept_activations": np.zeros((4, columns))})[0].shape == (4, columns)
+    assert checks.logged({"concept_activations": np.zeros((4, columns, 3))})[0].shape == (4, columns, 3)
+    with pytest.raises(Fault, match=rf"got shape \[4, 6\], expected \[n, {columns}\].* declare latents=6"):
+        checks.logged({"concept_activations": np.zeros((4, 6))})
+
+
+@pytest.mark.parametrize(("two_columns", "columns", "layout"), [(False, 4, "two"), (True, 2, "one")])
+def test_another_layout_that_would_fit_is_named(two_columns: bool, columns: int, layout: str) -> None:
+    with pytest.raises(Fault, match=f"activation_columns='{layout}_per_concept', or for columns learnt"):
+        Checks(Concepts((0, 2), two_columns)).logged({"concept_activations": np.zeros((4, columns))})
 
 
 def test_monte_carlo_samples_are_a_third_dimension() -> None:

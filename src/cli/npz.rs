@@ -8,7 +8,9 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::{Fault, in_short};
-use crate::run::{ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields};
+use crate::run::{
+    ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields,
+};
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
@@ -18,10 +20,18 @@ const MAX_ARRAY_BYTES: usize = 1 << 36;
 /// Longer headers are refused; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
+/// What the command line states about the columns of `concept_activations`, before what the file does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    pub columns: Option<ActivationColumns>,
+    /// The columns were learnt without labels, whatever their number.
+    pub latents: bool,
+}
+
 /// Reads `path` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
 /// array `activation_kind` or, without it, from the values, and the label kinds from the element types. Errors name the
 /// array.
-pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
+pub fn read(path: &Path, layout: Layout) -> Result<(Run, Batch), Fault> {
     let arrays = read_arrays(path)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
@@ -37,10 +47,12 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
             "concept_names" => names = array.texts()?,
             "cardinalities" => cardinalities = array.counts()?,
             "activation_kind" => kind = Some(activation_kind(&array)?),
+            "activation_columns" => fields.activation_columns = activation_columns(&array)?,
+            "latents" => fields.latents = Some(array.count()?),
             _ => set_constant(&mut fields.constants, &array)?,
         }
     }
-    let k = concept_count(&tensors, &cardinalities)?;
+    let (k, counted) = concept_count(&tensors, &cardinalities)?;
     for (what, len) in [("concept_names", names.len()), ("cardinalities", cardinalities.len())] {
         if len != 0 && len != k {
             return Err(Fault::new(
@@ -64,8 +76,20 @@ pub fn read(path: &Path) -> Result<(Run, Batch), Fault> {
     fields.task_label_kind = label_kind(TensorName::TaskLabels);
     fields.activation_kind =
         kind.or_else(|| find(TensorName::ConceptActivations).map(kind_by_values)).unwrap_or_default();
+    fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
+    if layout.latents {
+        let columns = find(TensorName::ConceptActivations).and_then(|tensor| tensor.shape().get(1));
+        // Wider arrays are refused, as the declaration has no such number.
+        fields.latents = columns.map(|&columns| u32::try_from(columns).unwrap_or(u32::MAX));
+    }
     let run = Run::try_from(fields).map_err(in_array_terms)?;
-    let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms)?;
+    let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
+        // Which of the two arrays is wrong is for the reader to say.
+        match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
+            Some(name) => Fault::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
+            None => fault,
+        }
+    })?;
     Ok((run, batch))
 }
 
@@ -75,7 +99,10 @@ fn in_array_terms(fault: Fault) -> Fault {
     let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
         Some((_, "name")) => "concept_names",
         Some(_) => "cardinalities",
-        None => field.strip_prefix("tensors.").or_else(|| field.strip_prefix("run.constants.")).unwrap_or(field),
+        None => ["tensors.", "run.constants.", "run."]
+            .into_iter()
+            .find_map(|prefix| field.strip_prefix(prefix))
+            .unwrap_or(field),
     };
     // A fault of `tensors` means that the file has no tensor except sample ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
@@ -216,6 +243,14 @@ impl Array {
         };
         self.numbers()?.into_iter().map(count).collect()
     }
+
+    /// The one element as a whole number of at least 0.
+    fn count(&self) -> Result<u32, Fault> {
+        match self.counts()?.as_slice() {
+            [count] => Ok(*count),
+            counts => Err(Fault::new(self.name.clone(), format!("got {} numbers, expected one", counts.len()))),
+        }
+    }
 }
 
 /// Reads a header. Errors when its declared length or shape is implausible.
@@ -272,7 +307,8 @@ fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
     ordered
 }
 
-fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fault> {
+/// k, and the tensor whose columns are counted.
+fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Option<TensorName>), Fault> {
     use TensorName::{
         ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps, LocalizationPeaks,
     };
@@ -285,9 +321,9 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<usize, Fau
         Some((name, k)) if k > MAX_CONCEPTS => {
             Err(Fault::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
         }
-        Some((_, k)) => Ok(k),
+        Some((name, k)) => Ok((k, Some(name))),
         // Text and image scores need no concepts, but a declaration needs at least one.
-        None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok(1),
+        None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok((1, None)),
         None => Err(Fault::new("concept_activations", "is missing, and no other array gives the number of concepts")),
     }
 }
@@ -322,6 +358,15 @@ fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
     }
 }
 
+fn activation_columns(array: &Array) -> Result<ActivationColumns, Fault> {
+    let texts = array.texts()?;
+    let text = texts.first().map_or("", String::as_str);
+    ActivationColumns::parse(text).ok_or_else(|| {
+        let expected = "expected one_per_concept or two_per_concept";
+        Fault::new("activation_columns", format!("got '{}', {expected}", in_short(text)))
+    })
+}
+
 /// The parts of each concept, from an array [k, p] of 0 and 1.
 fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
     let (flags, shape) = (array.counts()?, &array.shape);
@@ -353,10 +398,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         "reference_task_accuracy" => constants.reference_task_accuracy = one()?,
         "concept_score_weight" => constants.concept_score_weight = one()?,
         "activity_threshold" => constants.activity_threshold = one()?,
-        "active_top_k" => match array.counts()?.as_slice() {
-            [count] => constants.active_top_k = Some(*count),
-            counts => return Err(Fault::new("active_top_k", format!("got {} numbers, expected one", counts.len()))),
-        },
+        "active_top_k" => constants.active_top_k = Some(array.count()?),
         "clarity_weights" => constants.clarity_weights = array.numbers()?,
         "intervention_counts" => constants.intervention_counts = array.counts()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,

@@ -13,6 +13,7 @@ use crate::estimate::{Kind, Settings};
 use crate::fault::printable;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
+use crate::run::ActivationColumns;
 use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate};
@@ -31,6 +32,14 @@ pub struct Options {
     /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
+    /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
+    /// [default: the file's array activation_columns, or one_per_concept]
+    #[arg(long, value_parser = activation_columns, value_name = "LAYOUT")]
+    activation_columns: Option<ActivationColumns>,
+    /// The columns of concept_activations were learnt without labels, such as those of a sparse autoencoder, and are
+    /// matched to the concepts [default: the file's array latents, their number]
+    #[arg(long, conflicts_with = "activation_columns")]
+    latents: bool,
     /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
     #[arg(long, default_value = "tie_aware", value_parser = ["tie_aware", "published"])]
     estimator: String,
@@ -67,7 +76,8 @@ pub fn run(options: Options) -> ExitCode {
 fn score(options: &Options) -> Result<String, String> {
     let started = Instant::now();
     let named: Vec<&'static Score> = options.scores.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
-    let (run, batch) = npz::read(&options.file).map_err(|fault| fault.to_string())?;
+    let layout = npz::Layout { columns: options.activation_columns, latents: options.latents };
+    let (run, batch) = npz::read(&options.file, layout).map_err(|fault| fault.to_string())?;
     let sample = Sample::of_batch(&batch, &run);
     let settings = Settings {
         kind: if options.estimator == "published" { Kind::Published } else { Kind::TieAware },
@@ -123,6 +133,10 @@ fn score(options: &Options) -> Result<String, String> {
         text += &format!("\nnote: {warning}\n");
     }
     Ok(text)
+}
+
+fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
+    ActivationColumns::parse(text).ok_or_else(|| format!("got '{text}', expected one_per_concept or two_per_concept"))
 }
 
 fn named(id: &str) -> Result<&'static Score, String> {

@@ -33,6 +33,8 @@ pub struct Score {
     /// Comes with a curve, over this.
     pub curve: Option<CurveDescription>,
     pub inputs: &'static [Input],
+    /// Whether it is defined for activations that were learnt without labels, of which none belongs to a concept.
+    pub latents: bool,
     pub cost: Cost,
     /// Why its values come without a standard error; `None` where they have one.
     pub no_standard_error: Option<&'static str>,
@@ -54,6 +56,7 @@ const ROW: Score = Score {
     matrix: false,
     curve: None,
     inputs: &[],
+    latents: false,
     cost: Cost::Fast,
     no_standard_error: None,
     help: "",
@@ -758,6 +761,7 @@ pub static CATALOGUE: &[Score] = &[
         unit: "share of H(c_j)",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
+        latents: true,
         help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
                about it, over its entropy (Chen et al. 2018). The standard error takes the two as given.",
         compute: disentanglement::mig,
@@ -772,6 +776,7 @@ pub static CATALOGUE: &[Score] = &[
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         cost: Cost::Slow,
+        latents: true,
         help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
                read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on. The \
                standard error is that of those rows and takes the classifiers as given.",
@@ -824,6 +829,7 @@ pub static CATALOGUE: &[Score] = &[
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
+        latents: true,
         help: "How well small networks predict each true concept from another true one, mean over pairs: the information \
                that true concepts carry about each other. The matrix has 1 on its diagonal.",
         compute: impurity::oracle_purity,
@@ -838,11 +844,15 @@ pub static CATALOGUE: &[Score] = &[
         unit: "AUC",
         per_concept: true,
         matrix: true,
+        curve: Some(CurveDescription { x: "concept, from 0", y: "Column matched to it, from 0", best: None }),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
-        help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the matrix has 1 \
-               where the learnt concept of the row is matched to the true one of the column.",
+        latents: true,
+        help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the curve has the \
+               number of the matched column. The matrix has 1 where the learnt concept of the row is matched to the true \
+               one of the column. Latents are matched by the AUC of their ranks on the rows that networks train on, and \
+               row j of the matrix is the AUC with which the latent matched to concept j predicts each concept.",
         compute: impurity::alignment,
         ..ROW
     },
@@ -858,6 +868,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
+        latents: true,
         help: "OIS with each learnt concept in place of the true one it is matched to: for concepts learnt without \
                labels.",
         compute: impurity::aligned_ois,
@@ -875,6 +886,7 @@ pub static CATALOGUE: &[Score] = &[
         curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
+        latents: true,
         help: "How well a classifier of all concepts predicts each one once the activations correlated with it by more \
                than β are masked, integrated over β; the curve has the AUC at each β. The classifier is the authors', \
                scikit-learn's MLPClassifier with random_state 1 (for seed 0). Other seeds start elsewhere: values of the \
@@ -896,6 +908,7 @@ pub static CATALOGUE: &[Score] = &[
         curve: Some(OVER_NICHES),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
+        latents: true,
         help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be predicted.",
         compute: niche::nis_scaled,
         ..ROW

@@ -24,15 +24,18 @@ const COST: f64 = 0.01;
 /// it, over its entropy; mean over concepts.
 pub fn mig(p: &Prepared) -> Outcome {
     let binned = match codes(p) {
-        Ok(codes) => codes.iter().map(|code| Variable::discrete(&bins(code))).collect::<Vec<_>>(),
+        Ok(codes) => codes.par_iter().map(|code| bins(code)).collect::<Vec<_>>(),
         Err(why) => return Outcome::undefined(why),
     };
     let Some(labels) = p.concept_labels() else { return Outcome::undefined("there are no concept labels") };
     let gap = |label: &Variable| {
+        p.pause();
         let entropy: Normaliser = normaliser(label, p)?;
-        let informations = binned.iter().map(|code| mutual_information(code, label, p.settings()));
+        let Variable::Discrete(classes) = label else { return Err("its labels are not classes".into()) };
+        let largest = two_largest(binned.iter().map(|bins| information_of_counts(bins, classes)));
+        let informations = largest.map(|at| mutual_information(&Variable::discrete(&binned[at]), label, p.settings()));
         let terms = informations.map(|information| Ok(Term::normalised(information?, &entropy)));
-        let terms: Result<Vec<Term>, crate::estimate::Undefined> = terms.collect();
+        let terms: Result<Vec<Term>, crate::estimate::Undefined> = terms.into_iter().collect();
         Ok(largest_gap(terms.map_err(|e| e.to_string())?))
     };
     let terms: Vec<Result<Term, String>> = labels.par_iter().map(gap).collect();
@@ -65,20 +68,23 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     Ok((0..p.concepts()).into_par_iter().map(gap).collect())
 }
 
-/// One number a concept and row.
+/// One number a row for each activation: of a concept each, or latents.
 fn codes(p: &Prepared) -> Result<Vec<Vec<f64>>, String> {
     if p.run().concept_label_kind == LabelKind::Continuous {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
-    let k = p.concepts();
-    if k < 2 {
-        return Err("there is one concept, a gap needs at least two".into());
+    let (k, column) = (p.concepts(), p.column(TensorName::ConceptActivations));
+    let column = column.ok_or("there are no concept activations")?;
+    let width = column.width();
+    match p.latents() {
+        Some(_) if width < 2 => return Err("there is one latent, a gap needs at least two".into()),
+        None if k < 2 => return Err("there is one concept, a gap needs at least two".into()),
+        None if width != k => {
+            return Err(format!("there are {width} activation columns, expected one for each of {k} concepts"));
+        }
+        _ => {}
     }
-    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    if column.width() != k {
-        return Err(format!("there are {} activation columns, expected one for each of {k} concepts", column.width()));
-    }
-    Ok((0..k).map(|i| column.floats(i)).collect())
+    Ok((0..width).into_par_iter().map(|at| column.floats(at)).collect())
 }
 
 /// The bin of each value, of 20 of equal width between the least and the largest.
@@ -89,6 +95,36 @@ fn bins(values: &[f64]) -> Vec<i32> {
     let half_step = (largest / 2.0 - least / 2.0) / BINS as f64;
     let edges: Vec<f64> = (1..BINS).map(|at| 2.0 * (least / 2.0 + at as f64 * half_step)).collect();
     values.iter().map(|&x| edges.partition_point(|edge| *edge <= x) as i32).collect()
+}
+
+/// Positions of the largest and the second largest of at least two numbers, the earlier of equals first.
+fn two_largest(numbers: impl Iterator<Item = f64>) -> [usize; 2] {
+    let mut largest = [(f64::NEG_INFINITY, 0); 2];
+    for (at, number) in numbers.enumerate() {
+        if number > largest[0].0 {
+            largest = [(number, at), largest[0]];
+        } else if number > largest[1].0 {
+            largest[1] = (number, at);
+        }
+    }
+    largest.map(|(_, at)| at)
+}
+
+/// N times the plug-in information between bins and classes, to find the largest of many.
+fn information_of_counts(bins: &[i32], classes: &crate::estimate::variable::Discrete) -> f64 {
+    let width = classes.sizes().len();
+    let mut counts = vec![0u32; BINS * width];
+    bins.iter().zip(classes.classes()).for_each(|(&bin, &class)| counts[bin as usize * width + class as usize] += 1);
+    let n = bins.len() as f64;
+    let of_bin = |counts: &[u32]| {
+        let total: u32 = counts.iter().sum();
+        let cell = |(&count, &size): (&u32, &u32)| match count {
+            0 => 0.0,
+            _ => f64::from(count) * (n * f64::from(count) / (f64::from(total) * f64::from(size))).ln(),
+        };
+        counts.iter().zip(classes.sizes()).map(cell).sum::<f64>()
+    };
+    counts.chunks(width).map(of_bin).sum()
 }
 
 /// The largest term minus the second largest, the earlier of equals first.

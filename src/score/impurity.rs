@@ -4,6 +4,7 @@
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.1-3.2, Appendices A.3 and A.5,
 //! doi:10.1609/aaai.v37i10.26392. The training budget is part of the definition: 25 epochs do not fit everything.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ndarray::Array2;
@@ -19,12 +20,14 @@ use crate::nn::trainer::{Recipe, Targets, fit, start_as_keras};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 use crate::run::LabelKind;
+use crate::sample::Column;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
 use super::accuracy::{auc, auc_of_classes};
 use super::holdout::Holdout;
 use super::left_out::Over;
+use super::matching::{greedy, of_latents};
 use super::pairs::{Matrix, mean};
 use super::term::{Sum, Term, mean_over_concepts};
 
@@ -68,7 +71,8 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
 }
 
 /// Mean AUC of predicting true concepts from the learnt ones matched to them (Appendix A.5): of all pairs not yet
-/// used, that of highest AUC is matched next. The matrix has 1 where learnt i is matched to true j.
+/// used, that of highest AUC is matched next. The matrix has 1 where learnt i is matched to true j; with latents, whose
+/// rows are those matched to the concepts, it is π of these rows.
 pub fn alignment(p: &Prepared) -> Outcome {
     match &*purity_of(p) {
         Err(why) => Outcome::undefined(why),
@@ -85,6 +89,11 @@ pub fn alignment(p: &Prepared) -> Outcome {
                         None => matrix.iter_mut().for_each(|row| row[j] = None),
                     }
                 }
+                if purity.latents.is_some() {
+                    matrix = cells(&purity.learnt);
+                }
+                let columns = purity.latents.as_ref().unwrap_or(&matching).iter().enumerate();
+                let curve = columns.map(|(j, column)| (j as f64, column.map(|column| column as f64))).collect();
                 let why = |auc: &Option<f64>| auc.is_none().then(|| first_error(&purity.learnt).unwrap_or_default());
                 let (_, over) = Over::concepts(k, &p.equal_weights(), aucs.iter().map(why));
                 let count = aucs.iter().flatten().count();
@@ -92,7 +101,15 @@ pub fn alignment(p: &Prepared) -> Outcome {
                 let (per_concept, matrix, left_out) = (Some(aucs), Some(matrix), over.left_out);
                 match over.undefined {
                     None => {
-                        Outcome::Value(ScoreValue { value, per_concept, matrix, left_out, ..ScoreValue::default() })
+                        let curve = Some(curve);
+                        Outcome::Value(ScoreValue {
+                            value,
+                            per_concept,
+                            matrix,
+                            curve,
+                            left_out,
+                            ..ScoreValue::default()
+                        })
                     }
                     Some(why) => {
                         Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() })
@@ -109,15 +126,17 @@ pub fn aligned_ois(p: &Prepared) -> Outcome {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => match purity.matching() {
             Err(why) => Outcome::undefined(why),
-            Ok(matching) => purity.impurity(&matching, false),
+            Ok(rows) => purity.impurity(&rows, false),
         },
     }
 }
 
 /// Both purity matrices, and what the errors of the scores follow from.
 struct Purity {
-    /// π(ĉ): AUC of predicting c_j from ĉ_i.
+    /// π(ĉ): AUC of predicting c_j from ĉ_i; of the latents that are matched to the concepts.
     learnt: Vec<Vec<Result<f64, String>>>,
+    /// The latent of each row of `learnt`, where activations are latents; `None` for a concept whose labels do not vary.
+    latents: Option<Vec<Option<usize>>>,
     /// π(c).
     oracle: Vec<Vec<Result<f64, String>>>,
     /// π_ii(ĉ).
@@ -164,7 +183,8 @@ impl Purity {
         Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, left_out, ..ScoreValue::default() })
     }
 
-    /// The learnt concept matched to each true one; `None` for those that no network could be tested on.
+    /// The row of `learnt` matched to each true concept; `None` for those that no network could be tested on. Latents are
+    /// matched before networks are trained.
     fn matching(&self) -> Result<Vec<Option<usize>>, String> {
         let k = self.learnt.len();
         let mut pairs = Vec::with_capacity(k * k);
@@ -174,15 +194,10 @@ impl Purity {
         if pairs.is_empty() {
             return Err(first_error(&self.learnt).unwrap_or_default().to_owned());
         }
-        pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-        let (mut matched, mut used) = (vec![None; k], vec![false; k]);
-        for (_, i, j) in pairs {
-            if matched[j].is_none() && !used[i] {
-                matched[j] = Some(i);
-                used[i] = true;
-            }
+        if let Some(latents) = &self.latents {
+            return Ok(latents.iter().enumerate().map(|(j, latent)| latent.map(|_| j)).collect());
         }
-        Ok(matched)
+        Ok(greedy(pairs, k))
     }
 }
 
@@ -205,14 +220,22 @@ fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
         // the score comes out lower than the published ones (3.2 where they have 4.7 %).
         let sides = [Side::new(p, 0)?, Side::new(p, 1)?];
         let k = p.concepts();
+        let latents = matched_latents(p, &sides[0]);
         let row = |i: usize| -> Result<Row, String> {
-            let learnt = representation(p, i, &sides[0].holdout)?;
+            let learnt = match (&latents, p.latents()) {
+                (Some(latents), Some(column)) => match latents[i] {
+                    Some(latent) => inputs(column, latent..latent + 1, &sides[0].holdout),
+                    None => return Ok(Row::unmatched(p, i)),
+                },
+                _ => representation(p, i, &sides[0].holdout)?,
+            };
             let oracle = as_input(&sides[1].targets[i]);
             Ok(Row::new(p, &sides, i, [&learnt, &oracle]))
         };
         let rows: Vec<Row> = (0..k).into_par_iter().map(row).collect::<Result<_, _>>()?;
         let mut purity = Purity {
             learnt: Vec::new(),
+            latents,
             oracle: Vec::new(),
             own: Vec::new(),
             deviation: Sum::new(p.rows()),
@@ -227,6 +250,14 @@ fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
         }
         Ok(purity)
     })
+}
+
+/// The latent that stands for each concept, on the rows that networks train on; `None` where activations belong to
+/// concepts.
+fn matched_latents(p: &Prepared, side: &Side) -> Option<Vec<Option<usize>>> {
+    let column = p.latents()?;
+    let labels: Vec<&[i32]> = side.targets.iter().map(|target| &target.train[..]).collect();
+    Some(of_latents(p, column, &side.holdout.train, &labels))
 }
 
 /// What the networks of one matrix train and are tested on.
@@ -259,6 +290,14 @@ struct Row {
 }
 
 impl Row {
+    /// Of a concept whose labels do not vary, so that no latent is matched to it.
+    fn unmatched(p: &Prepared, i: usize) -> Self {
+        let why = format!("labels of concept '{}': there is one class only", p.run().concepts[i].name);
+        let cells = vec![Err(why.clone()); p.concepts()];
+        let none = || Sum::new(p.rows());
+        Self { learnt: cells.clone(), oracle: cells, own: Err(why), deviation: none(), between: none() }
+    }
+
     fn new(p: &Prepared, sides: &[Side; 2], i: usize, inputs: [&Inputs; 2]) -> Self {
         let seed = p.settings().seed;
         let learners = [0, 1].map(|side| Learner::new(inputs[side], seed, side as u64, i));
@@ -408,17 +447,18 @@ fn targets(p: &Prepared, holdout: &Holdout) -> Result<Vec<Target>, String> {
 /// The activations of concept `i`, or its embedding where there are no activations.
 fn representation(p: &Prepared, i: usize, holdout: &Holdout) -> Result<Inputs, String> {
     let (column, block) = representation_columns(p, i)?;
+    Ok(inputs(column, block, holdout))
+}
+
+fn inputs(column: &Column, block: Range<usize>, holdout: &Holdout) -> Inputs {
     let columns: Vec<Vec<f64>> = block.map(|at| column.floats(at)).collect();
     let of =
         |rows: &[usize]| columns.iter().map(|column| rows.iter().map(|&row| column[row] as f32).collect()).collect();
-    Ok(Inputs { train: of(&holdout.train), test: of(&holdout.test) })
+    Inputs { train: of(&holdout.train), test: of(&holdout.test) }
 }
 
 /// The column that represents concept `i`, and which of its values.
-pub fn representation_columns<'p>(
-    p: &'p Prepared,
-    i: usize,
-) -> Result<(&'p crate::sample::Column, std::ops::Range<usize>), String> {
+pub fn representation_columns<'p>(p: &'p Prepared, i: usize) -> Result<(&'p Column, Range<usize>), String> {
     if let Some(column) = p.column(TensorName::ConceptActivations) {
         let blocks = p.run().activation_blocks(column.width()).ok_or("the activations fit no layout")?;
         return Ok((column, blocks[i].clone()));

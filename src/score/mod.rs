@@ -15,6 +15,7 @@ mod impurity;
 mod intervention;
 mod leakage;
 mod left_out;
+mod matching;
 mod niche;
 mod paired;
 mod pairs;
@@ -62,14 +63,16 @@ pub fn evaluate(
     let total = chosen.len();
     let evaluate_one = |(at, score): (usize, &'static Score)| {
         let missing = missing(prepared, score);
-        let outcome = if missing.is_empty() {
+        let outcome = if !missing.is_empty() {
+            let was = if missing.len() == 1 { "was" } else { "were" };
+            Outcome::undefined(format!("needs {}, which {was} not given", missing.join(" and ")))
+        } else if let Some(why) = not_for_latents(prepared, score) {
+            Outcome::undefined(why)
+        } else {
             if before_each(at, total, score).is_break() {
                 return None;
             }
             (score.compute)(prepared)
-        } else {
-            let was = if missing.len() == 1 { "was" } else { "were" };
-            Outcome::undefined(format!("needs {}, which {was} not given", missing.join(" and ")))
         };
         Some((score, finite(outcome)))
     };
@@ -88,6 +91,26 @@ fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
         Input::ConceptParts => !prepared.run().constants.concept_parts.is_empty(),
     };
     score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()
+}
+
+/// Why a score that reads each concept's own activation has no value where activations are latents.
+fn not_for_latents(prepared: &Prepared, score: &Score) -> Option<String> {
+    let latents = prepared.run().latents.filter(|_| !score.latents)?;
+    let reads_activations = |input: &Input| match input {
+        Input::Tensor(name) => *name == TensorName::ConceptActivations,
+        // Active concepts take the place of activations, which take that of embeddings.
+        Input::EitherTensor(a, b) => {
+            *a == TensorName::ConceptActivations
+                || (*b == TensorName::ConceptActivations && prepared.column(*a).is_none())
+        }
+        _ => false,
+    };
+    score.inputs.iter().any(reads_activations).then(|| {
+        format!(
+            "concept_activations hold {latents} latents, of which none belongs to a concept: alignment matches them, \
+             and aligned_ois scores the matched ones"
+        )
+    })
 }
 
 /// Without a stated reference accuracy, heads are trained on the true concepts.

@@ -152,13 +152,15 @@ fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
     Ok(outputs)
 }
 
-/// All activations [n, d], and the columns of each concept.
+/// All activations [n, d], and the columns of each learnt concept.
 fn inputs(p: &Prepared) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), String> {
-    let mut blocks = Vec::new();
-    for i in 0..p.concepts() {
-        blocks.push(representation_columns(p, i)?.1);
-    }
-    let (column, _) = representation_columns(p, 0)?;
+    let (column, blocks) = match p.latents() {
+        Some(latents) => (latents, (0..latents.width()).map(|at| at..at + 1).collect()),
+        None => {
+            let blocks = (0..p.concepts()).map(|i| Ok(representation_columns(p, i)?.1));
+            (representation_columns(p, 0)?.0, blocks.collect::<Result<_, String>>()?)
+        }
+    };
     let values = column.block(0..column.width()).into_iter().map(|x| x as f32).collect();
     let inputs = Array2::from_shape_vec((p.rows(), column.width()), values).map_err(|e| e.to_string())?;
     Ok((inputs, blocks))

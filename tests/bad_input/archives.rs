@@ -136,6 +136,39 @@ pub fn cases() -> Vec<Case> {
         array("no rows", act, "empty dimension", act, f32s("(0, 2)", &[])),
         array("one dimension", act, "expected [n, 2]", act, f32s("(32,)", &zeros(32))),
         array("three activations of two concepts", act, "expected [n, 2]", act, f32s("(32, 3)", &zeros(96))),
+        array("two activations a concept", act, "declare activation_columns two_per_concept", act, {
+            f32s("(32, 4)", &zeros(128))
+        }),
+        array(
+            "activations of other concepts",
+            act,
+            "learnt without labels declare latents 5; concept_labels has 2",
+            act,
+            f32s("(32, 5)", &zeros(160)),
+        ),
+        array(
+            "another layout",
+            "activation_columns",
+            "got 'both', expected one_per_concept or two",
+            "activation_columns",
+            texts(4, "()", &["both"]),
+        ),
+        array(
+            "a latent for two concepts",
+            "latents",
+            "got 1, expected at least one for each",
+            "latents",
+            i64s("()", &[1]),
+        ),
+        array(
+            "latents that are not there",
+            act,
+            "expected [n, 3] or [n, 3, m] with 3 latents",
+            "latents",
+            i64s("()", &[3]),
+        ),
+        array("half a latent", "latents", "got 2.5, expected whole numbers", "latents", f64s("()", &[2.5])),
+        array("two numbers of latents", "latents", "got 2 numbers, expected one", "latents", i64s("(2,)", &[3, 3])),
         array("a label too few", task, "got 31 rows", task, i64s("(31,)", &[0; 31])),
         array("labels as a column", task, "expected [n]", task, i64s("(32, 1)", &[0; 32])),
         array("a NaN", act, "row 3 has a NaN or an infinity", act, f32s("(32, 2)", &with_nan)),
@@ -232,7 +265,9 @@ fn names_the_invalid_flag() {
         let output = score(&path, &["--scores", id]);
         check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "expected one of");
     }
-    let flags: [(&[&str], &str); 9] = [
+    let flags: [(&[&str], &str); 11] = [
+        (&["--activation-columns", "2"], "--activation-columns"),
+        (&["--latents", "--activation-columns", "two_per_concept"], "--activation-columns"),
         (&["--estimator", "exact"], "--estimator"),
         (&["--neighbours", "0"], "--neighbours"),
         (&["--neighbours", "1001"], "--neighbours"),

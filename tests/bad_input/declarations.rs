@@ -60,6 +60,19 @@ pub fn cases() -> Vec<Case> {
             r.concept_label_kind = 3;
         }),
         declared("task label kind 9", "run.task_label_kind", "got 9, expected 0 to 2", |r| r.task_label_kind = 9),
+        declared("activation columns 3", "run.activation_columns", "got 3, expected 0 to 2", |r| {
+            r.activation_columns = 3;
+        }),
+        declared("a latent for two concepts", "run.latents", "got 1, expected at least one for each of 2", |r| {
+            r.latents = 1;
+        }),
+        declared("65537 latents", "run.latents", "at most 65536", |r| r.latents = 65_537),
+        declared("two columns a concept and latents", "run.activation_columns", "with 4 latents", |r| {
+            (r.activation_columns, r.latents) = (2, 4);
+        }),
+        declared("a head of concepts for latents", "run.constants.head_weights", "expected a multiple of 5", |r| {
+            (r.latents, r.constants.as_mut().unwrap().head_weights) = (5, vec![1.0; 4]);
+        }),
         declared("65537 ranks", "run.world_size", "got 65537, expected 1 to 65536", |r| r.world_size = 65_537),
         declared("33 labels", "run.labels", "got 33 labels, expected at most 32", |r| {
             r.labels = (0..33).map(|i| (format!("k{i}"), "v".to_owned())).collect();
@@ -108,6 +121,8 @@ pub fn cases() -> Vec<Case> {
         differs("other concepts", "run.concepts[0].name", |r| r.concepts[0].name = "tail".into()),
         differs("other classes", "run.concepts[0].cardinality", |r| r.concepts[0].cardinality = 5),
         differs("another activation kind", "run.activation_kind", |r| r.activation_kind = 3),
+        differs("another layout", "run.activation_columns", |r| r.activation_columns = 2),
+        differs("latents", "run.latents", |r| r.latents = 2),
         differs("another label kind", "run.task_label_kind", |r| r.task_label_kind = 2),
         differs("another label", "run.labels.lambda", |r| drop(r.labels.insert("lambda".into(), "5".into()))),
         differs("another constant", "run.constants.reference_task_accuracy", |r| {

@@ -13,6 +13,7 @@ mod impurity;
 mod intervention;
 mod invariance;
 mod kinds;
+mod latents;
 mod left_out;
 mod paired;
 mod shapes;

@@ -14,6 +14,12 @@ class ActivationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACTIVATION_KIND_LOGIT: _ClassVar[ActivationKind]
     ACTIVATION_KIND_CONTINUOUS: _ClassVar[ActivationKind]
 
+class ActivationColumns(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTIVATION_COLUMNS_UNSPECIFIED: _ClassVar[ActivationColumns]
+    ACTIVATION_COLUMNS_ONE_PER_CONCEPT: _ClassVar[ActivationColumns]
+    ACTIVATION_COLUMNS_TWO_PER_CONCEPT: _ClassVar[ActivationColumns]
+
 class LabelKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LABEL_KIND_UNSPECIFIED: _ClassVar[LabelKind]
@@ -63,6 +69,9 @@ ACTIVATION_KIND_HARD: ActivationKind
 ACTIVATION_KIND_PROBABILITY: ActivationKind
 ACTIVATION_KIND_LOGIT: ActivationKind
 ACTIVATION_KIND_CONTINUOUS: ActivationKind
+ACTIVATION_COLUMNS_UNSPECIFIED: ActivationColumns
+ACTIVATION_COLUMNS_ONE_PER_CONCEPT: ActivationColumns
+ACTIVATION_COLUMNS_TWO_PER_CONCEPT: ActivationColumns
 LABEL_KIND_UNSPECIFIED: LabelKind
 LABEL_KIND_CLASS: LabelKind
 LABEL_KIND_CONTINUOUS: LabelKind
@@ -139,7 +148,7 @@ class ConceptParts(_message.Message):
     def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels")
+    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "activation_columns", "latents")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +164,8 @@ class Run(_message.Message):
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     CONSTANTS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVATION_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    LATENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     concepts: _containers.RepeatedCompositeFieldContainer[Concept]
     activation_kind: ActivationKind
@@ -163,7 +174,9 @@ class Run(_message.Message):
     world_size: int
     constants: RunConstants
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    activation_columns: ActivationColumns
+    latents: int
+    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::diagnosis::{Diagnosis, State};
 use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
-use crate::run::{ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use crate::sample::WindowKind;
 use crate::tensor::{DataType, Tensor, TensorName};
 
@@ -25,6 +25,8 @@ pub fn run(message: proto::Run) -> Result<Run, Fault> {
         world_size: message.world_size,
         constants: message.constants.map(constants).unwrap_or_default(),
         labels: message.labels.into_iter().collect(),
+        activation_columns: activation_columns(message.activation_columns)?,
+        latents: (message.latents > 0).then_some(message.latents),
     };
     Run::try_from(fields)
 }
@@ -37,6 +39,15 @@ fn activation_kind(number: i32) -> Result<ActivationKind, Fault> {
         Ok(Message::Logit) => Ok(ActivationKind::Logit),
         Ok(Message::Continuous) => Ok(ActivationKind::Continuous),
         Err(_) => Err(Fault::new("run.activation_kind", format!("got {number}, expected 0 to 4"))),
+    }
+}
+
+fn activation_columns(number: i32) -> Result<ActivationColumns, Fault> {
+    use proto::ActivationColumns as Message;
+    match Message::try_from(number) {
+        Ok(Message::Unspecified | Message::OnePerConcept) => Ok(ActivationColumns::OnePerConcept),
+        Ok(Message::TwoPerConcept) => Ok(ActivationColumns::TwoPerConcept),
+        Err(_) => Err(Fault::new("run.activation_columns", format!("got {number}, expected 0 to 2"))),
     }
 }
 
@@ -80,6 +91,10 @@ pub fn run_message(run: &Run) -> proto::Run {
         ActivationKind::Logit => proto::ActivationKind::Logit,
         ActivationKind::Continuous => proto::ActivationKind::Continuous,
     };
+    let activation_columns = match run.activation_columns {
+        ActivationColumns::OnePerConcept => proto::ActivationColumns::OnePerConcept,
+        ActivationColumns::TwoPerConcept => proto::ActivationColumns::TwoPerConcept,
+    };
     let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
     proto::Run {
         name: run.name.clone(),
@@ -108,6 +123,8 @@ pub fn run_message(run: &Run) -> proto::Run {
             intervention_counts: constants.intervention_counts.clone(),
         }),
         labels: run.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        activation_columns: activation_columns.into(),
+        latents: run.latents.unwrap_or_default(),
     }
 }
 
