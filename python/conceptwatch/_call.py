@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,26 @@ from ._head import Call, Wrapped
 from ._tensors import Fault
 
 
-def class_numbers(head: Call, values: Any, threshold: float) -> Any:
-    """The classes that a head predicts, [n] integers; -1 where its output is not finite. Raises `Fault` for outputs
-    of another shape.
+@contextlib.contextmanager
+def calling(head: Call, threshold: float, sample: Any) -> Iterator[Callable[[Any], Any]]:
+    """A function from concept values like `sample` to the classes that a head predicts, [n] integers.
+
+    -1 where its output is not finite. It raises `Fault` for outputs of another shape.
     """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        with _numpy_random():
+            yield lambda values: _classes(head(values), values, threshold)
+        return
+    module = _module_of(head, torch)
+    on_cuda = isinstance(sample, torch.Tensor) and sample.device.type == "cuda"
+    devices = [sample.device] if on_cuda and module is None else []
+    with torch.no_grad(), _in_eval_mode(module), torch.random.fork_rng(devices), _numpy_random():
+        yield lambda values: _classes(head(_as_parameters(values, module, torch)), values, threshold)
+
+
+def _classes(output: Any, values: Any, threshold: float) -> Any:
     n = values.shape[0]
-    output = _called(head, values)
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(output, torch.Tensor)
     if isinstance(output, (tuple, list, dict)) or output is None:
@@ -50,23 +64,16 @@ def class_numbers(head: Call, values: Any, threshold: float) -> Any:
     return classes.to(torch.int32) if is_torch and torch is not None else classes.astype(np.int32)
 
 
-def _called(head: Call, values: Any) -> Any:
-    torch = sys.modules.get("torch")
-    if torch is None:
-        with _numpy_random():
-            return head(values)
-    module = _module_of(head, torch)
+def _as_parameters(values: Any, module: Any, torch: Any) -> Any:
+    """Activations on the device and in the type of a module: they may have left its device or autocast region."""
     parameter = None if module is None else next((p for p in module.parameters() if p.is_floating_point()), None)
-    if parameter is not None:
-        values = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-        # Activations may have left the device or the autocast region that the head was trained in.
-        values = values.to(parameter.device)
-        if values.dtype != parameter.dtype and not _autocast(torch, parameter.device.type):
-            values = values.to(parameter.dtype)
-    on_cuda = isinstance(values, torch.Tensor) and values.device.type == "cuda"
-    devices = [values.device] if on_cuda and module is None else []
-    with torch.no_grad(), _in_eval_mode(module), torch.random.fork_rng(devices), _numpy_random():
-        return head(values)
+    if parameter is None:
+        return values
+    values = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    values = values.to(parameter.device)
+    if values.dtype != parameter.dtype and not _autocast(torch, parameter.device.type):
+        values = values.to(parameter.dtype)
+    return values
 
 
 def _module_of(head: Any, torch: Any) -> Any:

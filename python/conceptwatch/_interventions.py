@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import class_numbers
+from ._call import calling
 from ._head import PERCENTILES, Call, Head, even_counts
 from ._tensors import Fault
 from ._thinning import UInt64s, siphash
@@ -129,16 +129,17 @@ class _Batch:
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
-        for step in self.head.units_set(self.k):
-            chosen = known & (rank < step)
-            correct.append(self._predict(true, chosen, step))
-            mistaken.append(correct[0] if step == 0 else self._predict(wrong, chosen, step))
+        with calling(self.head.call, self.head.threshold, self.c_hat) as classes:
+            for step in self.head.units_set(self.k):
+                if step == 0:
+                    correct.append(classes(self.c_hat))
+                    mistaken.append(correct[0])
+                    continue
+                chosen = known & (rank < step)
+                correct.append(classes(self.xp.where(chosen, true, self.c_hat)))
+                mistaken.append(classes(self.xp.where(chosen, wrong, self.c_hat)))
         xp: Any = np if isinstance(correct[0], np.ndarray) else sys.modules["torch"]
         return _made(xp.stack(correct, 1), xp.stack(mistaken, 1), self.head.counts(self.k))
-
-    def _predict(self, values: Any, chosen: Any, step: int) -> Any:
-        concepts = self.c_hat if step == 0 else self.xp.where(chosen, values, self.c_hat)
-        return class_numbers(self.head.call, concepts, self.head.threshold)
 
     def _known(self) -> Any:
         """Columns of concepts whose label is known, [n, K]."""
@@ -169,6 +170,8 @@ class _Batch:
     def _wrong_classes(self, classes: Any) -> Any:
         assert self.blocks is not None
         sizes = np.array([max(2, len(block)) for block in self.blocks])
+        if (sizes == 2).all():
+            return 1 - classes
         step = 1 + (self._hashes(np.arange(self.k), 1) % (sizes - 1).astype(np.uint64)).astype(np.int64)
         return (classes + self._like(step)) % self._like(sizes)
 

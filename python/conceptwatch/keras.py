@@ -139,9 +139,9 @@ class LeakageMonitor(_keras.callbacks.Callback):
             )
         concepts = self._outputs["concept_activations"]
         concepts = self.model.get_layer(concepts).output if isinstance(concepts, str) else concepts
-        layer = None if symbolic else self.model.get_layer(head)
+        layer = head._keras_history.operation if symbolic else self.model.get_layer(head)
         # It shares the layers, and so the weights.
-        part = _keras.Model(concepts, head if layer is None else layer.output)
+        part = _keras.Model(concepts, head if symbolic else layer.output)
         probabilities = getattr(getattr(layer, "activation", None), "__name__", "") == "sigmoid"
         return Head(lambda values: _array(part(values, training=False)), threshold=0.5 if probabilities else 0.0)
 

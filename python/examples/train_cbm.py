@@ -169,8 +169,13 @@ def train_epoch(model: nn.Module, rows: Rows, optimiser: torch.optim.Optimizer, 
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, rows: Rows, logit: bool, p: conceptwatch.Pass | None) -> tuple[float, float, float]:
-    """Concept accuracy, task accuracy, and task accuracy with true concepts; streams the pass if `p` is given."""
+def evaluate(
+    model: nn.Module, rows: Rows, logit: bool, p: conceptwatch.Pass | None, curves: bool = True
+) -> tuple[float, float, float]:
+    """Concept accuracy, task accuracy, and task accuracy with true concepts; streams the pass if `p` is given.
+
+    curves: intervene on the head too.
+    """
     sums = torch.zeros(3)
     for start in range(0, len(rows.y), EVALUATION_BATCH):
         batch = rows.part(slice(start, start + EVALUATION_BATCH))
@@ -186,7 +191,7 @@ def evaluate(model: nn.Module, rows: Rows, logit: bool, p: conceptwatch.Pass | N
                 concept_embeddings=output.mixed(),
                 positive_embeddings=output.positive,
                 negative_embeddings=output.negative,
-                head=model.head_of(output),  # adds the intervention curves
+                head=model.head_of(output) if curves else None,
             )
         found = [
             accuracy(output.concept_logits, batch.c),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import conceptwatch
 from conftest import package
 from real_sidecar import curve, eager
 from sidecar import Sidecar
@@ -129,6 +130,36 @@ def test_the_probe_may_be_a_function(keras: Any, address: str) -> None:
     assert len(found[0]) == 2
     assert found[0] == pytest.approx(found[1], abs=1e-3)
     assert len(curve(address, "function", "task_accuracy")) == 2
+
+
+@pytest.mark.parametrize("head", ["layer", "tensor", "function"])
+def test_the_head_is_the_part_between_two_layers(keras: Any, address: str, head: str) -> None:
+    model = bottleneck(keras, 5.0)
+    task = model.get_layer("task")
+    task.set_weights([np.full((3, 1), 4.0), np.array([-6.0])])  # the most of three concepts
+    heads = {
+        "layer": "task",
+        "tensor": model.outputs[1],
+        "function": conceptwatch.Head(task, threshold=0.5),
+    }
+    monitor = leakage_monitor(f"head {head}", address, head=heads[head])
+    fit(model, monitor, epochs=2)
+    assert monitor.run.stats.heads_failed == 0
+    accuracy, drop, misled = (
+        curve(address, f"head {head}", score)[-1]["value"]
+        for score in ("intervened_task_accuracy", "intervention_drop", "wrong_intervention_drop")
+    )
+    truth = task(PROBE.c)
+    assert accuracy == pytest.approx(np.mean((np.asarray(truth)[:, 0] > 0.5) == PROBE.y))
+    assert accuracy == 1.0
+    assert drop <= 0.0
+    assert misled > 0.5
+
+
+def test_a_head_without_its_concepts_layer_is_an_error(keras: Any, address: str) -> None:
+    monitor = leakage_monitor("no layer", address, outputs=lambda x: {"concept_activations": x[:, :3]}, head="task")
+    with pytest.raises(ValueError, match="head: got 'task', expected a function"):
+        fit(bottleneck(keras, 5.0), monitor, epochs=1)
 
 
 def test_without_scores_keras_goes_on(keras: Any, sidecar: Sidecar) -> None:

@@ -23,7 +23,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
         labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
         head_weights=np.arange(6).reshape(3, 2), image_size=(299, 300), box_size=(90, 91),
         concept_parts=[[0, 1], []], concept_score_weight=2.5, activity_threshold=0.25, active_top_k=1,
-        clarity_weights=[1, 2, 0], rank=1, world_size=4,
+        clarity_weights=[1, 2, 0], intervention_counts=[0, 2], rank=1, world_size=4,
     )  # fmt: skip
     wait_for(lambda: bool(sidecar.starts))
     declared, constants = sidecar.starts[0].run, sidecar.starts[0].run.constants
@@ -42,6 +42,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert constants.concept_score_weight == 2.5
     assert (constants.activity_threshold, constants.active_top_k) == (0.25, 1)
     assert list(constants.clarity_weights) == [1, 2, 0]
+    assert list(constants.intervention_counts) == [0, 2]
 
 
 def test_the_layout_of_activations_is_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:

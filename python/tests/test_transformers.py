@@ -58,6 +58,16 @@ def test_the_trainer_stops_by_advice(toy: Any, address: str, tmp_path: Path) -> 
     assert len(curve(address, "advised")) == len(points)
 
 
+def test_the_head_is_a_part_of_the_model(toy: Any, address: str, tmp_path: Path) -> None:
+    monitor = leakage_monitor(toy, "head", address, head="head", scores=("intervention_drop",), advice=False)
+    done = toy.trainer(tmp_path, monitor, concept_weight=5.0, num_train_epochs=2)
+    done.train()
+    found = [entry["eval_leakage/intervention_drop"] for entry in done.state.log_history if "eval_loss" in entry]
+    assert found == [point["value"] for point in curve(address, "head", "intervention_drop")]
+    assert len(found) == 2
+    assert monitor.run.stats.heads_failed == 0
+
+
 def test_a_part_of_the_model_is_hooked_and_training_batches_stream_too(toy: Any, address: str, tmp_path: Path) -> None:
     monitor = leakage_monitor(
         toy, "hooked", address, extract=toy.extract_concepts, module="concepts", train=True, splits=["val", "again"]
