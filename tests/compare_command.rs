@@ -77,18 +77,25 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert_eq!(report["criterion_unclipped"]["verdict"], "a_leaks_more", "{report:#}");
     assert_eq!(report["a"]["evaluations"].as_array().unwrap().len(), 4);
     assert_eq!(report["a"]["rows"], serde_json::json!([600, 600]));
-    let ctl = &report["scores"][0];
-    assert_eq!((&ctl["score"], &ctl["verdict"]), (&"ctl".into(), &"higher_in_a".into()));
+    assert_eq!(report["weighed"]["verdict"], "a_leaks_more", "{report:#}");
+    let scores = report["scores"].as_array().unwrap();
+    assert_eq!(scores[0]["score"], "ctl_conditional");
+    let ctl = scores.iter().find(|one| one["score"] == "ctl").unwrap();
+    assert_eq!(ctl["verdict"], "higher_in_a");
     assert!(ctl["difference"]["low"].as_f64().unwrap() > 0.05, "{ctl:#}");
     let concepts: Vec<&str> =
         ctl["per_concept"].as_array().unwrap().iter().map(|one| one["concept"].as_str().unwrap()).collect();
     assert_eq!(concepts, ["wing", "beak"]);
-    assert!(report["notes"][0].as_str().unwrap().starts_with("not finished yet: weak, strong"), "{report:#}");
+    assert!(report["notes"][1].as_str().unwrap().starts_with("not finished yet: weak, strong"), "{report:#}");
     let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=weak&run_b=strong")).unwrap();
     assert_eq!(api, report);
 
     let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
-    assert!(table.contains("Leakage Criterion: run weak leaks more"), "{table}");
+    assert!(
+        table.contains("\nRun weak leaks more than run strong\n  ctl_conditional is higher in weak by "),
+        "{table}"
+    );
+    assert!(table.contains("Leakage Criterion, by CTL and ICL alone: run weak leaks more"), "{table}");
     assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
     assert!(table.contains("2 of 2 concepts differ"), "{table}");
@@ -141,7 +148,10 @@ async fn groups_by_a_label() {
     assert_eq!(groups[0]["criterion"]["verdict"], "a_leaks_more", "{report:#}");
     assert_eq!(report["least"]["values"], serde_json::json!(["1", "10"]), "{report:#}");
     assert_eq!(report["least"]["above"], "no larger value was tried");
-    assert!(report["least"]["below"].as_str().unwrap().starts_with("0.01: ctl is higher in 0.01 by "), "{report:#}");
+    assert!(
+        report["least"]["below"].as_str().unwrap().starts_with("0.01: ctl_conditional is higher in 0.01 by "),
+        "{report:#}"
+    );
     let notes = report["notes"].to_string();
     assert!(notes.contains("runs of a group differ in seed\""), "{notes}");
     let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";

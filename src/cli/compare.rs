@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
-    SplitReport, Verdict,
+    SplitReport, Verdict, Weighed, WeighedVerdict,
 };
 use crate::question::{Question, Report};
 
@@ -16,8 +16,8 @@ use super::source::Source;
 
 /// Compare two runs, groups of runs by a label, or two splits of a run
 ///
-/// Two runs: the Leakage Criterion, and the difference in each score with its interval, over their newest evaluations.
-/// With --by: mean scores of the runs for each value of a label, such as lambda, and the range of least leakage. With
+/// Two runs: which leaks more by conditional leakage and interventions, the published Leakage Criterion, and the difference in
+/// each score with its interval, over their newest evaluations. With --by: mean scores of the runs for each value of a label, such as lambda, and the range of least leakage. With
 /// --with-split: the scores of one run on two splits, evaluated at the same steps. Reads from a running sidecar, or with
 /// --data-dir from the curves of a stopped one.
 #[derive(Args)]
@@ -88,10 +88,12 @@ fn pair(report: &PairReport) -> String {
     for (letter, side) in [("a", &report.a), ("b", &report.b)] {
         let _ = writeln!(text, "{letter}  {}", what(side));
     }
-    let _ = writeln!(text, "\nLeakage Criterion: {}", verdict(&report.criterion, &report.a.run, &report.b.run));
+    let (a, b) = (&report.a.run, &report.b.run);
+    let _ = writeln!(text, "\n{}\n  {}", weighed(&report.weighed, a, b), report.weighed.why);
+    let _ = writeln!(text, "\nLeakage Criterion, by CTL and ICL alone: {}", verdict(&report.criterion, a, b));
     let _ = writeln!(text, "  {}", report.criterion.why);
     let unclipped = &report.criterion_unclipped;
-    let _ = writeln!(text, "  without clipping at 0: {}", verdict(unclipped, &report.a.run, &report.b.run));
+    let _ = writeln!(text, "  without clipping at 0: {}", verdict(unclipped, a, b));
     let _ = writeln!(text, "  {}\n", unclipped.why);
     scores(&mut text, &report.scores, report.confidence);
     notes(&mut text, &report.notes);
@@ -130,6 +132,17 @@ fn what(side: &SideReport) -> String {
     let count = side.evaluations.len();
     let count = if count == 1 { "1 evaluation".to_owned() } else { format!("{count} evaluations") };
     format!("{}: {count} of {}, steps {first} to {last}, {rows}", side.run, splits.join(", "))
+}
+
+fn weighed(weighed: &Weighed, a: &str, b: &str) -> String {
+    match weighed.verdict {
+        WeighedVerdict::ALeaksMore => format!("Run {a} leaks more than run {b}"),
+        WeighedVerdict::BLeaksMore => format!("Run {b} leaks more than run {a}"),
+        WeighedVerdict::NoDifference => "No difference in leakage is shown".to_owned(),
+        WeighedVerdict::ScoresDisagree => "The scores disagree on which run leaks more".to_owned(),
+        WeighedVerdict::Undecided => "Undecided which run leaks more".to_owned(),
+        WeighedVerdict::Undefined => "The leakage of the runs cannot be compared".to_owned(),
+    }
 }
 
 fn verdict(criterion: &Criterion, a: &str, b: &str) -> String {
@@ -191,7 +204,7 @@ fn groups(report: &GroupReport) -> String {
                 several => several.join(", "),
             };
             let _ = writeln!(text, "Least leakage: {} {values} (compared with {})", report.label, least.reference);
-            for (end, why) in [("below", &least.below), ("above", &least.above)] {
+            for (end, why) in [("below", &least.below), ("above", &least.above), ("caution", &least.caution)] {
                 if let Some(why) = why {
                     let _ = writeln!(text, "  {end}: {why}");
                 }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::interval::Interval;
+use crate::score::catalogue;
+
+use super::interval::{Estimate, Interval};
+use super::side::{Side, incomparable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,4 +29,70 @@ pub struct Comparison {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub undefined: Option<String>,
+}
+
+impl Comparison {
+    /// A score of two sides; undefined with a reason where they have no values on one scale.
+    pub(super) fn between(a: &Side, b: &Side, score: &str, confidence: f64) -> Self {
+        let sides = (a.estimate(score), b.estimate(score));
+        match (sides, incomparable(&[a, b], score)) {
+            ((Ok(a), Ok(b)), None) => Self::of(score, &a, &b, confidence),
+            ((a, b), why) => {
+                let range = range_of(score);
+                let shown =
+                    |side: &Result<Estimate, String>| Some(side.as_ref().ok()?.interval(confidence).within(range));
+                let reason = a.as_ref().err().or(b.as_ref().err()).cloned().or(why).unwrap_or_default();
+                Self { a: shown(&a), b: shown(&b), ..Self::undefined(reason) }
+            }
+        }
+    }
+
+    pub(super) fn of(score: &str, a: &Estimate, b: &Estimate, confidence: f64) -> Self {
+        Self::by(score, a, b, &a.less(b), confidence)
+    }
+
+    /// From a difference whose error is known better than from both sides alone.
+    pub(super) fn by(score: &str, a: &Estimate, b: &Estimate, difference: &Estimate, confidence: f64) -> Self {
+        let interval = difference.interval(confidence);
+        let (least, most) = range_of(score);
+        let (verdict, undefined) = match (interval.low, interval.high) {
+            (Some(low), _) if low > 0.0 => (Verdict::HigherInA, None),
+            (_, Some(high)) if high < 0.0 => (Verdict::HigherInB, None),
+            (Some(_), Some(_)) => (Verdict::Compatible, None),
+            _ => (
+                Verdict::Undefined,
+                Some("the error is unknown: the score has none, and there is one run only".to_owned()),
+            ),
+        };
+        Self {
+            a: Some(a.interval(confidence).within((least, most))),
+            b: Some(b.interval(confidence).within((least, most))),
+            difference: Some(interval.within((least - most, most - least))),
+            p_value: difference.p_value(),
+            verdict,
+            undefined,
+        }
+    }
+
+    pub(super) fn undefined(why: impl Into<String>) -> Self {
+        let verdict = Verdict::Undefined;
+        Self { a: None, b: None, difference: None, p_value: None, verdict, undefined: Some(why.into()) }
+    }
+
+    /// Such as "is higher in soft by 0.1200 (0.1050 to 0.1350)".
+    pub(super) fn in_words(&self, a: &str, b: &str) -> String {
+        let Some(Interval { mean, low: Some(low), high: Some(high), .. }) = self.difference else {
+            return format!("cannot be compared: {}", self.undefined.as_deref().unwrap_or("there are no values"));
+        };
+        match self.verdict {
+            Verdict::HigherInA => format!("is higher in {a} by {mean:.4} ({low:.4} to {high:.4})"),
+            Verdict::HigherInB => format!("is higher in {b} by {:.4} ({:.4} to {:.4})", -mean, -high, -low),
+            _ => format!("shows no difference ({mean:.4}, {low:.4} to {high:.4})"),
+        }
+    }
+}
+
+/// Least and largest value of a score; unbounded for a score that the catalogue does not have.
+pub(super) fn range_of(score: &str) -> (f64, f64) {
+    catalogue::find(score).map_or((f64::NEG_INFINITY, f64::INFINITY), |row| row.range)
 }

@@ -6,10 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::criterion::{Criterion, CriterionVerdict};
+use super::comparison::range_of;
+use super::criterion::Criterion;
 use super::interval::Interval;
-use super::pair::criterion;
 use super::side::{Side, incomparable};
+use super::weighed::{Weighed, WeighedVerdict, behind, falls_further, remaining_fall, unlearnt, without_interventions};
 
 /// A run counts as trained if it reaches this share of the best median task accuracy among the groups that no other
 /// beats by the criterion: the 90 % of Appendix E, where the best is near 100 %. Groups that leak more do not set the
@@ -39,7 +40,10 @@ pub struct Group {
     pub value: String,
     pub runs: Vec<String>,
     pub scores: Vec<GroupScore>,
-    /// This group as a, the one of least leakage as b.
+    /// This group as a, the one of least leakage as b, by all that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub weighed: Option<Weighed>,
+    /// The same by CTL and ICL alone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub criterion: Option<Criterion>,
     /// Absent where task accuracy is not known.
@@ -68,17 +72,21 @@ pub struct Training {
 /// Where leakage is least.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Least {
-    /// Value of the group that the others are compared with: of those that train and that no other beats by the
-    /// criterion, the one of lowest CTL, which is the leading form of leakage (Section 6 of the paper).
+    /// Value of the group that the others are compared with: of those that train, have learnt their concepts and that no
+    /// other beats by all that is known, the one of lowest conditional CTL, or of lowest CTL where that is not known.
     pub reference: String,
-    /// Values of the groups from λ_min to λ_max: they train, and by the criterion leak no more than the reference. Of
-    /// labels that are not numbers, which have no order, all such groups.
+    /// Values of the groups from λ_min to λ_max: they train, have learnt their concepts as well, lose no more accuracy under
+    /// intervention, and show no difference to the reference. Of labels that are not numbers, which have no order, all such
+    /// groups.
     pub values: Vec<String>,
     /// What ends the range below and above: the neighbouring group and why it is not in it, or that there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub below: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub above: Option<String>,
+    /// That interventions fail even there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub caution: Option<String>,
 }
 
 /// Compares groups of runs, each a side named after the label's value whose folds are its runs, at a confidence in
@@ -103,32 +111,44 @@ pub fn compare_groups(
     // Where it fails in every group that leaks least, there is no reference for the others.
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
     let trains = |at: usize| !looked_at || learns(at);
-    let leak = |at: usize| all[at].estimate(judged[0]).map_or(f64::INFINITY, |estimate| estimate.mean);
-    let reference = unbeaten.map(|unbeaten| {
-        let able = unbeaten.into_iter().filter(|at| trains(*at));
-        able.min_by(|a, b| leak(*a).total_cmp(&leak(*b))).expect("one of the unbeaten is able")
+    let trained: Vec<usize> = (0..all.len()).filter(|at| trains(*at)).collect();
+    let reference = unbeaten.and_then(|unbeaten| {
+        let able: Vec<usize> = unbeaten.into_iter().filter(|at| trains(*at)).collect();
+        reference(&all, &able, &trained, confidence)
     });
-    let against = |at: usize, least: usize| criterion(all[at], all[least], judged, confidence);
-    let verdicts: Vec<Option<Criterion>> = (0..all.len())
+    let against = |at: usize, least: usize| {
+        (Weighed::of(all[at], all[least], confidence), Criterion::between(all[at], all[least], judged, confidence))
+    };
+    let verdicts: Vec<Option<(Weighed, Criterion)>> = (0..all.len())
         .map(|at| reference.as_ref().ok().filter(|least| **least != at).map(|least| against(at, *least)))
         .collect();
     let least = reference.as_ref().ok().map(|&reference| {
         // Why a group is not in the range; `None` if it is.
-        let outside = |at: usize| match (&verdicts[at], training[at]) {
-            (_, Some(t)) if !trains(at) => Some(format!(
-                "{}: {} of {} runs reach a task accuracy of {:.3}",
-                all[at].name, t.trained, t.runs, t.accuracy
-            )),
-            (Some(criterion), _) if criterion.verdict != CriterionVerdict::Compatible => {
-                Some(format!("{}: {}", all[at].name, criterion.why))
+        let outside = |at: usize| {
+            let name = &all[at].name;
+            if let Some(t) = training[at].filter(|_| !trains(at)) {
+                return Some(format!(
+                    "{name}: {} of {} runs reach a task accuracy of {:.3}",
+                    t.trained, t.runs, t.accuracy
+                ));
             }
-            _ => None,
+            let (weighed, _) = verdicts[at].as_ref()?;
+            match weighed.verdict {
+                WeighedVerdict::NoDifference => {}
+                WeighedVerdict::ScoresDisagree => return Some(format!("{name}: scores disagree: {}", weighed.why)),
+                _ => return Some(format!("{name}: {}", weighed.why)),
+            }
+            let less_well = behind(all[at], all[reference], confidence);
+            let falls = || trained.iter().find_map(|other| falls_further(all[at], all[*other], confidence));
+            less_well.or_else(falls).map(|why| format!("{name}: {why}"))
         };
         let inside = |at: &usize| outside(*at).is_none();
         let name = |at: usize| all[at].name.clone();
+        let remains = Some(remaining_fall(all[reference])).filter(|text| !text.is_empty());
+        let caution = remains.map(|text| text.trim_start_matches("; ").to_owned());
         if !ordered {
             let values = (0..all.len()).filter(inside).map(name).collect();
-            return Least { reference: name(reference), values, below: None, above: None };
+            return Least { reference: name(reference), values, below: None, above: None, caution };
         }
         let first = (0..=reference).rev().take_while(inside).last().unwrap_or(reference);
         let last = (reference..all.len()).take_while(inside).last().unwrap_or(reference);
@@ -139,13 +159,15 @@ pub fn compare_groups(
             values: (first..=last).map(name).collect(),
             below: end(first.checked_sub(1), "no smaller value was tried"),
             above: end(Some(last + 1), "no larger value was tried"),
+            caution,
         }
     });
-    let groups = all.iter().zip(verdicts).zip(&training).map(|((side, criterion), training)| Group {
+    let groups = all.iter().zip(verdicts).zip(&training).map(|((side, verdict), training)| Group {
         value: side.name.clone(),
         runs: side.folds.iter().filter_map(|fold| Some(fold.points.first()?.run.to_string())).collect(),
         scores: scores.iter().map(|score| GroupScore::of(&all, side, score, confidence)).collect(),
-        criterion,
+        weighed: verdict.as_ref().map(|(weighed, _)| weighed.clone()),
+        criterion: verdict.map(|(_, criterion)| criterion),
         training: *training,
     });
     let mut notes: Vec<String> = Vec::new();
@@ -159,6 +181,7 @@ pub fn compare_groups(
     if training.iter().any(Option::is_none) {
         notes.push("task_accuracy is not known for every group: failed training is not considered there".into());
     }
+    notes.extend(without_interventions(&all));
     if !looked_at && reference.is_ok() {
         notes.push("training fails in part of the runs of every group that leaks least: it is not considered".into());
     }
@@ -179,7 +202,7 @@ impl GroupScore {
             None => side.estimate(score),
         };
         let (interval, undefined) = match estimate {
-            Ok(estimate) => (Some(estimate.interval(confidence)), None),
+            Ok(estimate) => (Some(estimate.interval(confidence).within(range_of(score))), None),
             Err(why) => (None, Some(why)),
         };
         Self { score: score.to_owned(), interval, undefined }
@@ -211,23 +234,53 @@ fn training(sides: &[&Side], unbeaten: &[usize]) -> Vec<Option<Training>> {
     accuracies.into_iter().map(|runs| runs.map(counted)).collect()
 }
 
-/// Groups such that no other leaks less, by the criterion.
+/// Groups such that no other leaks less, by all that is known.
 fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usize>, String> {
-    if let Some(why) = judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{score}: {why}"))) {
+    let has = |at: &usize, scores: &[&str]| scores.iter().all(|score| all[*at].estimate(score).is_ok());
+    let conditional = (0..all.len()).any(|at| has(&at, &["ctl_conditional"]));
+    if !conditional
+        && let Some(why) = judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{score}: {why}")))
+    {
         return Err(why);
     }
-    let measured = |at: &usize| judged.iter().all(|score| all[*at].estimate(score).is_ok());
-    let able: Vec<usize> = (0..all.len()).filter(measured).collect();
+    let able: Vec<usize> = match conditional {
+        true => (0..all.len()).filter(|at| has(at, &["ctl_conditional"])).collect(),
+        false => (0..all.len()).filter(|at| has(at, &judged)).collect(),
+    };
     if able.is_empty() {
         return Err(format!("no group has both {} and {}", judged[0], judged[1]));
     }
     let beaten = |at: &usize| {
-        let more = |other: &usize| {
-            criterion(all[*at], all[*other], judged, confidence).verdict == CriterionVerdict::ALeaksMore
-        };
+        let more = |other: &usize| Weighed::of(all[*at], all[*other], confidence).verdict == WeighedVerdict::ALeaksMore;
         able.iter().any(|other| other != at && more(other))
     };
     let unbeaten: Vec<usize> = able.iter().copied().filter(|at| !beaten(at)).collect();
     // Verdicts need not be transitive: if each is beaten by another, all remain.
     Ok(if unbeaten.is_empty() { able } else { unbeaten })
+}
+
+/// The group of least leakage among those `able`. Errors where it has not learnt its concepts, or one of the `trained` loses
+/// less accuracy under intervention.
+fn reference(all: &[&Side], able: &[usize], trained: &[usize], confidence: f64) -> Result<usize, String> {
+    let accuracy = |at: &usize| all[*at].estimate("concept_accuracy").map_or(f64::NEG_INFINITY, |one| one.mean);
+    let best = able.iter().copied().max_by(|a, b| accuracy(a).total_cmp(&accuracy(b))).expect("one of them is able");
+    if let Some(why) = unlearnt(all[best], confidence) {
+        return Err(format!("{why}, and no group has learnt them better"));
+    }
+    let learnt: Vec<usize> =
+        able.iter().copied().filter(|at| *at == best || behind(all[*at], all[best], confidence).is_none()).collect();
+    let falls =
+        |at: usize, others: &[usize]| others.iter().find_map(|other| falls_further(all[at], all[*other], confidence));
+    let held: Vec<usize> = learnt.iter().copied().filter(|at| falls(*at, &learnt).is_none()).collect();
+    let held = if held.is_empty() { learnt } else { held };
+    let score = match held.iter().all(|at| all[*at].estimate("ctl_conditional").is_ok()) {
+        true => "ctl_conditional",
+        false => "ctl",
+    };
+    let leak = |at: &usize| all[*at].estimate(score).map_or(f64::INFINITY, |estimate| estimate.mean);
+    let least = held.into_iter().min_by(|a, b| leak(a).total_cmp(&leak(b))).expect("one remains");
+    match falls(least, trained) {
+        Some(why) => Err(format!("scores disagree: {} has the least leakage, but {why}", all[least].name)),
+        None => Ok(least),
+    }
 }

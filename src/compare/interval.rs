@@ -114,6 +114,15 @@ pub struct Interval {
     pub count: usize,
 }
 
+impl Interval {
+    /// Its ends cut to a score's range; the mean stays inside.
+    pub(super) fn within(self, (least, most): (f64, f64)) -> Self {
+        let low = self.low.map(|low| low.max(least.min(self.mean)));
+        let high = self.high.map(|high| high.min(most.max(self.mean)));
+        Self { low, high, ..self }
+    }
+}
+
 /// Mean and unbiased variance; the variance of one value is unknown.
 fn mean_and_variance(values: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = values.len() as f64;

@@ -11,6 +11,7 @@ mod pair;
 mod side;
 mod splits;
 mod usual;
+mod weighed;
 
 pub use comparison::{Comparison, Verdict};
 pub use criterion::{Criterion, CriterionVerdict};
@@ -20,3 +21,4 @@ pub use pair::{ConceptComparison, PairReport, ScoreComparison, SideReport, compa
 pub use side::{Evaluations, Side};
 pub use splits::{SplitReport, compare_splits};
 pub use usual::{PUBLISHED, UNCLIPPED, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS};
+pub use weighed::{Weighed, WeighedVerdict};

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, range_of};
 use super::interval::{Estimate, Measured};
 use super::pair::{ConceptComparison, ScoreComparison, SideReport, false_discoveries_kept_rare, noted};
 use super::side::{Evaluations, Side, incomparable};
@@ -46,10 +46,12 @@ pub fn compare_splits(run: &str, a: &Side, b: &Side, scores: &[String], confiden
 fn compare(a: &Side, b: &Side, score: &str, why: Option<String>, confidence: f64) -> Comparison {
     let difference = difference(a, b, |fold| fold.whole(score));
     match (a.estimate(score), b.estimate(score), difference, why) {
-        (Ok(a), Ok(b), Some(difference), None) => Comparison::by(&a, &b, &difference, confidence),
+        (Ok(a), Ok(b), Some(difference), None) => Comparison::by(score, &a, &b, &difference, confidence),
         (a, b, difference, why) => {
             let never = difference.is_none().then(|| "no step has a value in both splits".to_owned());
-            let shown = |side: &Result<Estimate, String>| Some(side.as_ref().ok()?.interval(confidence));
+            let shown = |side: &Result<Estimate, String>| {
+                Some(side.as_ref().ok()?.interval(confidence).within(range_of(score)))
+            };
             let reason = a.as_ref().err().or(b.as_ref().err()).cloned().or(why).or(never).unwrap_or_default();
             Comparison { a: shown(&a), b: shown(&b), ..Comparison::undefined(reason) }
         }
@@ -62,7 +64,7 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[String], confid
         let (a, b) = (a.concept_estimate(score, concept)?, b.concept_estimate(score, concept)?);
         Some(ConceptComparison {
             concept: concept.clone(),
-            comparison: Comparison::by(&a, &b, &difference, confidence),
+            comparison: Comparison::by(score, &a, &b, &difference, confidence),
         })
     };
     let mut compared: Vec<ConceptComparison> = concepts.iter().filter_map(of).collect();

@@ -4,26 +4,51 @@
 pub const PUBLISHED: [&str; 2] = ["ctl", "icl"];
 /// The same without clipping at 0, which turns noise into leakage.
 pub const UNCLIPPED: [&str; 2] = ["ctl_excess", "icl_excess"];
+/// Scores that say which of two sides leaks more, as far as both have them: information beyond each concept, and what it
+/// does.
+pub(super) const WEIGHED: [&str; 6] = [
+    "ctl_conditional",
+    "icl_conditional",
+    "joint_leakage",
+    "embedding_ct_conditional",
+    "embedding_ic_conditional",
+    "intervention_drop",
+];
 /// Compared by default between two runs, as far as both have them.
-pub const USUAL: [&str; 12] = [
+pub const USUAL: [&str; 18] = [
+    "ctl_conditional",
+    "icl_conditional",
+    "joint_leakage",
+    "intervention_drop",
+    "concept_accuracy",
+    "task_accuracy",
     "ctl",
     "icl",
     "icl_label",
     "embedding_ct",
+    "embedding_ct_conditional",
     "embedding_ic",
+    "embedding_ic_conditional",
     "embedding_self",
     "alignment_leakage",
     "intervention_score",
     "ois",
     "nis",
-    "concept_accuracy",
-    "task_accuracy",
 ];
 /// Compared by default between groups, whose table has a column for each.
-pub const USUAL_OF_GROUPS: [&str; 6] =
-    ["ctl", "icl", "icl_label", "intervention_score", "concept_accuracy", "task_accuracy"];
+pub const USUAL_OF_GROUPS: [&str; 7] =
+    ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /// Compared by default between two splits of one run: what the model gets right in both.
-pub const USUAL_OF_SPLITS: [&str; 6] = ["concept_accuracy", "concept_auc", "task_accuracy", "ctl", "icl", "icl_label"];
+pub const USUAL_OF_SPLITS: [&str; 8] = [
+    "concept_accuracy",
+    "concept_auc",
+    "task_accuracy",
+    "ctl_conditional",
+    "icl_conditional",
+    "ctl",
+    "icl",
+    "icl_label",
+];
 /// Scores whose normaliser grows with the number of rows.
 pub(super) const AT_EQUAL_ROWS: [&str; 2] = ["icl", "icl_excess"];
 /// Relative difference of N beyond which those are not compared: the same that restarts alerts.

@@ -19,6 +19,7 @@ fn groups(leakage: [f64; 6], scatter: f64, accuracy: impl Fn(&str, usize) -> f64
                 ("ctl", ctl, Some(0.004)),
                 ("icl", icl, Some(0.003)),
                 ("task_accuracy", accuracy(lambda, run), Some(0.005)),
+                ("concept_accuracy", 0.98, Some(0.003)),
             ];
             vec![point(&format!("{lambda}-{run}"), 1, &scores)]
         });
@@ -94,7 +95,10 @@ fn how_often_the_range_is_the_true_one() {
 
 #[test]
 fn labels_without_an_order_have_no_range() {
-    let run = |leak: f64| vec![point("r", 1, &[("ctl", leak, Some(0.004)), ("icl", leak, Some(0.004))])];
+    let run = |leak: f64| {
+        let learnt = ("concept_accuracy", 0.98, Some(0.003));
+        vec![point("r", 1, &[("ctl", leak, Some(0.004)), ("icl", leak, Some(0.004)), learnt])]
+    };
     let group = |name: &str, leak: f64| side(name, vec![run(leak), run(leak + 0.001), run(leak - 0.001)]);
     let sides = vec![group("soft", 0.05), group("logit", 0.2), group("hard", 0.05)];
     let report = compare_groups("encoding", sides, &[], PUBLISHED, 0.95);

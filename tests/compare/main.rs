@@ -4,6 +4,7 @@ mod coverage;
 mod groups;
 mod pairs;
 mod splits;
+mod weighed;
 
 use std::collections::BTreeMap;
 
