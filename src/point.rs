@@ -268,6 +268,9 @@ pub struct CurveDescription {
     /// The score whose value is the x at which the curve is best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<&'static str>,
+    /// A score whose curve belongs on the same axes, for comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<&'static str>,
 }
 
 #[cfg(test)]

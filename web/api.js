@@ -2,8 +2,9 @@
 
 /**
  * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
- *   unit: string, per_concept: boolean, matrix: boolean, help: string, curve?: {x: string, y: string, best?: string}}} Score
- *   curve: the axes of its values' curves, and the score that says at which x they are best
+ *   unit: string, per_concept: boolean, matrix: boolean, help: string, curve?: {x: string, y: string, best?: string,
+ *   beside?: string}}} Score curve: the axes of its values' curves, the score that says at which x they are best, and one
+ *   whose curve belongs beside it
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
  *   rows_dropped: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
  *   has received nothing for the split since it started

@@ -14,8 +14,9 @@ import { count, el, number, plotText } from "./text.js";
  * @typedef {import("./api.js").Run} Run
  * @typedef {import("./api.js").Point} Point
  * @typedef {import("./state.js").View} View
- * @typedef {{step: number, curve: [number, number|null][], best: number|null}} Held of an evaluation: `best` is the x
- *   that is the best by its scores
+ * @typedef {[number, number|null][]} Curve
+ * @typedef {{step: number, curve: Curve, beside: Curve, best: number|null}} Held of an evaluation: `best` is the x that
+ *   is the best by its scores, `beside` the curve to compare with, often empty
  */
 
 /** Steps of x that span more than this factor are drawn by their order of magnitude. */
@@ -46,7 +47,10 @@ export function sweep(host, changed) {
   function keep(key, point, of) {
     const outcome = point?.scores[of.id];
     if (!point || !outcome?.curve) return;
-    held.set(key, { step: point.step, curve: outcome.curve, best: point.scores[of.curve?.best ?? ""]?.value ?? null });
+    const other = (/** @type {string|undefined} */ id) => point.scores[id ?? ""];
+    held.set(key, {
+      step: point.step, curve: outcome.curve, beside: other(of.curve?.beside)?.curve ?? [], best: other(of.curve?.best)?.value ?? null,
+    });
   }
 
   /**
@@ -93,14 +97,18 @@ export function sweep(host, changed) {
     if (now === drawn) return;
     drawn = now;
     const { x, y, best } = chosen.curve;
+    const dashed = found.some((one) => one.beside.length) ? swept.find(({ id }) => id === chosen.curve?.beside) : undefined;
     title.textContent = `${y} over the ${x}`;
     when.textContent = `${split}, newest evaluation`;
     help.replaceChildren(about(chosen));
     note.replaceChildren(...found.slice(0, MOST_NOTES).map((one) => el("span", {}, el("i", { class: "swatch", color: one.color }), ` ${told(one)}`)),
+      ...(dashed ? [el("span", {}, `dashed: ${dashed.curve?.x}`)] : []),
       ...(found.length > MOST_NOTES ? [el("span", {}, `and ${found.length - MOST_NOTES} more`)] : []));
+    const compared = dashed ? [`${y}: ${dashed.curve?.x}`] : [];
     table = {
-      name: `${chosen.id} curve ${split}`, columns: ["run", "step", x, y, ...(best ? ["best"] : [])],
-      rows: found.flatMap((one) => one.curve.map(([at, value]) => [one.run, one.step, at, value, ...(best ? [at === one.best] : [])])),
+      name: `${chosen.id} curve ${split}`, columns: ["run", "step", x, y, ...compared, ...(best ? ["best"] : [])],
+      rows: found.flatMap((one) => one.curve.map(([at, value]) => [one.run, one.step, at, value,
+        ...compared.map(() => one.beside.find(([other]) => other === at)?.[1] ?? null), ...(best ? [at === one.best] : [])])),
     };
     const first = !plot.data;
     globalThis.Plotly.react(plot, found.flatMap(traces), layout(x, y, found), { displaylogo: false, displayModeBar: false, showTips: false });
@@ -126,12 +134,13 @@ function told({ run, step, curve, best }) {
 }
 
 /** @param {{run: string, color: string, symbol: string} & Held} one */
-function traces({ run, color, symbol, curve, best }) {
+function traces({ run, color, symbol, curve, beside, best }) {
   const trace = { type: "scatter", name: run, hoverinfo: "none", connectgaps: false, cliponaxis: false };
   const at = curve.filter(([x, value]) => x === best && value !== null);
   return [
     { ...trace, mode: "lines+markers", meta: "curve", x: curve.map(([x]) => x), y: curve.map(([, value]) => value),
       line: { color, width: 1.7 }, marker: { color, symbol, size: 5 } },
+    { ...trace, mode: "lines", meta: "beside", x: beside.map(([x]) => x), y: beside.map(([, value]) => value), line: { color, width: 1.4, dash: "dash" } },
     { ...trace, mode: "markers", meta: "best", x: at.map(([x]) => x), y: at.map(([, value]) => value),
       marker: { symbol: "star", size: 14, color, line: { color: pageColor("--panel"), width: 1.5 } } },
   ].filter((one) => one.x.length > 0);

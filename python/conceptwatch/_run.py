@@ -127,6 +127,8 @@ def init(
     declared_concepts = _declaration.concepts_of(concepts)
     own_head = None if head is None else Head.of(head)
     if own_head is not None:
+        if latents is not None:
+            raise ValueError(f"head: got one with {latents} latents, expected none: latents are no concepts to set")
         counts = own_head.counts(len(declared_concepts))
         if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
             intervention_counts = counts
@@ -364,6 +366,8 @@ class Run:
         options = self._head
         try:
             options = Head.of(head)
+            if declared.latents:
+                raise Fault("head: got one for a run of latents, expected none: latents are no concepts to set")
             found = interventions(
                 options,
                 *given,

@@ -140,6 +140,7 @@ def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Callable[..
     ("wrong", "says"),
     [
         ({"head": 7}, "head: got 7"),
+        ({"head": first, "latents": 5}, "head: got one with 5 latents"),
         ({"head": Head(first, steps=[0, 5])}, "steps"),
         ({"head": Head(first, groups=[[0, 9]])}, "groups"),
     ],

@@ -193,11 +193,16 @@ const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Inpu
 
 const INTERVENED: Input = Input::EitherTensor(IntervenedTaskPredictions, InterventionPredictions);
 
-const OVER_INTERVENTIONS: CurveDescription =
-    CurveDescription { x: "share of concepts set to their true values", y: "Task accuracy", best: None };
+const OVER_INTERVENTIONS: CurveDescription = CurveDescription {
+    x: "share of concepts set to their true values",
+    y: "Task accuracy",
+    best: None,
+    beside: Some("wrong_intervention_drop"),
+};
 const OVER_WRONG_INTERVENTIONS: CurveDescription =
-    CurveDescription { x: "share of concepts set to wrong values", y: "Task accuracy", best: None };
-const OVER_NICHES: CurveDescription = CurveDescription { x: "niche threshold β", y: "Mean AUC", best: None };
+    CurveDescription { x: "share of concepts set to wrong values", y: "Task accuracy", best: None, beside: None };
+const OVER_NICHES: CurveDescription =
+    CurveDescription { x: "niche threshold β", y: "Mean AUC", best: None, beside: None };
 
 pub static CATALOGUE: &[Score] = &[
     Score {
@@ -731,7 +736,10 @@ pub static CATALOGUE: &[Score] = &[
         equation: "23",
         unit: "harmonic mean",
         curve: Some(CurveDescription {
-            x: "activity threshold τ", y: "Clarity", best: Some("clarity_best_threshold")
+            x: "activity threshold τ",
+            y: "Clarity",
+            best: Some("clarity_best_threshold"),
+            beside: None,
         }),
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
@@ -844,7 +852,12 @@ pub static CATALOGUE: &[Score] = &[
         unit: "AUC",
         per_concept: true,
         matrix: true,
-        curve: Some(CurveDescription { x: "concept, from 0", y: "Column matched to it, from 0", best: None }),
+        curve: Some(CurveDescription {
+            x: "concept, from 0",
+            y: "Column matched to it, from 0",
+            best: None,
+            beside: None,
+        }),
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),

@@ -31,11 +31,15 @@ const SCORES = [
     { x: "activity threshold τ", y: "Clarity", best: "clarity_best_threshold" }],
   ["clarity_best_threshold", "Threshold of highest Clarity", "clarity", false, false, [0, 1], "Where it was found."],
   ["nis", "Niche impurity (NIS)", "impurity", false, false, [0, 0.95], "What others tell of a concept.", { x: "niche threshold β", y: "Mean AUC" }],
+  ["intervention_drop", "Accuracy lost by intervention", "intervention", false, false, [-1, 1], "What true concepts cost.",
+    { x: "share of concepts set to their true values", y: "Task accuracy", beside: "wrong_intervention_drop" }],
+  ["wrong_intervention_drop", "Accuracy lost by wrong interventions", "intervention", false, false, [-1, 1], "What wrong concepts cost.",
+    { x: "share of concepts set to wrong values", y: "Task accuracy" }],
 ].map(([id, title, family, per_concept, matrix, range, help, curve]) => ({
   id, title, family, per_concept, matrix, range, help, curve, paper: "P0", equation: "eq. 6", unit: "",
 }));
 /** Scores that only some runs have, by what those are called. */
-const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept" };
+const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept", intervention: "intervened" };
 const THRESHOLDS = [1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2, 7e-2, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9];
 /** Whether a run's evaluation has a score: NIS comes late, and the newest has none yet. */
 const hasScore = (run, { id, family }, at) => (!ONLY[family] || run[ONLY[family]]) && !(id === "nis" && at >= run.points);
@@ -49,7 +53,7 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], twins = [] } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], intervened = [], twins = [] } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -64,6 +68,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     cem: cem.includes(r),
     // Whether it has scores with a curve behind them.
     swept: swept.includes(r),
+    // Whether its head was run again with concepts set.
+    intervened: intervened.includes(r),
     // Whether its evaluations are also of the split with regions dropped.
     twin: twins.includes(r) ? "val_dropped" : null,
   }));
@@ -87,6 +93,10 @@ function valueAt(run, id, at, concept = null) {
 
 /** Over τ a hill that moves to the right while a run trains, without a value at the last; over β a rise to 0.95. */
 function curveOf(run, id, at) {
+  if (id.endsWith("intervention_drop")) {
+    const slope = id.startsWith("wrong") ? -0.8 : run.lambda < 0.1 ? -0.6 : 0.05;
+    return [0, 0.25, 0.5, 0.75, 1].map((share) => [share, 0.9 + slope * share]);
+  }
   if (id === "nis") return Array.from({ length: 20 }, (_, i) => [i * 0.05, 0.5 + 0.3 * (i / 19) ** 2 + 0.004 * run.lambda]);
   const peak = -3 + 0.05 * at;
   return THRESHOLDS.map((x) => [x, x === 0.9 ? null : 0.7 * Math.exp(-((Math.log10(x) - peak) ** 2)) - 0.01 * run.lambda]);

@@ -276,6 +276,27 @@ test("a slow score's curve is that of the newest evaluation that has it, and is 
   assert.deepEqual(complaints, []);
 });
 
+test("accuracy by the share of concepts set is drawn with that by wrong values beside it", async (t) => {
+  const { page, complaints } = await scene(t, { intervened: [0, 1] });
+  const panel = page.locator("#sweep");
+  await panel.waitFor({ state: "visible" });
+  assert.equal(await panel.locator("h2").innerText(), "Task accuracy over the share of concepts set to their true values");
+  const lines = () => page.evaluate(() => document.querySelector("#sweep .plot").data.map(({ name, meta, y, line }) => [name, meta, y.at(-1), line.dash ?? "solid"]));
+  await eventually("both runs", async () => (await lines()).length === 4);
+  const ends = Object.fromEntries((await lines()).map(([name, meta, end, dash]) => [`${name} ${meta} ${dash}`, Math.round(100 * end)]));
+  assert.deepEqual(ends, {
+    "tabulartoy-lambda-5 curve solid": 95, "tabulartoy-lambda-5 beside dash": 10,
+    "tabulartoy-lambda-0.01 curve solid": 30, "tabulartoy-lambda-0.01 beside dash": 10,
+  });
+  assert.match(await panel.locator(".note").innerText(), /dashed: share of concepts set to wrong values/);
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save the values as CSV" }).click()]);
+  const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(rows[0], "run,step,share of concepts set to their true values,Task accuracy,Task accuracy: share of concepts set to wrong values");
+  assert.equal(rows.length, 11);
+  await panel.screenshot({ path: process.env.CONCEPTWATCH_PICTURES ? `${process.env.CONCEPTWATCH_PICTURES}/interventions.png` : undefined });
+  assert.deepEqual(complaints, []);
+});
+
 test("without scores that have a curve there is no panel of them", async (t) => {
   const { page } = await scene(t);
   await page.locator("#concepts .bar").first().waitFor();
