@@ -11,31 +11,35 @@
  * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
  * @typedef {{step: number, epoch: number|null, time: number, value: number|null, standard_error: number|null,
- *   undefined: string|null, rows: number, tie_fraction: number, provisional: boolean, incomplete: boolean}} CurvePoint
- * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[],
- *   curve?: [number, number|null][], undefined?: string}} Outcome
+ *   undefined: string|null, rows: number, tie_fraction: number, provisional: boolean, incomplete: boolean,
+ *   left_out?: LeftOut, p_value?: number|null}} CurvePoint
+ * @typedef {{concepts: number[], pairs?: number, of: number, why: string}} LeftOut numbers of concepts, of which the score has `of`
+ * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], per_concept_q?: (number|null)[],
+ *   curve?: [number, number|null][], undefined?: string, left_out?: LeftOut, p_value?: number|null}} Outcome
  * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
  *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
- * @typedef {{step: number, concepts: string[], matrix: (number|null)[][], ages?: number[][]}} Matrix ages: seconds since each
+ * @typedef {{step: number, concepts: string[], matrix: (number|null)[][], ages?: number[][],
+ *   matrix_q?: (number|null)[][]}} Matrix ages: seconds since each
  *   pair was computed, where some were on an earlier sample
  * @typedef {{rule: string, run: string, split: string, score: string, state: "inactive"|"pending"|"firing",
  *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
  *   value?: number|null, baseline?: number|null}} Alert
  * @typedef {{score: string, value: number, standard_error?: number, limit?: number, step: number}} Evidence
- * @typedef {{rule: string, title: string, source: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
+ * @typedef {{rule: string, title: string, subject: string, source: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
  * @typedef {{mean: number, standard_error: number|null, low: number|null, high: number|null, count: number}} Interval
  * @typedef {{a: Interval|null, b: Interval|null, difference: Interval|null, p_value: number|null,
  *   verdict: "higher_in_a"|"higher_in_b"|"compatible"|"undefined", undefined?: string}} Comparison
  * @typedef {Comparison & {concept: string}} ConceptComparison
  * @typedef {{verdict: "a_leaks_more"|"b_leaks_more"|"compatible"|"undecided"|"undefined", why: string}} Criterion
+ * @typedef {{verdict: "a_leaks_more"|"b_leaks_more"|"no_difference"|"scores_disagree"|"undecided"|"undefined", why: string}} Weighed
  * @typedef {{run: string, evaluations: [string, number][], rows: [number, number]}} Side
- * @typedef {{a: Side, b: Side, confidence: number, criterion: Criterion, criterion_unclipped: Criterion,
+ * @typedef {{a: Side, b: Side, confidence: number, weighed: Weighed, criterion: Criterion, criterion_unclipped: Criterion,
  *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} PairReport
  * @typedef {{run: string, a: Side, b: Side, confidence: number,
  *   scores: (Comparison & {score: string, per_concept?: ConceptComparison[]})[], notes: string[]}} SplitReport
  * @typedef {{label: string, confidence: number, undefined?: string, notes: string[],
- *   least: {reference: string, values: string[], below?: string, above?: string}|null,
+ *   least: {reference: string, values: string[], below?: string, above?: string, caution?: string}|null,
  *   groups: {value: string, runs: string[], training?: {trained: number, runs: number, accuracy: number}, criterion?: Criterion,
  *     scores: {score: string, interval: Interval|null, undefined?: string}[]}[]}} GroupReport
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,

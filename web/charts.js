@@ -6,7 +6,7 @@ import { hideTip, pointTip, showTip } from "./tip.js";
 import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
 import { alertTraces, tracesOf } from "./traces.js";
-import { el, plotText } from "./text.js";
+import { el, overText, plotText } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -190,10 +190,10 @@ function layoutOf(view, traces, limits) {
  * @param {{run: Run, known: import("./curves.js").Curve}[]} drawn
  */
 function tableOf(score, split, concept, drawn) {
-  const columns = ["run", "split", "score", "concept", "step", "epoch", "time", "value", "standard_error", "rows", "tie_fraction", "provisional", "incomplete", "undefined"];
+  const columns = ["run", "split", "score", "concept", "step", "epoch", "time", "value", "standard_error", "rows", "tie_fraction", "provisional", "incomplete", "undefined", "p_value", "left_out"];
   const rows = drawn.flatMap(({ run, known }) => known.points.map((point) => [
     run.name, split, score.id, concept, point.step, point.epoch, point.time, point.value, point.standard_error, point.rows, point.tie_fraction,
-    point.provisional, point.incomplete, point.undefined,
+    point.provisional, point.incomplete, point.undefined, point.p_value ?? null, point.left_out?.concepts.map((i) => run.concepts[i]).join(" ") ?? null,
   ]));
   return { name: [score.id, concept, split].filter(Boolean).join(" "), columns, rows };
 }
@@ -203,6 +203,8 @@ function remarks(drawn, axis) {
   const lines = [];
   /** @type {Map<string, string[]>} */
   const reasons = new Map();
+  /** @type {Map<string, string[]>} */
+  const parts = new Map();
   for (const { run, known } of drawn) {
     if (known.error) lines.push(el("span", { class: "bad" }, `${run.name}: ${known.error}`));
     const without = known.points.filter((point) => point.value === null);
@@ -212,10 +214,16 @@ function remarks(drawn, axis) {
       const where = without.length === 1 ? `step ${last.step}` : `${without.length} steps, last ${last.step}`;
       reasons.set(why, [...(reasons.get(why) ?? []), `${run.name} (${where})`]);
     }
+    const newest = known.points.at(-1);
+    if (newest?.left_out && newest.value !== null) {
+      const why = `${overText(newest.left_out)}: ${newest.left_out.why}`;
+      parts.set(why, [...(parts.get(why) ?? []), run.name]);
+    }
     if (axis === "epoch" && known.points.length && known.points.every((point) => point.epoch === null)) {
       lines.push(el("span", {}, `${run.name}: states no epochs`));
     }
   }
+  for (const [why, where] of parts) lines.push(el("span", {}, `${why}: ${where.join(", ")}`));
   for (const [why, where] of reasons) lines.push(el("span", {}, `× undefined: ${why}: ${where.join(", ")}`));
   const more = lines.length - 4;
   return more > 0 ? [...lines.slice(0, 4), el("span", {}, `and ${more} more`)] : lines;

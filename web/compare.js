@@ -1,4 +1,4 @@
-// Two runs by the Leakage Criterion, two splits of a run, or groups of runs by a label: tables with intervals, and a chart
+// Two runs by what is known of their leakage, two splits of a run, or groups of runs by a label: tables with intervals, and a chart
 // over the label.
 import { answers } from "./answers.js";
 import { choice } from "./controls.js";
@@ -20,14 +20,18 @@ import { el, number, plotText } from "./text.js";
 const SPLITS = "\u0001splits";
 
 const VERDICTS = {
-  a_leaks_more: "a leaks more", b_leaks_more: "b leaks more", compatible: "compatible: neither can be told to leak more",
+  a_leaks_more: "run a leaks more", b_leaks_more: "run b leaks more", compatible: "no difference shown",
   undecided: "undecided: one score is higher and the other lower", undefined: "undefined",
 };
-const HIGHER = { higher_in_a: "higher in a", higher_in_b: "higher in b", compatible: "compatible", undefined: "undefined" };
+const WEIGHED = {
+  a_leaks_more: "Run a leaks more", b_leaks_more: "Run b leaks more", no_difference: "No difference in leakage is shown",
+  scores_disagree: "The scores disagree on which run leaks more", undecided: "Undecided which run leaks more", undefined: "Leakage cannot be compared",
+};
+const HIGHER = { higher_in_a: "higher in a", higher_in_b: "higher in b", compatible: "no difference shown", undefined: "undefined" };
 /** Errors below it would only add digits. */
 const FINEST = 0.002;
 /** Scores of the chart, as far as there are. */
-const CHARTED = ["ctl", "icl", "icl_label"];
+const CHARTED = ["ctl_conditional", "icl_conditional", "intervention_drop", "ctl", "icl"];
 
 /** @param {any} host a details element: nothing is asked while it is closed @param {() => void} changed */
 export function comparison(host, changed) {
@@ -114,9 +118,10 @@ export function comparison(host, changed) {
 
     /** @param {PairReport} report */
     function drawPair(report) {
-      const { criterion, criterion_unclipped: unclipped } = report;
+      const { weighed, criterion, criterion_unclipped: unclipped } = report;
       head.replaceChildren(
-        el("p", {}, el("strong", {}, `Leakage Criterion: ${VERDICTS[criterion.verdict]}`)), el("p", {}, criterion.why),
+        el("p", {}, el("strong", {}, WEIGHED[weighed.verdict])), el("p", {}, weighed.why),
+        el("p", { class: "dim" }, `Leakage Criterion, by CTL and ICL alone: ${VERDICTS[criterion.verdict]}: ${criterion.why}`),
         el("p", { class: "dim" }, `without clipping at 0: ${VERDICTS[unclipped.verdict]}: ${unclipped.why}`));
       const count = (/** @type {"a"|"b"} */ letter) => report[letter].evaluations.length;
       drawTable(report, first.name, second.name, (letter, name) => [
@@ -160,8 +165,8 @@ export function comparison(host, changed) {
       const values = least?.values ?? [];
       const reach = least?.below !== undefined && values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values.join(", ");
       head.replaceChildren(el("p", {}, el("strong", {}, least ? `Least leakage: ${label} ${reach}` : `Least leakage: undefined: ${why}`),
-        least && el("span", { class: "dim" }, ` held against ${least.reference}`)),
-      ...(least ? [["below", least.below], ["above", least.above]] : []).filter(([, text]) => text)
+        least && el("span", { class: "dim" }, ` compared with ${least.reference}`)),
+      ...(least ? [["below", least.below], ["above", least.above], ["caution", least.caution]] : []).filter(([, text]) => text)
         .map(([end, text]) => el("p", { class: "dim" }, `${end}: ${text}`)));
       const ids = groups[0].scores.map(({ score }) => score);
       const cell = (/** @type {{interval: Interval|null, undefined?: string}} */ one) =>
@@ -229,7 +234,7 @@ function chart(plot, label, groups, least, titles) {
     const color = seriesColor(i);
     return {
       name: plotText(titles.get(id) ?? id), mode: "lines+markers", x: known.map(({ x }) => x), y: known.map(({ interval }) => interval.mean),
-      line: { color, width: 1.5 }, marker: { color, size: 6, symbol: ["circle", "square", "triangle-up"][i] },
+      line: { color, width: 1.5 }, marker: { color, size: 6, symbol: ["circle", "square", "triangle-up", "diamond", "cross"][i] },
       error_y: { type: "data", symmetric: false, array: end("high"), arrayminus: end("low"), thickness: 1.2, width: 4, color },
       hovertemplate: "%{y:.4f}<extra>%{fullData.name}</extra>", meta: id,
     };

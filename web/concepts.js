@@ -5,7 +5,7 @@ import { runColor } from "./palette.js";
 import { roundUp } from "./order.js";
 import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
-import { breakable, el, onScale } from "./text.js";
+import { breakable, el, onScale, probability } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Score} Score
@@ -45,9 +45,9 @@ export function conceptBars(host) {
     note.textContent = shown.length > compared.length ? `${compared.length} of ${shown.length} runs` : "";
     const columns = compared.map((run) => {
       const outcome = latestPoint(run.name, split)?.scores[chosen.id];
-      return { run, color: runColor(run.name), values: outcome?.per_concept ?? [], why: outcome?.undefined };
+      return { run, color: runColor(run.name), values: outcome?.per_concept ?? [], qs: outcome?.per_concept_q ?? [], why: outcome?.undefined };
     });
-    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values, why }) => [run.name, color, values, why])]);
+    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values, qs, why }) => [run.name, color, values, qs, why])]);
     if (now === drawn) return;
     drawn = now;
     table = {
@@ -61,7 +61,10 @@ export function conceptBars(host) {
     reasons.replaceChildren(...columns.filter(({ why }) => why).map(({ run, why }) => el("span", {}, `× mean undefined: ${why}: ${run.name}`)));
     list.classList.toggle("signed", signed);
     list.replaceChildren(...sorted(focus.concepts, columns[0].values, view.order).map((name) => {
-      const bars = columns.map(({ run, color, values }) => bar(run.name, color, values[run.concepts.indexOf(name)], end));
+      const bars = columns.map(({ run, color, values, qs }) => {
+        const at = run.concepts.indexOf(name);
+        return bar(run.name, color, values[at], end, qs[at]);
+      });
       return el("div", { class: "bar-row", role: "listitem" },
         el("button", {
           type: "button", class: "bar-name", title: `Show the curves of ${name}`, "aria-pressed": view.concept === name,
@@ -80,11 +83,14 @@ export function sorted(names, values, order) {
   return names.toSorted((a, b) => Number(value.get(b)) - Number(value.get(a)) || 0);
 }
 
-/** @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end */
-export function bar(run, color, value, end) {
+/**
+ * @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end
+ * @param {number|null} [q] its p-value, adjusted over the concepts
+ */
+export function bar(run, color, value, end, q = null) {
   const known = value !== null && value !== undefined;
   const text = known ? onScale(value, end) : "×";
   const fill = el("i", { color, class: known && value < 0 ? "negative" : false });
   fill.style.setProperty("--share", String(known ? Math.min(1, Math.abs(value) / end) : 0));
-  return el("div", { class: "bar", title: `${run}: ${known ? text : "undefined"}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
+  return el("div", { class: "bar", title: `${run}: ${known ? text : "undefined"}${q === null ? "" : `, q ${probability(q)}`}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
 }

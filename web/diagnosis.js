@@ -16,7 +16,7 @@ export function diagnosis(host, changed) {
   const title = el("h2", {}, "Diagnosis");
   const when = el("span", { class: "dim" });
   const lines = el("div", { class: "findings", role: "list" });
-  const rest = el("p", { class: "note" });
+  const rest = el("details", { class: "checked" });
   host.replaceChildren(el("div", { class: "panel-head" }, title, when), el("div", { class: "controls inner" }, run.root), lines, rest);
   const answer = answers("diagnosis", changed);
   let drawn = "";
@@ -37,10 +37,13 @@ export function diagnosis(host, changed) {
     when.textContent = body ? `${split}, step ${count(body.step)}, ${count(body.rows)} rows` : why ?? "";
     const of = (/** @type {string} */ state) => (body?.lines ?? []).filter((/** @type {Line} */ line) => line.state === state);
     const found = of("found");
-    lines.replaceChildren(...(body && found.length === 0 ? [el("p", { class: "dim" }, "nothing found")] : found.map(finding)));
-    const absent = of("absent").map((/** @type {Line} */ { title }) => title).join(", ");
-    rest.replaceChildren(...[absent && el("span", {}, `not found: ${absent}`),
-      ...of("unknown").map((/** @type {Line} */ { title, text }) => el("span", {}, `unknown: ${title}: ${text}`))].filter(Boolean));
+    lines.replaceChildren(...(body && found.length === 0 ? [el("p", { class: "dim" }, "No finding. What was checked, and how large an effect would have been seen:")] : found.map(finding)));
+    const checked = [...of("absent").map((/** @type {Line} */ { subject, text }) => `${subject}: ${text}`),
+      ...of("unknown").map((/** @type {Line} */ { subject, text }) => `${subject}: unknown: ${text}`)];
+    rest.open = found.length === 0;
+    rest.replaceChildren(el("summary", {}, `${of("absent").length} checked without a finding, ${of("unknown").length} unknown`),
+      ...checked.map((text) => el("p", { class: "note" }, text)));
+    rest.hidden = checked.length === 0;
   };
 }
 

@@ -6,7 +6,7 @@ import { orderOf, roundUp } from "./order.js";
 import { saveButtons } from "./saving.js";
 import { change } from "./state.js";
 import { hideTip, showTip } from "./tip.js";
-import { duration, el, number, onScale, plotText, shortened } from "./text.js";
+import { duration, el, number, onScale, plotText, probability, shortened } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -192,8 +192,10 @@ function drawMatrix(plot, data, score, view, room) {
     if (!names[x] || !names[y]) return hideTip();
     const value = cells[y]?.[x];
     const age = data.ages?.[sorted[y]]?.[sorted[x]];
+    const q = data.matrix_q?.[sorted[y]]?.[sorted[x]] ?? null;
     showTip(event.event, el("div", {}, el("strong", {}, names[y]), " → ", el("strong", {}, names[x])),
       el("div", {}, `${score.title} ${x === y ? "of a concept with itself is not counted" : value === null ? "undefined" : number(value)}`),
+      ...(q === null || x === y ? [] : [el("div", { class: "dim" }, `q ${probability(q)}, over all pairs`)]),
       ...(age === undefined || x === y ? [] : [el("div", { class: "dim" }, age > 0 ? `computed ${duration(age)} before this evaluation` : "computed in this evaluation")]));
   };
   // An open box describes what is drawn now.

@@ -1,7 +1,7 @@
 // The newest value of every shown run and score, as a table.
 import { latestPoint } from "./curves.js";
 import { runColor } from "./palette.js";
-import { count, el, epochText, percent, withError } from "./text.js";
+import { count, el, epochText, overText, percent, probability, withError } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Score} Score
@@ -42,5 +42,8 @@ export function drawLatest(host, scores, shown, split, scored) {
 function cell(outcome) {
   if (!outcome) return el("td", { class: "n dim", title: "its inputs were not sent" }, "–");
   if (outcome.value === undefined) return el("td", { class: "n dim", title: outcome.undefined }, "undefined");
-  return el("td", { class: "n" }, withError(outcome.value, outcome.standard_error));
+  const { left_out: leftOut, p_value: p } = outcome;
+  const title = [leftOut && `${overText(leftOut)}: ${leftOut.why}`, typeof p === "number" && `p ${probability(p)}`].filter(Boolean).join("\n");
+  return el("td", { class: "n", title: title || false }, withError(outcome.value, outcome.standard_error),
+    leftOut && el("div", { class: "dim" }, overText(leftOut)), typeof p === "number" && el("div", { class: "dim" }, `p ${probability(p)}`));
 }

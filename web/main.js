@@ -12,7 +12,7 @@ import { heatMap } from "./heatmap.js";
 import { drawLatest } from "./latest.js";
 import { allotColors, onSchemeChange } from "./palette.js";
 import { runList } from "./runs.js";
-import { change, current, onView } from "./state.js";
+import { FIRST, change, current, onView } from "./state.js";
 import { statusLine } from "./status.js";
 import { sweep } from "./sweep.js";
 
@@ -65,19 +65,20 @@ function draw() {
   const shown = known.filter((run) => names.includes(run.name));
   const splits = splitsOf(shown.length ? shown : known);
   const split = splits.includes(view.split ?? "") ? String(view.split) : splits[0] ?? "val";
-  const wanted = scores.filter((score) => view.scores.includes(score.id));
   const withSplit = shown.filter((run) => run.splits.some((one) => one.split === split));
   const scored = (/** @type {import("./api.js").Run} */ run) => run.splits.some((one) => one.split === split && one.last_step !== null);
   const points = withSplit.filter(scored).map((run) => curves.latestPoint(run.name, split));
   const available = new Set(points.flatMap((point) => Object.keys(point?.scores ?? {})));
   const concepts = [...new Set(shown.flatMap((run) => run.concepts))];
   const has = (/** @type {import("./api.js").Score} */ score) => available.size === 0 || available.has(score.id);
+  // Those that nobody chose are left out where no run has them.
+  const wanted = inOrder(scores.filter((score) => view.scores.includes(score.id) && (view.scores !== FIRST || has(score))));
 
   element("empty").hidden = known.length > 0;
   element("view").hidden = known.length === 0;
   element("pair").classList.toggle("wide", concepts.length > MANY_CONCEPTS);
   drawRuns(known, names, split, group);
-  drawControls(view, scores, available, splits, split, concepts, labels);
+  drawControls({ ...view, scores: wanted.map(({ id }) => id) }, scores, available, splits, split, concepts, labels);
   drawCharts(view, wanted, withSplit, split);
   drawLatest(element("latest"), wanted, shown, split, scored);
   drawDiagnosis(view, withSplit.filter(scored), split);
@@ -89,6 +90,12 @@ function draw() {
   const valued = (/** @type {string} */ run, /** @type {string} */ score) =>
     curves.curve(run, split, score, null).points.filter((point) => point.value !== null).map((point) => point.step);
   drawSweep(view, scores.filter((score) => score.curve), withSplit.filter(scored), split, valued);
+}
+
+/** What is read first, then the rest as in the catalogue. @param {import("./api.js").Score[]} of */
+function inOrder(of) {
+  const rank = (/** @type {import("./api.js").Score} */ { id }) => (FIRST.includes(id) ? FIRST.indexOf(id) : FIRST.length);
+  return of.toSorted((a, b) => rank(a) - rank(b));
 }
 
 /** Evaluation splits first: their passes have a frozen model. @param {import("./api.js").Run[]} of */

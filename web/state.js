@@ -24,10 +24,12 @@
  * @property {number|null} limit end of the heat map's colour scale; null: fits the values
  */
 
+/** What is read first: conditional leakage, interventions and the accuracies, then leakage as published. */
+export const FIRST = ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /** @type {View} */
 const DEFAULT = {
-  runs: null, split: null, x: "step", scores: ["ctl", "icl"], concept: null, focus: null,
-  matrix: "icl", beside: "icl_label", bars: "ctl", sweep: null, order: "value", limit: null, group: null, zoom: null,
+  runs: null, split: null, x: "step", scores: FIRST, concept: null, focus: null,
+  matrix: "icl_conditional", beside: "icl", bars: "ctl_conditional", sweep: null, order: "value", limit: null, group: null, zoom: null,
   compare: false, a: null, b: null, by: null, twin: null,
 };
 const AXES = ["step", "epoch", "elapsed", "time"];

@@ -70,6 +70,19 @@ export function percent(share) {
   return share === null || share === undefined ? "–" : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 }
 
+/**
+ * What a score is over where it leaves concepts or pairs out: "over 111 of 112 concepts".
+ * @param {import("./api.js").LeftOut} leftOut
+ */
+export function overText({ concepts, pairs = 0, of }) {
+  const all = (/** @type {number} */ k) => k * (k - 1);
+  const left = of - concepts.length;
+  return pairs === 0 || pairs === all(of) - all(left) ? `over ${left} of ${of} concepts` : `over ${all(of) - pairs} of ${all(of)} pairs`;
+}
+
+/** A probability, which is never 0. @param {number} p */
+export const probability = (p) => (p < 1e-4 ? "< 0.0001" : `= ${number(p, p)}`);
+
 /** @param {number|null|undefined} epoch */
 export function epochText(epoch) {
   return epoch === null || epoch === undefined ? "–" : String(Math.round(epoch * 100) / 100);

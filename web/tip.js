@@ -1,6 +1,6 @@
 // The box beside the pointer: a value with everything needed to judge it.
 import { BAND } from "./traces.js";
-import { count, el, epochText, labelText, localTime, number, percent, withError } from "./text.js";
+import { count, el, epochText, labelText, localTime, number, overText, percent, probability, withError } from "./text.js";
 
 /**
  * @typedef {import("./api.js").CurvePoint} CurvePoint
@@ -41,6 +41,8 @@ export function pointTip(run, name, color, title, point) {
   if (value !== null && error !== null) {
     row(`±${BAND} SE`, `${number(value - BAND * error, error)} … ${number(value + BAND * error, error)}`);
   }
+  if (typeof point.p_value === "number") row("p", probability(point.p_value).replace("= ", ""));
+  if (point.left_out) row("scored", `${overText(point.left_out)}: ${point.left_out.why}`);
   row("step", count(point.step));
   row("epoch", epochText(point.epoch));
   row("N", `${count(point.rows)} rows`);

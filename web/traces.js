@@ -126,9 +126,13 @@ function marks(points, look, kind, marker) {
   };
 }
 
+/** Whether two means leave the same concepts out. @param {CurvePoint} a @param {CurvePoint} b */
+const sameConcepts = (a, b) => JSON.stringify([a.left_out?.concepts ?? [], a.left_out?.pairs ?? 0])
+  === JSON.stringify([b.left_out?.concepts ?? [], b.left_out?.pairs ?? 0]);
+
 /**
  * The pieces of the line between neighbouring points: dashed towards a provisional value, else solid. An undefined
- * point leaves a gap.
+ * point leaves a gap, and so does a change of the concepts that the score is over.
  * @param {CurvePoint[]} drawn
  * @param {Look} look
  * @param {boolean} dashed
@@ -138,7 +142,7 @@ function line(drawn, look, dashed) {
   const path = [];
   for (let i = 0; i < drawn.length - 1; i += 1) {
     const [from, to] = [drawn[i], drawn[i + 1]];
-    const joined = from.value !== null && to.value !== null;
+    const joined = from.value !== null && to.value !== null && sameConcepts(from, to);
     if (!joined || (from.provisional || to.provisional) !== dashed) continue;
     if (path.at(-1) !== from) path.push(null, from);
     path.push(to);
@@ -177,6 +181,8 @@ function band(drawn, look) {
     stretch = [];
   };
   for (const point of drawn) {
+    const before = stretch.at(-1);
+    if (before && !sameConcepts(before, point)) close();
     if (point.value === null || point.standard_error === null) close();
     else stretch.push(point);
   }

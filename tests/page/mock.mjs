@@ -19,6 +19,8 @@ const SCORES = [
   ["icl", "ICL", "leakage", true, true, [0, 1], "Interconcept leakage: what activations tell of each other beyond what the true concepts do."],
   ["ctl_excess", "CTL excess", "leakage", true, false, [-1, 1], "CTL unclipped."],
   ["icl_excess", "ICL excess", "leakage", true, true, [-1, 1], "ICL unclipped."],
+  ["ctl_conditional", "Conditional CTL", "leakage", true, false, [0, 1], "What activations tell of the task given their concept."],
+  ["icl_conditional", "Conditional ICL", "leakage", true, true, [0, 1], "What activations tell of other concepts given their own."],
   ["icl_label", "ICL by label", "leakage", true, true, [0, 1], "What an activation tells of another concept's label."],
   ["concept_accuracy", "Concept accuracy", "accuracy", true, false, [0, 1], "Share of concept labels predicted."],
   ["task_accuracy", "Task accuracy", "accuracy", false, false, [0, 1], "Share of task labels predicted."],
@@ -53,7 +55,8 @@ function noise(...parts) {
 }
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
-export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], intervened = [], twins = [] } = {}) {
+export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], intervened = [], twins = [],
+  partial = null } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -66,6 +69,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0 }, split: "val",
     // Whether it has embeddings, as a CEM does.
     cem: cem.includes(r),
+    // The point from which on the conditional CTL leaves a concept out.
+    partial,
     // Whether it has scores with a curve behind them.
     swept: swept.includes(r),
     // Whether its head was run again with concepts set.
@@ -79,6 +84,7 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
 
 const level = (run, id) => ({
   ctl: 0.3, ctl_excess: 0.28, icl: 0.12, icl_excess: 0.1, icl_label: 0.22, embedding_self: 0.8,
+  ctl_conditional: 0.33, icl_conditional: 0.27,
 }[id] ?? 0.9) / (id.endsWith("accuracy") ? 1 : 1 + 3 * run.lambda) * (1 + 0.15 * noise(run.name, id));
 
 function valueAt(run, id, at, concept = null) {
@@ -102,6 +108,13 @@ function curveOf(run, id, at) {
   return THRESHOLDS.map((x) => [x, x === 0.9 ? null : 0.7 * Math.exp(-((Math.log10(x) - peak) ** 2)) - 0.01 * run.lambda]);
 }
 
+/** What stands beside a value: what it leaves out, and its p-value. */
+function beside(run, id, at, concept = null) {
+  if (id !== "ctl_conditional" || concept !== null) return {};
+  return { p_value: 0.005, ...(run.partial !== null && at >= run.partial && {
+    left_out: { concepts: [1], of: run.concepts.length, why: `${run.concepts[1]} has one class only` } }) };
+}
+
 function facts(run, at) {
   return {
     step: at * PASS, epoch: at, time: run.started + at * 7.5, rows: 2000,
@@ -113,12 +126,13 @@ function pointOf(run, at, perConcept) {
   const scores = {};
   const bestOf = (curve) => curve.reduce((best, one) => (one[1] > best[1] ? one : best));
   for (const { id, per_concept: has, curve } of SCORES.filter((score) => hasScore(run, score, at))) {
-    scores[id] = valueAt(run, id, at);
+    scores[id] = { ...valueAt(run, id, at), ...beside(run, id, at) };
     if (id === "clarity_best") scores[id].value = bestOf(curveOf(run, id, at))[1];
     if (id === "clarity_best_threshold") scores[id] = { value: bestOf(curveOf(run, id, at))[0], standard_error: null };
     if (curve && perConcept) scores[id].curve = curveOf(run, id, at);
     if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
+      if (id === "ctl_conditional") scores[id].per_concept_q = run.concepts.map(() => 0.012);
     }
   }
   return {
@@ -150,14 +164,15 @@ function comparisonOf(a, b) {
     const verdict = low > 0 ? "higher_in_a" : high < 0 ? "higher_in_b" : "compatible";
     return { a: interval(one, 0.007, 5), b: interval(other, 0.007, 5), difference: { mean: one - other, standard_error: 0.01, low, high, count: 5 }, p_value: 0.01, verdict };
   };
-  const scores = ["ctl", "icl", "icl_label", "task_accuracy"].map((score) => ({
+  const scores = ["ctl_conditional", "ctl", "icl", "icl_label", "task_accuracy"].map((score) => ({
     score, ...compared(score), per_concept: score === "task_accuracy" ? undefined : a.concepts.map((concept, i) => ({ concept, ...compared(score, i) })),
   }));
   scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined", undefined: `no evaluation of ${a.name} that is compared has it` });
   const verdict = compared("ctl").verdict === "higher_in_a" ? "a_leaks_more" : "b_leaks_more";
   const side = (run) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [run.split, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
   const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl shows no difference (0.0010, -0.0100 to 0.0120)` };
-  return { a: side(a), b: side(b), confidence: 0.95, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
+  const weighed = { verdict: "scores_disagree", why: "ctl is higher in a by 0.0400, but because concepts of b are learnt less well (concept_accuracy 0.45 against 0.98)" };
+  return { a: side(a), b: side(b), confidence: 0.95, weighed, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
 }
 
 /** Groups of made-up runs; the two largest values leak least. */
@@ -165,7 +180,7 @@ function groupsOf(runs, label) {
   const values = [...new Set(runs.map((run) => run.labels[label]))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   const groups = values.map((value) => {
     const own = runs.filter((run) => run.labels[label] === value);
-    const scores = ["ctl", "icl", "task_accuracy"].map((score) => {
+    const scores = ["ctl_conditional", "ctl", "icl", "task_accuracy"].map((score) => {
       const all = own.map((run) => valueAt(run, score, run.points).value ?? 0);
       return { score, interval: interval(all.reduce((sum, one) => sum + one, 0) / all.length, 0.01, all.length) };
     });
@@ -173,11 +188,12 @@ function groupsOf(runs, label) {
   });
   const least = values.slice(-2);
   return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
-    below: `${values.at(-3)}: ctl is higher in ${values.at(-3)} by 0.1000 (0.0800 to 0.1200)`, above: "no larger value was tried" } };
+    below: `${values.at(-3)}: ctl is higher in ${values.at(-3)} by 0.1000 (0.0800 to 0.1200)`, above: "no larger value was tried",
+    caution: "5 still loses 0.12 of accuracy under intervention" } };
 }
 
 function diagnosisOf(run) {
-  const line = (rule, title, state, text, evidence) => ({ rule, title, source: "arXiv:2504.14094, Section 7", state, text, evidence });
+  const line = (rule, title, state, text, evidence, subject = title) => ({ rule, title, subject, source: "arXiv:2504.14094, Section 7", state, text, evidence });
   const leak = valueAt(run, "ctl_excess", run.points).value;
   const evidence = [
     { score: "ctl_excess", value: leak, standard_error: 0.005, limit: 0.15, step: run.points * PASS },
@@ -185,7 +201,7 @@ function diagnosisOf(run) {
   ];
   return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, lines: [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
-    line("too_few_rows", "Too few rows to tell", "absent", "the rows are enough", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }]),
+    line("too_few_rows", "Sample too small", "absent", "2000 rows are enough for these limits", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
   ] };
 }
@@ -252,7 +268,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         const of = concept === null ? null : run.concepts.indexOf(concept);
         return { points: Array.from({ length: run.points + 1 }, (_, i) => {
           const { value = null, standard_error = null, undefined: why = null } = valueAt(run, query.get("score"), i, of);
-          return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why };
+          return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why, ...beside(run, asked.id, i, of) };
         }).filter((point, i) => hasScore(run, asked, i) && point.step >= Number(query.get("first_step") ?? 0)) };
       }
       case "point": return run?.split === query.get("split") && pointOf(run, at, true);
@@ -266,6 +282,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       }
       case "matrix": return run && {
         step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at),
+        ...(query.get("score") === "icl_conditional" && { matrix_q: run.concepts.map((_, i) => run.concepts.map((_, j) => (i === j ? null : 0.034))) }),
         ...(run.aged && { ages: run.concepts.map((_, i) => run.concepts.map((_, j) => 15 * Math.abs(i - j))) }),
       };
       default: return null;

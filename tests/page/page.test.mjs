@@ -83,6 +83,37 @@ test("both runs' curves are drawn, with bands, and nothing is complained of", as
   assert.deepEqual(complaints, []);
 });
 
+const charts = (page) => page.locator(".chart").evaluateAll((all) => all.map((one) => one.dataset.score));
+
+test("conditional leakage, interventions and accuracies come first, then CTL and ICL, without a click", async (t) => {
+  const { page, complaints } = await scene(t, { intervened: [0, 1] });
+  await eventually("the charts", async () => (await charts(page)).join() === [
+    "ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"].join() || charts(page));
+  assert.match(await page.locator("#latest thead").innerText(), /Conditional CTL\tConditional ICL\tAccuracy lost by intervention\tConcept accuracy\tTask accuracy\tCTL\tICL/);
+  assert.deepEqual(complaints, []);
+});
+
+test("where no run has logged interventions, their chart takes no room until it is chosen", async (t) => {
+  const { page } = await scene(t);
+  await eventually("six charts", async () => (await charts(page)).join() === [
+    "ctl_conditional", "icl_conditional", "concept_accuracy", "task_accuracy", "ctl", "icl"].join() || charts(page));
+  await page.goto(`${page.url().split("#")[0]}#score=intervention_drop&score=ctl`);
+  await eventually("the chosen ones", async () => (await charts(page)).join() === "intervention_drop,ctl" || charts(page));
+});
+
+test("what a score leaves out breaks its curve and stands beside its value, with its p-value", async (t) => {
+  const { page, complaints } = await scene(t, { partial: 20 });
+  const gaps = () => page.evaluate(() => document.querySelector('.chart[data-score="ctl_conditional"] .plot').data
+    .find(({ meta }) => meta === "line").x.map((x, i, all) => (x === null ? all[i - 1] : null)).filter((x) => x !== null).join());
+  await eventually("the line breaks between points 19 and 20", async () => await gaps() === "380" || gaps());
+  assert.match(await page.locator('.chart[data-score="ctl_conditional"] .note').innerText(), /over 2 of 3 concepts: c2 has one class only/);
+  const row = await page.locator("#latest tbody tr").first().innerText();
+  assert.match(row, /over 2 of 3 concepts/);
+  assert.match(row, /p = 0\.0050/);
+  assert.match(await page.locator("#concepts .bar").first().getAttribute("title"), /, q = 0\.012/);
+  assert.deepEqual(complaints, []);
+});
+
 test("a point that arrives is appended without fetching the curve again", async (t) => {
   const { page, mock, asked } = await scene(t);
   const run = "tabulartoy-lambda-0.01";
@@ -304,7 +335,7 @@ test("without scores that have a curve there is no panel of them", async (t) => 
 });
 
 test("a mean without a value does not hide the concepts that have one", async (t) => {
-  const { page, complaints } = await scene(t, { hash: "#order=given", runs: 1, constant: 1 });
+  const { page, complaints } = await scene(t, { hash: "#order=given&bars=ctl", runs: 1, constant: 1 });
   const values = page.locator("#concepts .bar-value");
   await eventually("the values", async () => (await values.count()) === 3);
   const [first, second, third] = await values.allInnerTexts();
@@ -341,6 +372,7 @@ test("hostile names show literally, everywhere", async (t) => {
   await eventually("the groups", async () => (await page.locator("#compare tbody").innerText()).includes(HOSTILE));
   const tick = await page.locator("#matrix .ytick text").first().textContent();
   assert.ok(tick.startsWith("<img src=x") && tick.endsWith("$x^2$"), tick);
+  await page.locator('.chart[data-score="ctl"]').scrollIntoViewIfNeeded();
   const dot = await page.locator('.chart[data-score="ctl"] .plot path.point').nth(9).boundingBox();
   await eventually("the box beside the pointer", async () => {
     await page.mouse.move(dot.x + dot.width / 2 + Math.random(), dot.y + dot.height / 2);
@@ -484,9 +516,9 @@ test("every chart is saved as CSV and PNG", async (t) => {
   assert.deepEqual(complaints, []);
 });
 
-test("icl_label stands beside icl, both with the largest leak first", async (t) => {
+test("the published ICL stands beside its conditional twin, both with the largest leak first", async (t) => {
   const { page } = await scene(t, { concepts: 8 });
-  for (const [panel, title] of [["#matrix", "ICL"], ["#beside", "ICL by label"]]) {
+  for (const [panel, title] of [["#matrix", "Conditional ICL"], ["#beside", "ICL"]]) {
     assert.equal(await page.locator(`${panel} h2`).innerText(), `${title}: concept by concept`);
     const means = await page.evaluate((panel) => document.querySelector(`${panel} .plot-matrix`).data[0].z
       .map((row) => row.reduce((sum, value) => sum + (value ?? 0), 0)), panel);
@@ -500,7 +532,9 @@ test("two runs are compared when the comparison is opened, and not before", asyn
   const questions = () => asked.filter((url) => url.includes("/compare")).map((url) => new URL(url)).filter((url) => url.pathname === "/api/v1/compare");
   assert.equal(questions().length, 0);
   await page.locator("#compare summary").click();
-  await eventually("the verdict", async () => /Leakage Criterion: a leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  await eventually("the verdict", async () => /The scores disagree on which run leaks more/.test(await page.locator("#compare .verdict").innerText()));
+  assert.match(await page.locator("#compare .verdict").innerText(), /concept_accuracy 0\.45 against 0\.98/);
+  assert.match(await page.locator("#compare .verdict").innerText(), /Leakage Criterion, by CTL and ICL alone: run a leaks more/);
   assert.equal(questions().at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
   const row = page.locator('#compare tr[data-score="ctl"]');
   assert.match(await row.innerText(), /CTL\t0\.\d+ ± 0\.\d+\t0\.\d+ ± 0\.\d+\t0\.\d+ \(0\.\d+ to 0\.\d+\)\thigher in a\t3 of 3: c1 \(a\)/);
@@ -511,7 +545,7 @@ test("two runs are compared when the comparison is opened, and not before", asyn
   const [download] = await Promise.all([page.waitForEvent("download"), saves.getByRole("button", { name: "Save the values as CSV" }).click()]);
   const lines = (await readFile(await download.path())).toString().trimEnd().split("\n");
   assert.equal(lines[0], "score,concept,a,b,difference,low,high,p_value,verdict");
-  assert.equal(lines.length, 1 + 5 + 3 * 3);
+  assert.equal(lines.length, 1 + 6 + 4 * 3);
   // Clicks elsewhere leave it open, and the address keeps it.
   await page.locator("header").click();
   await page.getByLabel("a", { exact: true }).selectOption("tabulartoy-lambda-5");
@@ -579,6 +613,7 @@ test("groups by a label are a table and a chart with the range of least leakage"
   const { page, complaints } = await scene(t, { runs: 12, hash: "#compare=true&by=lambda" });
   await eventually("the range", async () => /Least leakage: lambda 5 to 10/.test(await page.locator("#compare .verdict").innerText()));
   assert.match(await page.locator("#compare .verdict").innerText(), /below: 2: ctl is higher/);
+  assert.match(await page.locator("#compare .verdict").innerText(), /caution: 5 still loses 0\.12/);
   const rows = await page.locator("#compare tbody tr").evaluateAll((all) => all.map((row) => row.innerText.split("\t").slice(0, 3)));
   assert.deepEqual(rows.map(([value]) => value), ["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"]);
   assert.deepEqual(rows[0], ["0.01", "2", "2 of 2"]);
@@ -587,10 +622,10 @@ test("groups by a label are a table and a chart with the range of least leakage"
     const { data, layout } = document.querySelector("#compare .plot");
     return { names: data.map(({ name }) => name), x: data[0].x, bars: data[0].error_y.array.length, ticks: layout.xaxis.ticktext, shaded: layout.shapes.length };
   });
-  assert.deepEqual(drawing.names, ["CTL", "ICL"]);
+  assert.deepEqual(drawing.names, ["Conditional CTL", "CTL", "ICL"]);
   assert.deepEqual(drawing.ticks, rows.map(([value]) => value));
   assert.ok(Math.abs(drawing.x[0] + 2) < 1e-9 && drawing.bars === 8 && drawing.shaded === 1, JSON.stringify(drawing));
-  assert.equal(await page.locator("#compare .plot .errorbar").count(), 16);
+  assert.equal(await page.locator("#compare .plot .errorbar").count(), 24);
   await page.getByLabel("compare", { exact: true }).selectOption("");
   await eventually("two runs again", async () => (await page.locator("#compare .verdict").innerText()).includes("Leakage Criterion"));
   assert.deepEqual(complaints, []);
@@ -601,10 +636,11 @@ test("a run's diagnosis stands on the page with its numbers", async (t) => {
   const panel = page.locator("#diagnosis");
   await eventually("the finding", async () => /Insufficient concept supervision/.test(await panel.locator(".finding").innerText()));
   assert.match(await panel.locator(".finding").innerText(), /ctl_excess 0\.\d+ ± 0\.0050 limit 0\.15/);
-  assert.match(await panel.innerText(), /not found: Too few rows to tell/);
-  assert.match(await panel.innerText(), /unknown: Alignment leakage: needs alignment_leakage, which no evaluation has/);
+  await panel.locator("summary").click();
+  assert.match(await panel.innerText(), /Sample size: 2000 rows are enough for these limits/);
+  assert.match(await panel.innerText(), /Alignment leakage: unknown: needs alignment_leakage, which no evaluation has/);
   await panel.getByLabel("run", { exact: true }).selectOption("tabulartoy-lambda-5");
-  await eventually("nothing found in the other", async () => /nothing found/.test(await panel.innerText()));
+  await eventually("nothing found in the other", async () => /No finding\. What was checked.*Sample size: 2000 rows are enough/s.test(await panel.innerText()));
   assert.deepEqual(complaints, []);
 });
 
