@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts screenshot dashboard protocol reproduce
+	bench-alerts bench-joint screenshot dashboard protocol reproduce
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -69,6 +69,10 @@ bench-peers: .venv-peers/ready ## the estimators beside scikit-learn's and other
 	if cargo build --release --locked --quiet --features infomeasure-rs; then also=--infomeasure-rs; \
 	else cargo build --release --locked --quiet; fi; \
 	../../.venv-peers/bin/python peers.py target/release/peers $$also $(ARGS)
+
+bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, beside gradient boosting
+	cargo build --release --locked
+	.venv-peers/bin/python python/benches/joint_leakage.py target/release/conceptwatch
 
 bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
 	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series

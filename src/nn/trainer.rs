@@ -15,6 +15,8 @@ pub enum Targets {
     Flags(Array2<f32>),
     /// n class numbers, by the cross-entropy of a softmax.
     Classes(Vec<usize>),
+    /// The same with the outputs added to these logits [n, l], which stay as they are.
+    ClassesFrom(Vec<usize>, Array2<f32>),
 }
 
 /// How a network is trained.
@@ -86,13 +88,25 @@ pub fn fit(
     random: &mut impl Shuffle,
     after_each_epoch: &dyn Fn(),
 ) -> Vec<f64> {
+    fit_watched(network, inputs, targets, recipe, random, &mut |_, _| after_each_epoch())
+}
+
+/// The same; after each epoch the function gets its number, from 1, and the network.
+pub fn fit_watched(
+    network: &mut Mlp,
+    inputs: ArrayView2<f32>,
+    targets: &Targets,
+    recipe: &Recipe,
+    random: &mut impl Shuffle,
+    after_each_epoch: &mut dyn FnMut(usize, &Mlp),
+) -> Vec<f64> {
     let n = inputs.nrows();
     assert!(n > 0 && recipe.batch > 0, "a batch has at least one row");
     let mut optimiser = Adam::with_epsilon(network, recipe.learning_rate, recipe.epsilon);
     let mut order: Vec<usize> = (0..n).collect();
     let (mut best, mut without_progress) = (f64::INFINITY, 0);
     let mut losses = Vec::new();
-    for _ in 0..recipe.epochs {
+    for epoch in 1..=recipe.epochs {
         random.shuffle(&mut order);
         let mut total = 0.0;
         for rows in order.chunks(recipe.batch) {
@@ -109,7 +123,7 @@ pub fn fit(
             total += (loss + 0.5 * f64::from(decay) * squares) * rows.len() as f64;
             optimiser.step(network, &by_layer);
         }
-        after_each_epoch();
+        after_each_epoch(epoch, network);
         let loss = total / n as f64;
         losses.push(loss);
         let Some(stop) = recipe.stop else { continue };
@@ -134,6 +148,13 @@ fn loss(targets: &Targets, outputs: ArrayView2<f32>, rows: &[usize]) -> (f64, Ar
         Targets::Classes(classes) => {
             let chosen: Vec<usize> = rows.iter().map(|&row| classes[row]).collect();
             let (loss, gradient) = softmax_cross_entropy(outputs, &chosen);
+            (f64::from(loss), gradient)
+        }
+        Targets::ClassesFrom(classes, start) => {
+            let chosen: Vec<usize> = rows.iter().map(|&row| classes[row]).collect();
+            let mut logits = start.select(Axis(0), rows);
+            logits += &outputs;
+            let (loss, gradient) = softmax_cross_entropy(logits.view(), &chosen);
             (f64::from(loss), gradient)
         }
     }

@@ -8,8 +8,8 @@ use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::{
-    accuracy, clarity, conditional, conditional_embedding, disentanglement, embedding, impurity, intervention, leakage,
-    niche, reference, task, text, trust,
+    accuracy, clarity, conditional, conditional_embedding, disentanglement, embedding, impurity, intervention, joint,
+    leakage, niche, reference, task, text, trust,
 };
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
@@ -336,6 +336,38 @@ pub static CATALOGUE: &[Score] = &[
                concept tells of the task and the learnt one does not. CTL subtracts it from leakage. High where concepts \
                are badly learnt; it says nothing about leakage.",
         compute: conditional::gap,
+        ..ROW
+    },
+    Score {
+        id: "joint_leakage",
+        title: "Joint leakage",
+        family: LEAKAGE,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        inputs: ACTIVATIONS_AND_ALL_LABELS,
+        cost: Cost::Slow,
+        help: "I(y; ĉ | c) / H(y) of all concepts at once: the held-out log loss of a predictor of the task from the true \
+               concepts less that of one from both, cross-fitted over four parts of at most 4,096 rows. Sees what only two \
+               concepts together tell, such as an exclusive or. Neither bound of the truth: what its predictors do not learn \
+               from these rows is missing, such as effects of three and more activations among many and structure finer \
+               than quarters of a stratum. joint_leakage_baseline says what there is to explain. A regression task counts \
+               by the eighth of the rows it is in; rows of classes with fewer than four rows are left out. p_value: sign \
+               flips of the differences of the rows' losses.",
+        compute: joint::joint,
+        ..ROW
+    },
+    Score {
+        id: "joint_leakage_baseline",
+        title: "Task uncertainty left by the true concepts",
+        family: LEAKAGE,
+        paper: Paper::Own,
+        unit: "share of H(y)",
+        inputs: ACTIVATIONS_AND_ALL_LABELS,
+        cost: Cost::Slow,
+        help: "The first of the two losses of joint_leakage over H(y): the held-out log loss of the best of a linear model, a \
+               network and a table of concept patterns. Near 0: the true concepts determine the task, and nothing can leak \
+               about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
+        compute: joint::joint_baseline,
         ..ROW
     },
     Score {

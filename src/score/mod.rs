@@ -13,6 +13,7 @@ mod embedding;
 mod holdout;
 mod impurity;
 mod intervention;
+mod joint;
 mod leakage;
 mod left_out;
 mod matching;

@@ -12,6 +12,7 @@ mod golden;
 mod impurity;
 mod intervention;
 mod invariance;
+mod joint;
 mod kinds;
 mod latents;
 mod left_out;
