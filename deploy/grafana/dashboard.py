@@ -30,7 +30,14 @@ API = model.DataSourceRef(type_val=TYPE, uid="${api}")
 
 # Limits of the default alert rules.
 LIMITS = {"icl_excess": 0.25, "ctl_excess": 0.45}
-TITLES = {"icl_excess": "Interconcept leakage (ICL, unclipped)", "ctl_excess": "Concepts-task leakage (CTL, unclipped)"}
+TITLES = {
+    "ctl_conditional": "Conditional concepts-task leakage",
+    "icl_conditional": "Conditional interconcept leakage",
+    "intervention_drop": "Accuracy lost under intervention",
+    "concept_accuracy": "Concept accuracy",
+    "ctl_excess": "Concepts-task leakage (CTL, unclipped)",
+    "icl_excess": "Interconcept leakage (ICL, unclipped)",
+}
 # Standard errors on each side of a curve: 95 % where the error is normal.
 BAND = 1.96
 
@@ -83,29 +90,37 @@ def band_override(panel: Banded) -> Banded:
     return panel.override_by_name("lower", plain).override_by_name("upper", plain + below)
 
 
+def limited(panel: timeseries.Panel, score: str) -> timeseries.Panel:
+    return limit_line(panel, LIMITS[score]) if score in LIMITS else panel
+
+
+def limit_text(score: str) -> str:
+    return " The line is the default rule's limit." if score in LIMITS else ""
+
+
 def with_band(score: str) -> timeseries.Panel:
     value = f"conceptwatch_{score}{{{CURVE}}}"
     error = f'ignoring (score) {BAND} * conceptwatch_standard_error{{{CURVE}, score="{score}"}}'
     panel = curves(
         f"{TITLES[score]} ± {BAND} standard errors",
-        f"{score} at the newest evaluation of each scrape. The line is the default rule's limit.",
+        f"{score} at the newest evaluation of each scrape.{limit_text(score)}",
         units.NoUnit,
         query(value, score),
         query(f"{value} + {error}", "upper"),
         query(f"{value} - {error}", "lower"),
     )
     colour = [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": CURVE_COLOUR})]
-    return limit_line(band_override(panel.decimals(3)).override_by_name(score, colour), LIMITS[score])
+    return limited(band_override(panel.decimals(3)).override_by_name(score, colour), score)
 
 
 def compared(score: str) -> timeseries.Panel:
     panel = curves(
         TITLES[score],
-        f"{score} of every chosen run. The line is the default rule's limit.",
+        f"{score} of every chosen run.{limit_text(score)}",
         units.NoUnit,
         query(f"conceptwatch_{score}{{{CURVE}}}", "{{run}}"),
     )
-    return limit_line(panel.decimals(3), LIMITS[score])
+    return limited(panel.decimals(3), score)
 
 
 STATES = {"0": ("inactive", "green"), "1": ("pending", "yellow"), "2": ("firing", "red")}
@@ -129,25 +144,29 @@ NEWEST = {
     "conceptwatch_epoch": ("epoch", units.NoUnit),
     "conceptwatch_step": ("step", units.NoUnit),
     "conceptwatch_sample_rows": ("rows", units.NoUnit),
-    "conceptwatch_icl_excess": ("ICL", units.NoUnit),
-    "conceptwatch_ctl_excess": ("CTL", units.NoUnit),
+    "conceptwatch_ctl_conditional": ("conditional CTL", units.NoUnit),
+    "conceptwatch_icl_conditional": ("conditional ICL", units.NoUnit),
+    "conceptwatch_intervention_drop": ("intervention drop", units.NoUnit),
     "conceptwatch_concept_accuracy": ("concept accuracy", units.PercentUnit),
     "conceptwatch_task_accuracy": ("task accuracy", units.PercentUnit),
+    "conceptwatch_ctl_excess": ("CTL", units.NoUnit),
+    "conceptwatch_icl_excess": ("ICL", units.NoUnit),
 }
+COUNTS = ("epoch", "step", "rows")
 
 
 def newest_values() -> table.Panel:
     panel = table.Panel().title("Newest evaluation").datasource(METRICS).unit(units.NoUnit).height(8).span(12)
     panel = panel.description("Of each chosen run, as of the last scrape.")
-    for ref, metric in zip("ABCDEFG", NEWEST, strict=True):
+    for ref, metric in zip("ABCDEFGHIJ", NEWEST, strict=True):
         asked = query(f"max by (run) ({metric}{{{CURVE}}})", ref=ref, instant=True)
         panel = panel.with_target(asked.format(PromQueryFormat.TABLE))
-    names = {f"Value #{ref}": name for ref, (name, _) in zip("ABCDEFG", NEWEST.values(), strict=True)}
+    names = {f"Value #{ref}": name for ref, (name, _) in zip("ABCDEFGHIJ", NEWEST.values(), strict=True)}
     organise = {"excludeByName": {"Time": True}, "renameByName": names, "indexByName": {}}
     panel = panel.with_transformation(model.DataTransformerConfig("merge", options={}))
     panel = panel.with_transformation(model.DataTransformerConfig("organize", options=organise))
     for name, unit in NEWEST.values():
-        decimals = 3 if name in ("ICL", "CTL") else 1 if unit == units.PercentUnit else 0
+        decimals = 0 if name in COUNTS else 1 if unit == units.PercentUnit else 3
         shown = [model.DynamicConfigValue("unit", unit), model.DynamicConfigValue("decimals", decimals)]
         panel = panel.override_by_name(name, shown)
     return panel
@@ -254,15 +273,15 @@ def health() -> list[Any]:
     used = "conceptwatch_ingest_budget_used_bytes"
     return [
         version.text_mode(choice.BigValueTextMode.NAME),
-        number("Lag", "How far scoring is behind what was received.", units.Seconds, query(lag, instant=True)),
-        number("Staleness", "Age of the newest point that waits longest.", units.Seconds, query(stale, instant=True)),
+        number("Scoring delay", "Of the oldest waiting evaluation.", units.Seconds, query(lag, instant=True)),
+        number("Last evaluation", "Its age, of the run that waits longest.", units.Seconds, query(stale, instant=True)),
         number("Spare cores", "Idle, less half a core of gaps.", units.NoUnit, query(spare, instant=True)),
-        number("Rows dropped", "In the chosen time.", units.Short, query(lost, instant=True)),
-        number("Passes skipped", "In the chosen time, for newer ones.", units.Short, query(skipped, instant=True)),
+        number("Rows dropped", "In the time range.", units.Short, query(lost, instant=True)),
+        number("Passes skipped", "In the time range, for newer ones.", units.Short, query(skipped, instant=True)),
         curves(
-            "Rows", "Received, known already, and not taken.", units.RowsPerSecond,
+            "Rows", "Received, duplicate, and dropped.", units.RowsPerSecond,
             query(rate("conceptwatch_rows_received_total"), "received"),
-            query(rate("conceptwatch_rows_duplicate_total"), "known already"),
+            query(rate("conceptwatch_rows_duplicate_total"), "duplicate"),
             query(rate("conceptwatch_rows_dropped_total", "reason"), "dropped {{reason}}"),
         ),
         curves(
@@ -273,13 +292,13 @@ def health() -> list[Any]:
             query(rate("conceptwatch_points_skipped_total"), "skipped"),
         ),
         curves(
-            "What went wrong", "Everything here should be 0.", units.OpsPerSecond,
+            "Failures", "All should be 0.", units.OpsPerSecond,
             query(rate("conceptwatch_batches_refused_total", "code"), "batches refused {{code}}"),
-            query(rate("conceptwatch_score_failures_total"), "scoring broke off"),
+            query(rate("conceptwatch_score_failures_total"), "scoring failed"),
             query(rate("conceptwatch_history_errors_total"), "points not stored"),
             query(rate("conceptwatch_history_dropped_total", "kind"), "history over its limit {{kind}}"),
             query(rate("conceptwatch_notifications_failed_total", "receiver"), "alert not delivered {{receiver}}"),
-            query(rate("conceptwatch_notifications_dropped_total"), "alerts given up"),
+            query(rate("conceptwatch_notifications_dropped_total"), "alerts dropped"),
             query(rate("conceptwatch_watch_events_lost_total"), "events lost to slow watchers"),
         ),
         curves(
@@ -301,7 +320,7 @@ def health() -> list[Any]:
             query('conceptwatch_pair_age_seconds{run=~"$run"}', "{{run}} {{split}}: {{score}}"),
         ),
         curves(
-            "Processor time of scoring", "Cores that scoring uses, and those that nobody else wants.", units.NoUnit,
+            "CPU time of scoring", "Cores that scoring uses, and idle ones.", units.NoUnit,
             query(rate("conceptwatch_worker_cpu_seconds_total"), "scoring"),
             query(spare, "spare"),
         ).decimals(2),
@@ -333,7 +352,8 @@ def variables() -> list[Any]:
         all_of(labels("run", "run", "conceptwatch_provisional").label("Run")),
         one_of(labels("split", "split", run).label("Split"), "val"),
         one_of(
-            labels("score", "__name__", scored).regex("/conceptwatch_per_concept_(.+)/").label("Score"), "icl_excess"
+            labels("score", "__name__", scored).regex("/conceptwatch_per_concept_(.+)/").label("Score"),
+            "ctl_conditional",
         ),
         all_of(labels("instance", "instance", "conceptwatch_build_info").label("Sidecar")),
     ]
@@ -365,13 +385,22 @@ def contents() -> build.Dashboard:
     for variable in variables():
         board = board.with_variable(variable)
     rows: list[tuple[build.Row, list[Any]]] = [
-        (build.Row("Leakage"), [compared("icl_excess"), compared("ctl_excess"), alert_states(), newest_values()]),
+        (
+            build.Row("Leakage"),
+            [
+                *(compared("ctl_conditional"), compared("icl_conditional")),
+                *(compared("intervention_drop"), compared("concept_accuracy")),
+                *(compared("ctl_excess"), compared("icl_excess")),
+                *(alert_states(), newest_values()),
+            ],
+        ),
         (
             build.Row("Run $run").repeat("run"),
             [
-                *(with_band("icl_excess"), with_band("ctl_excess")),
-                *(per_concept(), leaking_pairs(), by_step()),
-                *(embeddings(), accuracies()),
+                *(with_band("ctl_conditional"), with_band("icl_conditional")),
+                *(with_band("intervention_drop"), accuracies()),
+                *(with_band("ctl_excess"), with_band("icl_excess")),
+                *(per_concept(), leaking_pairs(), by_step(), embeddings()),
             ],
         ),
         (build.Row("Sidecar $instance").repeat("instance"), health()),

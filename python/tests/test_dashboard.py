@@ -28,6 +28,8 @@ from monitoring import Prometheus
 from real_sidecar import ask
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
+# Scores whose panels draw the limit of a default rule.
+LIMITED = ("icl_excess", "ctl_excess")
 DASHBOARD = json.loads((GRAFANA / "dashboards" / "conceptwatch.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 API = "yesoreyeram-infinity-datasource"
@@ -102,7 +104,7 @@ def test_bands_are_filled_between_fields_that_exist() -> None:
             below = [one["value"] for one in override["properties"] if one["id"] == "custom.fillBelowTo"]
             assert {override["matcher"]["options"], *below} <= names or panel["type"] == "table"
             banded += len(below)
-    assert banded == 3
+    assert banded == 6
 
 
 def variables(kind: str) -> list[dict[str, Any]]:
@@ -227,7 +229,7 @@ def fill(prometheus: Prometheus, filled: Filled) -> Filled:
 def test_the_variables_offer_runs_splits_and_scores(watched: Watched) -> None:
     values = watched.filled.values
     assert values["run"] == sorted([LEAKING, CLEAN])
-    assert (values["split"], values["score"]) == ("val", "icl_excess")
+    assert (values["split"], values["score"]) == ("val", "ctl_conditional")
     assert values["instance"] == [watched.sidecar.http]
 
 
@@ -280,11 +282,11 @@ def test_bands_lie_around_their_curves(watched: Watched) -> None:
 
 def test_the_limits_are_those_of_the_default_rules(watched: Watched) -> None:
     rules = ask(watched.sidecar.http, "/api/v1/alerts")["rules"]
-    limits = {rule["score"]: rule["above"] for rule in rules if "above" in rule}
+    limits = {rule["score"]: rule["above"] for rule in rules if "above" in rule and rule["score"] in LIMITED}
     drawn = {}
     for panel in PANELS:
         steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
-        for score in ("icl_excess", "ctl_excess"):
+        for score in LIMITED:
             if panel["type"] == "timeseries" and f"conceptwatch_{score}{{" in panel["targets"][0]["expr"]:
                 drawn.setdefault(score, []).append(steps[-1]["value"])
     assert drawn == {score: [limit, limit] for score, limit in limits.items()}
