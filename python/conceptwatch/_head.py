@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ MOST_UNITS = 32
 STEPS = 11
 # P1: the values of absent and present concepts among a concept's training logits.
 PERCENTILES = (5.0, 95.0)
+RECENT_ROWS = 1024
 
 # A head: concept activations [n, K] to logits [n, l], one logit [n] or [n, 1] for class 1, or class numbers [n].
 Call = Callable[[Any], Any]
@@ -33,8 +35,8 @@ class Head:
     groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list
         are groups of their own.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
-        default 0 and 1; for logits the 5th and 95th percentile of each column of the batch, better those of the
-        training logits, see `percentiles`.
+        default 0 and 1; for logits the 5th and 95th percentile of each column, of the training logits where the run
+        logs them with `Run.log`, else of those evaluated last; see `percentiles` to state them.
     threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.
     """
 
@@ -58,6 +60,15 @@ class Head:
     def of(head: Any) -> Head:
         """A head without options as one with the default ones."""
         return head if isinstance(head, Head) else Head(head)
+
+    def is_measured(self, kind: str) -> bool:
+        """Whether percentiles decide the values of concepts of this kind."""
+        return kind == "logit" and (self.low is None or self.high is None)
+
+    def between(self, ends: tuple[Any, Any] | None) -> Head:
+        """With these for the values that are not given."""
+        low, high = ends or (None, None)
+        return replace(self, low=low if self.low is None else self.low, high=high if self.high is None else self.high)
 
     def units(self, k: int) -> NDArray[np.int64]:
         """For each concept the number of its group; without groups each concept is one."""
@@ -129,12 +140,52 @@ def embedding_head(head: Call, positive: Any, negative: Any, *, flatten: bool = 
     return EmbeddingHead(head, positive, negative, flatten)
 
 
-def percentiles(logits: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The 5th and the 95th percentile of each column of training logits [n, K], for `low` and `high`."""
+def percentiles(logits: Any) -> tuple[Any, Any]:
+    """The 5th and the 95th percentile of each column of training logits [n, K], for `low` and `high`.
+
+    Arrays of NumPy, or tensors of PyTorch on the device of the logits.
+    """
     if hasattr(logits, "detach"):
-        logits = logits.detach().float().cpu().numpy()
-    low, high = np.percentile(np.asarray(logits, np.float64), PERCENTILES, axis=0)
+        torch = sys.modules["torch"]
+        values = logits.detach().float()
+        low, high = torch.nanquantile(values, torch.tensor(PERCENTILES, device=values.device) / 100, 0)
+        return low, high
+    low, high = np.nanpercentile(np.asarray(logits, np.float64), PERCENTILES, axis=0)
     return low, high
+
+
+def _form(part: Any) -> tuple[Any, ...]:
+    return type(part), part.shape[1], part.dtype, getattr(part, "device", None)
+
+
+class Recent:
+    """The newest activations of a run, whose percentiles stand for logits that are set.
+
+    Those that the run trains on, where it logs them; else those that it evaluates.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._trained = False
+
+    def add(self, activations: Any, *, trained: bool) -> None:
+        if getattr(activations, "ndim", 0) != 2 or (self._trained and not trained):
+            return
+        if trained and not self._trained:
+            self._trained, self._parts = True, []
+        # A copy: the job may overwrite its own.
+        part = activations.detach().clone() if hasattr(activations, "detach") else np.array(activations)
+        if self._parts and _form(part) != _form(self._parts[0]):
+            self._parts = []
+        self._parts.append(part)
+        while sum(map(len, self._parts[1:])) >= RECENT_ROWS:
+            del self._parts[0]
+
+    def percentiles(self) -> tuple[Any, Any] | None:
+        if not self._parts:
+            return None
+        is_torch = hasattr(self._parts[0], "detach")
+        return percentiles(sys.modules["torch"].cat(self._parts) if is_torch else np.concatenate(self._parts))
 
 
 def even_counts(k: int, columns: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._call import calling
-from ._head import PERCENTILES, Call, Head, even_counts
+from ._head import Call, Head, even_counts, percentiles
 from ._tensors import Fault
 from ._thinning import UInt64s, siphash
 
@@ -190,28 +190,20 @@ class _Batch:
         given = [self.head.low, self.head.high]
         measured: Any = [0.0, 1.0]
         if self.kind in ("logit", "continuous") and any(end is None for end in given):
-            measured = self._percentiles(of)
+            measured = percentiles(of)
         ends = [self._end(name, end, of) for name, end in zip(("low", "high"), given, strict=True)]
-        filled = [found if end is None else end for end, found in zip(ends, measured, strict=True)]
-        low, high = (self._cast(self._like(np.asarray(end) if isinstance(end, float) else end)) for end in filled)
-        return low, high
+        low, high = (found if end is None else end for end, found in zip(ends, measured, strict=True))
+        return self._cast(self._like(low)), self._cast(self._like(high))
 
     def _end(self, name: str, end: Any, of: Any) -> Any:
         if end is None:
             return None
-        end = end.detach().cpu().numpy() if hasattr(end, "detach") else np.asarray(end)
-        columns = of.shape[1]
-        if end.shape == (self.k,) and columns != self.k:
-            end = end[self._concept_of_column()]
-        if end.shape not in ((), (columns,)):
+        end, columns = self._like(end), of.shape[1]
+        if tuple(end.shape) == (self.k,) and columns != self.k:
+            end = end[self._like(self._concept_of_column())]
+        if tuple(end.shape) not in ((), (columns,)):
             raise Fault(f"{name}: got shape {list(end.shape)}, expected a number or [{columns}], one a column")
-        return end.astype(np.float64)
-
-    def _percentiles(self, of: Any) -> Any:
-        if not self._is_torch:
-            return np.nanpercentile(of.astype(np.float64), PERCENTILES, axis=0)
-        shares = self.xp.tensor([share / 100 for share in PERCENTILES], device=of.device)
-        return self.xp.nanquantile(of.float(), shares, 0)
+        return end
 
     def _ranks(self) -> Any:
         """The place of each concept or group in the order of its row, [n, groups]."""

@@ -20,7 +20,7 @@ from . import _declaration, _sidecar
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._fork import usable
-from ._head import Head, even_counts
+from ._head import Head, Recent, even_counts
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._launch import own_launch
 from ._link import EndOfPass, Link
@@ -192,6 +192,7 @@ class Run:
         self.address = address
         self._link = link
         self._head = head
+        self._recent = Recent()
         self._sender: Sender = sender_to(address, token)
         declared = link.run
         two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
@@ -238,6 +239,7 @@ class Run:
 
     def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Any) -> None:
         """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
+        self._note(tensors.get("concept_activations"))
         self._log(split, step, epoch, tensors, None)
 
     def scores(
@@ -352,6 +354,14 @@ class Run:
             self._reject(error, _rows(tensors))
             return _rows(tensors)
 
+    def _note(self, activations: Any) -> None:
+        """Keeps the newest training logits, whose percentiles stand for concepts that are set."""
+        try:
+            if self._head is not None and self._head.is_measured(_declaration.set_as(self._link.run)):
+                self._recent.add(activations, trained=True)
+        except Exception as error:  # monitoring must not end a training run
+            self._link.warn(f"concept_activations: {type(error).__name__}: {error}")
+
     def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
         """The tensors with the predictions of the head, if there is one, after interventions on the batch.
 
@@ -368,10 +378,14 @@ class Run:
             options = Head.of(head)
             if declared.latents:
                 raise Fault("head: got one for a run of latents, expected none: latents are no concepts to set")
+            kind = _declaration.set_as(declared)
+            if options.is_measured(kind):
+                self._recent.add(given[0], trained=False)
+                options = options.between(self._recent.percentiles())
             found = interventions(
                 options,
                 *given,
-                kind=_declaration.set_as(declared),
+                kind=kind,
                 cardinalities=[concept.cardinality for concept in declared.concepts],
                 sample_ids=np.arange(first_row, first_row + rows) if ids is None else ids,
             )
@@ -449,7 +463,7 @@ class DisabledRun(Run):
     """A run that records and sends nothing: the job needs no change, and logging costs nothing."""
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.address = ""
+        self.address, self._head = "", None
         self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
 
     @property

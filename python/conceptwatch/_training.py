@@ -109,7 +109,7 @@ class Stream:
         tensors = self._tensors(batch, outputs)
         if tensors:
             tensors.pop("head", None)  # concepts are set in evaluations only
-            self.run._log(split, step, epoch, tensors, None)
+            self.run.log(split=split, step=step, epoch=epoch, **tensors)
 
     def end(self, error: BaseException | None = None) -> None:
         """Ends the open passes for this rank. After an error they stay open until their deadline."""

@@ -72,6 +72,32 @@ def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start:
     assert (of_batch[NAMES[0]][:, -1] == tensors["concept_labels"][:, 1]).all()
 
 
+def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    random, seen = np.random.default_rng(0), []
+    run = start(activation_kind="logit", head=lambda x: seen.append(x) or x[:, 0])
+    evaluated, trained = random.normal(0, 1, (2, 300, K)), random.normal(0, 5, (2, 300, K))
+    labels = np.ones((300, K), np.int64)
+
+    def high_of_each() -> list[Any]:
+        seen.clear()
+        with run.evaluation("val", step=1) as p:
+            for logits in evaluated:
+                p.log(concept_activations=logits, concept_labels=labels)
+        half = len(seen) // 2
+        return [seen[half - 2][0], seen[-2][0]]
+
+    def high(logits: Any) -> Any:
+        return pytest.approx(np.percentile(logits.reshape(-1, K), 95, axis=0))
+
+    assert high_of_each() == [high(evaluated[0]), high(evaluated)]
+    # Of the newest 1,024 rows.
+    assert high_of_each()[1] == high(np.concatenate([evaluated, evaluated]))
+    for logits in trained:
+        run.log(step=1, concept_activations=logits, concept_labels=labels)
+    assert high_of_each() == [high(trained)] * 2
+    conceptwatch.init("off", concepts=3, mode="disabled").log(step=1, concept_activations=trained[0])
+
+
 def test_uneven_counts_are_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     start(head=Head(first, steps=[0, 1, 3]))
     wait_for(lambda: bool(sidecar.starts))
