@@ -66,7 +66,8 @@ export function tracesOf(points, look) {
   const drawn = drawable(points, look.axis);
   const defined = drawn.filter((point) => point.value !== null);
   const final = defined.filter((point) => !point.provisional && !point.incomplete);
-  const dots = defined.length <= MOST_DOTS || final.length === 1 ? final : [];
+  const alone = (/** @type {CurvePoint} */ point, /** @type {number} */ i) => !joined(final[i - 1], point) && !joined(point, final[i + 1]);
+  const dots = defined.length <= MOST_DOTS ? final : final.filter(alone);
   return [
     band(drawn, look),
     line(drawn, look, false),
@@ -126,9 +127,12 @@ function marks(points, look, kind, marker) {
   };
 }
 
-/** Whether two means leave the same concepts out. @param {CurvePoint} a @param {CurvePoint} b */
-const sameConcepts = (a, b) => JSON.stringify([a.left_out?.concepts ?? [], a.left_out?.pairs ?? 0])
-  === JSON.stringify([b.left_out?.concepts ?? [], b.left_out?.pairs ?? 0]);
+/** Whether two neighbours are values of one mean. @param {CurvePoint|undefined} from @param {CurvePoint|undefined} to */
+function joined(from, to) {
+  if (!from || !to || from.value === null || to.value === null) return false;
+  const [a, b] = [from, to].map(({ left_out: left }) => JSON.stringify([left?.concepts ?? [], left?.pairs ?? 0]));
+  return a === b;
+}
 
 /**
  * The pieces of the line between neighbouring points: dashed towards a provisional value, else solid. An undefined
@@ -142,8 +146,7 @@ function line(drawn, look, dashed) {
   const path = [];
   for (let i = 0; i < drawn.length - 1; i += 1) {
     const [from, to] = [drawn[i], drawn[i + 1]];
-    const joined = from.value !== null && to.value !== null && sameConcepts(from, to);
-    if (!joined || (from.provisional || to.provisional) !== dashed) continue;
+    if (!joined(from, to) || (from.provisional || to.provisional) !== dashed) continue;
     if (path.at(-1) !== from) path.push(null, from);
     path.push(to);
   }
@@ -182,7 +185,7 @@ function band(drawn, look) {
   };
   for (const point of drawn) {
     const before = stretch.at(-1);
-    if (before && !sameConcepts(before, point)) close();
+    if (before && !joined(before, point)) close();
     if (point.value === null || point.standard_error === null) close();
     else stretch.push(point);
   }

@@ -73,6 +73,10 @@ def samples(point: dict[str, Any], concepts: list[str], at: int) -> Iterator[Sam
         # Of a rolling window whose pairs are all new, /metrics has a 0 here; that of a pass has nothing.
         if outcome.get("age") is not None:
             yield "pair_age_seconds", {**curve, "score": score}, at, outcome["age"]
+        if left_out := outcome.get("left_out"):
+            yield "score_concepts_left_out", {**curve, "score": score}, at, len(left_out["concepts"])
+            if left_out.get("pairs"):
+                yield "score_pairs_left_out", {**curve, "score": score}, at, left_out["pairs"]
         if "value" not in outcome:
             yield "score_undefined", {**curve, "score": score}, at, 1.0
             continue

@@ -98,6 +98,12 @@ impl Cusum {
         Some(Reading { baseline, error, z, two_in_a_row, sum: self.sum, rises: self.sum > LIMIT })
     }
 
+    /// Moves what it remembers by a distance in the score's unit: later values are over another set of concepts.
+    pub fn shift(&mut self, by: f64) {
+        self.baseline += by;
+        self.recent.iter_mut().for_each(|value| *value += by);
+    }
+
     pub fn baseline(&self) -> f64 {
         self.baseline
     }

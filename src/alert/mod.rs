@@ -5,7 +5,8 @@
 //! finishes. Provisional points and undefined scores change nothing.
 //!
 //! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
-//! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise.
+//! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise, and `set` what a
+//! mean is over.
 
 mod cusum;
 mod defaults;
@@ -14,6 +15,7 @@ mod fields;
 mod kind;
 mod kinds;
 mod rule;
+mod set;
 mod state;
 mod target;
 mod watch;

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::point::{Outcome, ScoreValue};
+use crate::point::{LeftOut, Outcome, ScoreValue};
 
 fn score(value: f64) -> ScoreValue {
     ScoreValue { value, standard_error: Some(0.01), ..ScoreValue::default() }
@@ -335,4 +335,49 @@ fn scores_that_come_late_are_no_step_back_and_only_their_own_rules_see_them() {
     assert_eq!(seen, [("impure", Firing)]);
     // The alert on icl stands as it stood: nothing has gone back.
     assert!(alerts.observe(&point(3, 0.5)).is_empty());
+}
+
+/// Ten concepts of which the first has none but this value, and the others `level`, with those in `dead` left out.
+fn over_live(step: u64, level: f64, first: f64, dead: &[u32]) -> Point {
+    let values: Vec<Option<f64>> =
+        (0..10).map(|i| (!dead.contains(&i)).then_some(if i == 0 { first } else { level })).collect();
+    let value = values.iter().flatten().sum::<f64>() / values.iter().flatten().count() as f64;
+    let left_out = LeftOut { concepts: dead.to_vec(), pairs: 0, of: 10, why: "labels: one class".into() };
+    let left_out = Some(left_out).filter(|_| !dead.is_empty());
+    at(step, Outcome::Value(ScoreValue { per_concept: Some(values), left_out, ..score(value) }))
+}
+
+#[test]
+fn a_concept_that_comes_and_goes_is_no_rise_and_hides_none() {
+    // The mean falls from 0.2 to 0.1 and back as a concept of value 1.1 leaves and returns: ten errors and more.
+    let dead = |step: u64| if step.is_multiple_of(3) { &[0][..] } else { &[] };
+    let mut alerts = alerts(vec![rise(0.05, json!({}))]);
+    for step in 0..20 {
+        let changed = alerts.observe(&over_live(step, 0.1, 1.1, dead(step)));
+        assert!(changed.is_empty(), "step {step}: {changed:?}");
+    }
+    let fired: Vec<_> = (20..24).flat_map(|step| alerts.observe(&over_live(step, 0.3, 1.1, dead(step)))).collect();
+    assert!(fired.iter().any(|change| change.standing.state == Firing), "{fired:?}");
+    let evidence = &fired.last().unwrap().standing.evidence;
+    assert!(evidence.starts_with("icl is 0.3"), "{evidence}");
+}
+
+#[test]
+fn with_little_in_common_the_baseline_starts_again() {
+    let mut alerts = alerts(vec![rise(0.05, json!({}))]);
+    for step in 0..6 {
+        alerts.observe(&over_live(step, 0.1, 0.1, &[5, 6, 7, 8, 9]));
+    }
+    for step in 6..9 {
+        assert!(alerts.observe(&over_live(step, 0.6, 0.6, &[0, 1, 2, 3, 4])).is_empty());
+    }
+    let (_, _, standing) = alerts.standings().next().unwrap();
+    assert!(standing.evidence.starts_with("icl is 0.6000 over 5 of 10 concepts"), "{}", standing.evidence);
+}
+
+#[test]
+fn a_threshold_says_what_the_score_is_over() {
+    let mut alerts = alerts(vec![above(0.2, json!({}))]);
+    let fired = alerts.observe(&over_live(1, 0.5, 0.5, &[3]));
+    assert!(fired[0].standing.evidence.starts_with("icl is 0.5000 over 9 of 10 concepts, above 0.2"), "{fired:?}");
 }

@@ -692,6 +692,24 @@ test("a long curve is thinned without losing its extremes", async (t) => {
   assert.deepEqual([top, low, last], [7, -7, 49_999]);
 });
 
+test("a curve breaks where the mean leaves out other concepts, and says what it is over", async (t) => {
+  const { page } = await scene(t);
+  const { line, dots, texts } = await page.evaluate(async () => {
+    const [{ tracesOf }, { overText }] = await Promise.all([import("/assets/traces.js"), import("/assets/text.js")]);
+    const without = (concepts, pairs) => ({ concepts, pairs, of: 112, why: "labels: one class" });
+    const sets = [null, null, without([3]), without([3]), without([4]), null];
+    const points = Array.from({ length: 66 }, (_, step) => ({ step, epoch: null, value: 0.5, standard_error: null, provisional: false,
+      incomplete: false, left_out: sets[step] ?? null }));
+    const look = { run: "r", started: 0, axis: "step", color: "#123456", symbol: "circle", background: "#fff", faint: false };
+    const traces = tracesOf(points, look);
+    const x = (kind) => traces.find(({ meta }) => meta === kind)?.x;
+    return { line: x("line").slice(0, 7), dots: x("points"), texts: [without([3]), without([3, 4], 442), without([], 5)].map(overText) };
+  });
+  assert.deepEqual(line, [0, 1, null, 2, 3, null, 5]);
+  assert.deepEqual(dots, [4], "a value without neighbours of its set is a dot");
+  assert.deepEqual(texts, ["over 111 of 112 concepts", "over 110 of 112 concepts", "over 12427 of 12432 pairs"]);
+});
+
 for (const dark of [false, true]) {
   test(`text and curves stand out in the ${dark ? "dark" : "light"} scheme`, async (t) => {
     const { page } = await scene(t, { dark });

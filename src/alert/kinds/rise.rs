@@ -6,8 +6,9 @@ use crate::alert::cusum::{Cusum, Phase, Reading};
 use crate::alert::discoveries::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
+use crate::alert::set::{Set, in_words};
 use crate::alert::state::State;
-use crate::alert::target::{EachOf, Members, Target};
+use crate::alert::target::{Each, EachOf, Members, Target};
 
 /// Share by which N may change without the curve becoming another.
 const SAME_ROWS: f64 = 0.01;
@@ -28,6 +29,8 @@ pub struct Memory {
     rows: u64,
     /// One of the score, or one for each concept or pair.
     tests: Vec<Cusum>,
+    /// What the mean was over at the evaluation before.
+    set: Option<Set>,
 }
 
 impl Memory {
@@ -42,6 +45,18 @@ impl Memory {
             self.tests.clear();
         }
         true
+    }
+
+    /// Follows the mean to the set it is over now: the tests are moved by what only the set changes, and begin again where
+    /// that is not known.
+    fn follow(&mut self, set: Set) {
+        if let Some(before) = &self.set {
+            match set.moved_since(before) {
+                Some(by) => self.tests.iter_mut().for_each(|test| test.shift(by)),
+                None => self.tests.clear(),
+            }
+        }
+        self.set = Some(set);
     }
 
     /// One test for each of `members`, new where N or their number changed; whether it did so after an earlier stretch.
@@ -118,6 +133,7 @@ impl Rise {
         let value = point.score(score)?.value()?;
         let unpaired = value.standard_error.map(|error| error * std::f64::consts::SQRT_2);
         let error = point.change_error(score).or(unpaired);
+        memory.follow(Set::of(value));
         let began_again = memory.begin(point.rows, 1);
         let test = &mut memory.tests[0];
         let reading = test.observe(value.value, error, phase);
@@ -125,17 +141,19 @@ impl Rise {
         let (evidence, back) = match &reading {
             Some(r) => {
                 let evidence = format!(
-                    "{score} is {:.4}, its baseline {:.4}: {:.1} standard errors (SE {:.4})",
-                    value.value, r.baseline, r.z, r.error
+                    "{}, its baseline {:.4}: {:.1} standard errors (SE {:.4})",
+                    in_words(score, value),
+                    r.baseline,
+                    r.z,
+                    r.error
                 );
                 (evidence, over(value.value, r) <= self.by - self.pace.hysteresis)
             }
             None if began_again => {
-                let evidence =
-                    format!("{score} is {:.4}, its baseline starts again at {} rows", value.value, point.rows);
+                let evidence = format!("{}, its baseline starts again at {} rows", in_words(score, value), point.rows);
                 (evidence, true)
             }
-            None => (format!("{score} is {:.4}, its baseline is being learned", value.value), true),
+            None => (format!("{}, its baseline is being learned", in_words(score, value)), true),
         };
         Some(Verdict {
             beyond: vec![beyond],
@@ -148,6 +166,17 @@ impl Rise {
 
     fn judge_each(&self, each: EachOf, memory: &mut Memory, seen: &Seen, phase: Phase) -> Option<Verdict> {
         let members = Members::of(self.target.score, each.each, seen.point, seen.concepts)?;
+        // A concept's mean over its pairs is over another set than before where pairs are left out; a pair's value, or that
+        // of a concept without pairs, depends on no other.
+        if each.each == Each::Concept
+            && let Some(value) = seen.point.score(self.target.score)?.value().filter(|value| value.matrix.is_some())
+        {
+            let set = Set::of(value);
+            if memory.set.as_ref().is_some_and(|before| set.moved_since(before) != Some(0.0)) {
+                memory.tests.clear();
+            }
+            memory.set = Some(set);
+        }
         memory.begin(seen.point.rows, members.values.len());
         let error = members.error.map(|error| error * std::f64::consts::SQRT_2);
         let readings: Vec<Option<(f64, Reading)>> = (memory.tests.iter_mut().zip(&members.values))

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::alert::discoveries::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
+use crate::alert::set::in_words;
 use crate::alert::target::{EachOf, Members, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +58,8 @@ impl Kind for Threshold {
         if let Some(each) = self.target.members {
             return self.judge_each(each, seen);
         }
-        let value = seen.point.score(self.target.score)?.value()?.value;
+        let found = seen.point.score(self.target.score)?.value()?;
+        let value = found.value;
         let by = self.beyond_by(value);
         let limit = match (self.above, self.below) {
             (Some(limit), _) if value > limit => format!("above {limit}"),
@@ -67,7 +69,7 @@ impl Kind for Threshold {
         Some(Verdict {
             beyond: vec![by > 0.0],
             back: by <= -self.pace.hysteresis && by <= 0.0,
-            evidence: format!("{} is {value:.4}, {limit}", self.target.score),
+            evidence: format!("{}, {limit}", in_words(self.target.score, found)),
             value: Some(value),
             baseline: None,
         })

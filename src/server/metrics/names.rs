@@ -22,6 +22,8 @@ pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_second
 // The same and `score`.
 pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
 pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
+pub const CONCEPTS_LEFT_OUT: &str = "conceptwatch_score_concepts_left_out";
+pub const PAIRS_LEFT_OUT: &str = "conceptwatch_score_pairs_left_out";
 pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
 // Label `family`.
 pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";

@@ -19,7 +19,7 @@ const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
 /// Families that every curve has, whatever its scores.
-const CURVE_FAMILIES: [(&str, &str, &[&str]); 10] = [
+const CURVE_FAMILIES: [(&str, &str, &[&str]); 12] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
     (names::SAMPLE_ROWS, "Rows in the sample of the newest curve point.", &CURVE),
@@ -32,6 +32,16 @@ const CURVE_FAMILIES: [(&str, &str, &[&str]); 10] = [
     ),
     (names::STANDARD_ERROR, "Standard error of a score, in the score's unit.", &CURVE_SCORE),
     (names::SCORE_UNDEFINED, "1 for a score that is undefined at the newest curve point.", &CURVE_SCORE),
+    (
+        names::CONCEPTS_LEFT_OUT,
+        "Concepts without a value that a score's mean leaves out; absent where it leaves nothing out.",
+        &CURVE_SCORE,
+    ),
+    (
+        names::PAIRS_LEFT_OUT,
+        "Ordered pairs of concepts without a value that a score's mean leaves out; absent where it leaves nothing out.",
+        &CURVE_SCORE,
+    ),
     (
         names::PAIR_AGE,
         "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 if all are of the newest sample.",
@@ -110,6 +120,12 @@ fn add_score(families: &mut Families, score: &ScoreFamilies, latest: &Latest, po
     let Some(outcome) = point.score(score.id) else { return };
     if let Some(age) = outcome.age().or((latest.rolling && score.pairs).then_some(0.0)) {
         families.add(names::PAIR_AGE, &CURVE_SCORE, &with_score, age);
+    }
+    if let Some(left_out) = outcome.left_out() {
+        families.add(names::CONCEPTS_LEFT_OUT, &CURVE_SCORE, &with_score, left_out.concepts.len() as f64);
+        if left_out.pairs > 0 {
+            families.add(names::PAIRS_LEFT_OUT, &CURVE_SCORE, &with_score, left_out.pairs as f64);
+        }
     }
     let value = match outcome {
         Outcome::Value(value) if value.value.is_finite() => value,

@@ -5,7 +5,7 @@ use prometheus::{Registry, TextEncoder};
 
 use super::*;
 use crate::history::{History, Limits};
-use crate::point::{Outcome, Point, ScoreDescription, ScoreValue, Undefined};
+use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue, Undefined};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 
 /// A sidecar whose latest points the test sets.
@@ -222,6 +222,22 @@ fn scores_of_rolling_windows_tell_the_age_of_their_oldest_pair() {
     let of = |run| scrape.get("conceptwatch_pair_age_seconds", &[("run", run), ("split", "train"), ("score", "icl")]);
     assert_eq!(["a", "b", "c"].map(of), [Some(30.0), Some(0.0), Some(9.0)]);
     assert_eq!(scrape.series("conceptwatch_pair_age_seconds"), 3, "no pairs in ctl, and no age in a pass");
+}
+
+#[test]
+fn scores_tell_how_many_concepts_and_pairs_they_leave_out() {
+    let left_out = |pairs| Some(LeftOut { concepts: vec![1], pairs, of: 3, why: "one class".into() });
+    let of = |pairs| Outcome::Value(ScoreValue { value: 0.1, left_out: left_out(pairs), ..ScoreValue::default() });
+    let undefined = Outcome::Undefined(Undefined { left_out: left_out(4), ..Undefined::default() });
+    let scores =
+        vec![("ctl".into(), of(0)), ("icl".into(), undefined), ("task_accuracy".into(), value(0.9, None, None))];
+    let (registry, _) = scripted(vec![curve("a", "val", &["x", "y", "z"], scores)]);
+    let scrape = Scrape::of(&registry);
+    let get = |family: &str, score| scrape.get(family, &[("run", "a"), ("split", "val"), ("score", score)]);
+    let [concepts, pairs] = ["conceptwatch_score_concepts_left_out", "conceptwatch_score_pairs_left_out"];
+    assert_eq!([get(concepts, "ctl"), get(pairs, "ctl")], [Some(1.0), None]);
+    assert_eq!([get(concepts, "icl"), get(pairs, "icl")], [Some(1.0), Some(4.0)]);
+    assert_eq!([get(concepts, "task_accuracy"), get(pairs, "task_accuracy")], [None, None]);
 }
 
 #[test]
