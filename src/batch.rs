@@ -94,7 +94,7 @@ impl Batch {
             }
             check_shape(&tensor, run)?;
             check_type(&tensor)?;
-            check_finite(&tensor, policy, &mut dropped)?;
+            check_finite(&tensor, run, policy, &mut dropped)?;
             if named.insert(name, tensor).is_some() {
                 return Err(Fault::new(format!("tensors.{name}"), "is given twice"));
             }
@@ -220,6 +220,13 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
         return Ok(());
     }
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
+    if name == TensorName::TaskLabels && shape.len() == 2 {
+        let hint = "; of one-hot labels send the class numbers, of several tasks one each";
+        return Err(Fault::new(
+            format!("tensors.{name}.shape"),
+            format!("got {shape:?}, expected {}{hint}", expected.join(" or ")),
+        ));
+    }
     // The right number of dimensions, so it is the number of columns that does not fit.
     let hint = match shape {
         [_, columns] | [_, columns, _] if name == TensorName::ConceptActivations => run.activation_hint(*columns),
@@ -274,10 +281,11 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fa
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
     }
+    let unknown = |value: f64| value.is_nan() && may_be_unknown(tensor, run);
     for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
         let mut fraction = None;
         tensor.for_each_float(row, |value| {
-            if value.fract() != 0.0 {
+            if value.fract() != 0.0 && !unknown(value) {
                 fraction = Some(value);
             }
         });
@@ -297,8 +305,14 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fa
     Ok(())
 }
 
-fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
-    let nan_is_allowed = tensor.name().content() == Content::FloatsOrNan;
+/// Whether the tensor's labels may be unknown: −1, or NaN among floats.
+fn may_be_unknown(tensor: &Tensor, run: &Run) -> bool {
+    run.missing_concept_labels && tensor.name() == TensorName::ConceptLabels
+}
+
+fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
+    let unknown_is_allowed = may_be_unknown(tensor, run);
+    let nan_is_allowed = unknown_is_allowed || tensor.name().content() == Content::FloatsOrNan;
     let mut from = 0;
     while let Some(row) = tensor.first_non_finite_row(from) {
         if nan_is_allowed {
@@ -311,7 +325,11 @@ fn check_finite(tensor: &Tensor, policy: NonFinite, dropped: &mut [bool]) -> Res
         }
         if policy == NonFinite::Reject {
             let (got, expected) = match nan_is_allowed {
+                true if unknown_is_allowed => ("an infinity", "finite values, or NaN where unknown"),
                 true => ("an infinity", "finite values, or NaN where not visible"),
+                false if tensor.name() == TensorName::ConceptLabels => {
+                    ("a NaN or an infinity", "finite values; for unknown labels declare missing_concept_labels")
+                }
                 false => ("a NaN or an infinity", "finite values"),
             };
             let message = format!("row {row} has {got}, expected {expected}");
@@ -345,9 +363,15 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
         Content::Labels if run.has_continuous_labels(name) => Ok(()),
         Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
             let classes = i64::from(run.concepts[column].classes());
-            (value < 0 || value >= classes).then(|| {
+            let unknown = value == -1 && run.missing_concept_labels;
+            ((value < 0 && !unknown) || value >= classes).then(|| {
+                let hint = match (value, run.missing_concept_labels) {
+                    (-1, _) => "; for unknown labels declare missing_concept_labels",
+                    (_, true) => ", or -1 where unknown",
+                    _ => "",
+                };
                 format!(
-                    "row {row} has {value} for concept '{}', expected 0 to {}",
+                    "row {row} has {value} for concept '{}', expected 0 to {}{hint}",
                     run.concepts[column].name,
                     classes - 1
                 )

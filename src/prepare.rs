@@ -1,7 +1,11 @@
 //! Data shared by the scores of one sample, each built on first use.
 
+mod known;
+
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
@@ -11,6 +15,11 @@ use crate::kept::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
+
+pub use known::KnownRows;
+
+/// A concept or pair whose labels are known in fewer rows has no value.
+const LEAST_KNOWN: usize = 50;
 
 /// A sample with its run, and the variables made of its columns.
 pub struct Prepared<'a> {
@@ -23,6 +32,8 @@ pub struct Prepared<'a> {
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
     task_labels: OnceLock<Option<Variable>>,
+    /// For each concept whether its label is known, by row; `None` where all are.
+    known: OnceLock<Vec<Option<Vec<bool>>>>,
     shared: Mutex<HashMap<&'static str, Slot>>,
     remarks: Mutex<Vec<String>>,
 }
@@ -41,6 +52,7 @@ impl<'a> Prepared<'a> {
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
             task_labels: OnceLock::new(),
+            known: OnceLock::new(),
             shared: Mutex::default(),
             remarks: Mutex::default(),
         }
@@ -123,17 +135,8 @@ impl<'a> Prepared<'a> {
         let build = || {
             let column = self.column(TensorName::ConceptActivations)?;
             let blocks = self.run.activation_blocks(column.width())?;
-            let variable = |(i, block): (usize, std::ops::Range<usize>)| match block.len() {
-                1 if self.run.activation_kind == ActivationKind::Hard => classes(column.floats(block.start)),
-                1 => self.scalar(TensorName::ConceptActivations, i, column.floats(block.start)),
-                width if self.run.activation_kind == ActivationKind::Hard => {
-                    classes(largest(&column.block(block), width))
-                }
-                width => {
-                    let key = key(TensorName::ConceptActivations, block.start);
-                    Variable::vector(&column.block(block), width, &self.ids, key)
-                }
-            };
+            let all = KnownRows::all(self.rows());
+            let variable = |(i, block): (usize, Range<usize>)| self.activation(column, i, block, &all);
             Some(blocks.into_par_iter().enumerate().map(variable).collect())
         };
         self.activations.get_or_init(build).as_deref()
@@ -149,12 +152,109 @@ impl<'a> Prepared<'a> {
         Some(rows.chunks(column.width()).flat_map(of_row).collect())
     }
 
-    /// c_i for each concept: classes, or a scalar where the run declares its concepts continuous.
+    /// The rows in which the labels of all `concepts` are known. Errors where they are not all rows and fewer than 50.
+    pub fn known(&self, concepts: &[usize]) -> Result<KnownRows, String> {
+        let known = self.known.get_or_init(|| self.known_by_concept());
+        let mut partly = concepts.iter().filter_map(|&i| known.get(i)?.as_ref());
+        let Some(first) = partly.next() else { return Ok(KnownRows::all(self.rows())) };
+        let mut rows = first.clone();
+        partly.for_each(|known| rows.iter_mut().zip(known).for_each(|(row, known)| *row &= known));
+        let rows = KnownRows::those(&rows);
+        match rows.count() {
+            count if count >= LEAST_KNOWN => Ok(rows),
+            count => {
+                let what = if concepts.len() == 1 { "its label is" } else { "their labels are" };
+                Err(format!("{what} known in {count} of {} rows, expected at least {LEAST_KNOWN}", self.rows()))
+            }
+        }
+    }
+
+    /// Whether any concept label of the sample is unknown.
+    pub fn has_unknown_labels(&self) -> bool {
+        self.known.get_or_init(|| self.known_by_concept()).iter().any(Option::is_some)
+    }
+
+    /// The number of rows in which each concept's label is known; empty where all are.
+    pub fn concept_rows(&self) -> Vec<u64> {
+        if !self.has_unknown_labels() {
+            return Vec::new();
+        }
+        let count = |known: &Option<Vec<bool>>| match known {
+            None => self.rows() as u64,
+            Some(known) => known.iter().filter(|known| **known).count() as u64,
+        };
+        self.known.get().into_iter().flatten().map(count).collect()
+    }
+
+    fn known_by_concept(&self) -> Vec<Option<Vec<bool>>> {
+        let column = self.column(TensorName::ConceptLabels).filter(|_| self.run.missing_concept_labels);
+        let Some(column) = column else { return Vec::new() };
+        let known = |i: usize| {
+            let known: Vec<bool> = match column.integers(i) {
+                Some(labels) => labels.iter().map(|label| *label >= 0).collect(),
+                None => column.floats(i).iter().map(|label| !label.is_nan()).collect(),
+            };
+            known.contains(&false).then_some(known)
+        };
+        (0..self.concepts()).map(known).collect()
+    }
+
+    /// ĉ_i on these rows.
+    pub fn activation_in(&self, i: usize, rows: &KnownRows) -> Option<Cow<'_, Variable>> {
+        if rows.are_all() {
+            return self.activations()?.get(i).map(Cow::Borrowed);
+        }
+        let column = self.column(TensorName::ConceptActivations)?;
+        let block = self.run.activation_blocks(column.width())?.get(i)?.clone();
+        Some(Cow::Owned(self.activation(column, i, block, rows)))
+    }
+
+    /// c_i on these rows, in which it is known.
+    pub fn concept_label_in(&self, i: usize, rows: &KnownRows) -> Option<Cow<'_, Variable>> {
+        if rows.are_all() {
+            return self.concept_labels()?.get(i).map(Cow::Borrowed);
+        }
+        let continuous = self.run.concept_label_kind == LabelKind::Continuous;
+        let column = self.column(TensorName::ConceptLabels)?;
+        Some(Cow::Owned(self.labels(column, TensorName::ConceptLabels, i, continuous, rows)))
+    }
+
+    /// y on these rows.
+    pub fn task_label_in(&self, rows: &KnownRows) -> Option<Cow<'_, Variable>> {
+        if rows.are_all() {
+            return self.task_labels().map(Cow::Borrowed);
+        }
+        let continuous = self.run.task_label_kind == LabelKind::Continuous;
+        let column = self.column(TensorName::TaskLabels)?;
+        Some(Cow::Owned(self.labels(column, TensorName::TaskLabels, 0, continuous, rows)))
+    }
+
+    /// The embedding of concept `i`, as [`embedding`](Self::embedding), on these rows.
+    pub fn embedding_in(&self, name: TensorName, i: usize, rows: &KnownRows) -> Option<Variable> {
+        if rows.are_all() { self.embedding(name, i) } else { self.embedding_rows(name, i, &rows.numbers()) }
+    }
+
+    fn activation(&self, column: &Column, i: usize, block: Range<usize>, rows: &KnownRows) -> Variable {
+        let hard = self.run.activation_kind == ActivationKind::Hard;
+        match block.len() {
+            1 if hard => classes(rows.of(column.floats(block.start), 1)),
+            1 => self.scalar(TensorName::ConceptActivations, i, column.floats(block.start), rows),
+            width if hard => classes(largest(&rows.of(column.block(block), width), width)),
+            width => {
+                let key = key(TensorName::ConceptActivations, block.start);
+                Variable::vector(&rows.of(column.block(block), width), width, &self.ids_in(rows), key)
+            }
+        }
+    }
+
+    /// c_i for each concept: classes, or a scalar where the run declares its concepts continuous. Unknown labels are
+    /// class −1 or NaN: for scores see [`concept_label_in`](Self::concept_label_in).
     pub fn concept_labels(&self) -> Option<&[Variable]> {
         let build = || {
             let column = self.column(TensorName::ConceptLabels)?;
             let continuous = self.run.concept_label_kind == LabelKind::Continuous;
-            let variable = |i| self.labels(column, TensorName::ConceptLabels, i, continuous);
+            let all = KnownRows::all(self.rows());
+            let variable = |i| self.labels(column, TensorName::ConceptLabels, i, continuous, &all);
             Some((0..self.concepts()).into_par_iter().map(variable).collect())
         };
         self.concept_labels.get_or_init(build).as_deref()
@@ -165,7 +265,7 @@ impl<'a> Prepared<'a> {
         let build = || {
             let column = self.column(TensorName::TaskLabels)?;
             let continuous = self.run.task_label_kind == LabelKind::Continuous;
-            Some(self.labels(column, TensorName::TaskLabels, 0, continuous))
+            Some(self.labels(column, TensorName::TaskLabels, 0, continuous, &KnownRows::all(self.rows())))
         };
         self.task_labels.get_or_init(build).as_ref()
     }
@@ -241,15 +341,19 @@ impl<'a> Prepared<'a> {
         Arc::clone(value).downcast().unwrap_or_else(|_| panic!("'{name}' is shared under two types"))
     }
 
-    fn labels(&self, column: &Column, name: TensorName, i: usize, continuous: bool) -> Variable {
+    fn labels(&self, column: &Column, name: TensorName, i: usize, continuous: bool, rows: &KnownRows) -> Variable {
         match column.integers(i) {
-            Some(labels) if !continuous => Variable::discrete(&labels),
-            _ => self.scalar(name, i, column.floats(i)),
+            Some(labels) if !continuous => Variable::discrete(&rows.of(labels, 1)),
+            _ => self.scalar(name, i, column.floats(i), rows),
         }
     }
 
-    fn scalar(&self, name: TensorName, i: usize, values: Vec<f64>) -> Variable {
-        Variable::scalar(values, &self.ids, key(name, i))
+    fn scalar(&self, name: TensorName, i: usize, values: Vec<f64>, rows: &KnownRows) -> Variable {
+        Variable::scalar(rows.of(values, 1), &self.ids_in(rows), key(name, i))
+    }
+
+    fn ids_in(&self, rows: &KnownRows) -> Arc<[u64]> {
+        if rows.are_all() { Arc::clone(&self.ids) } else { self.ids_of(&rows.numbers()) }
     }
 
     fn ids_of(&self, rows: &[usize]) -> Arc<[u64]> {

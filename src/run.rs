@@ -140,6 +140,10 @@ pub struct RunConstants {
     pub intervention_counts: Vec<u32>,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// A declaration before it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -149,6 +153,9 @@ pub struct RunFields {
     pub activation_kind: ActivationKind,
     pub concept_label_kind: LabelKind,
     pub task_label_kind: LabelKind,
+    /// A concept label of −1, or NaN among floats, is unknown. Without this it is an error.
+    #[serde(skip_serializing_if = "is_false")]
+    pub missing_concept_labels: bool,
     pub world_size: u32,
     pub constants: RunConstants,
     pub labels: BTreeMap<String, String>,

@@ -182,7 +182,7 @@ tensor_names! {
     ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Activations, Any('m')]]
         "m Monte-Carlo samples are averaged";
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
-    TaskLabels                "task_labels"                 Labels      [[Rows]];
+    TaskLabels                "task_labels"                 Labels      [[Rows], [Rows, Exactly(1)]];
     TaskPredictions           "task_predictions"            Classes     [[Rows]];
     TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')]];
     IntervenedTaskPredictions "intervened_task_predictions" Classes     [[Rows]];

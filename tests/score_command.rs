@@ -279,10 +279,56 @@ fn the_activation_kind_is_stated_or_inferred() {
 }
 
 #[test]
-fn float_labels_are_measured_quantities() {
-    let object = json(&with_types("<f4", "<f4"), &["--scores", "concept_accuracy,task_accuracy"]);
+fn float_labels_are_classes_where_all_are_class_numbers_and_else_measured_quantities() {
+    let ids = ["--scores", "concept_accuracy,task_accuracy,ctl"];
+    let scores = |arrays: &[Array]| json(arrays, &ids)["scores"].clone();
+    assert_eq!(scores(&with_types("<f4", "<f4")), scores(&with_types("<f4", "<i8")));
+    let (logits, concepts, task) = values();
+    let by_half = |labels: &[f64]| labels.iter().map(|label| label / 2.0).collect::<Vec<f64>>();
+    let object = json(
+        &[
+            Array::new("concept_activations", "<f4", &[ROWS, K], &logits),
+            Array::new("concept_labels", "<f4", &[ROWS, K], &by_half(&concepts)),
+            Array::new("task_labels", "<f4", &[ROWS], &by_half(&task)),
+            Array::new("task_predictions", "<i8", &[ROWS], &task),
+        ],
+        &ids,
+    );
     assert_eq!(object["scores"]["concept_accuracy"]["undefined"], "the concepts are continuous, they predict no class");
     assert_eq!(object["scores"]["task_accuracy"]["undefined"], "the task labels are not classes");
+}
+
+#[test]
+fn unknown_labels_and_concepts_left_out_are_told() {
+    let (logits, concepts, task) = values();
+    let labels = |dtype, unknown: f64| {
+        let labels: Vec<f64> = concepts
+            .iter()
+            .enumerate()
+            .map(|(at, &c)| match (at / K, at % K) {
+                (_, 1) => 0.0,
+                (row, 2) if row % 4 == 0 => unknown,
+                _ => c,
+            })
+            .collect();
+        vec![
+            Array::new("concept_activations", "<f4", &[ROWS, K], &logits),
+            Array::new("concept_labels", dtype, &[ROWS, K], &labels),
+            Array::new("task_labels", "<i8", &[ROWS, 1], &task),
+        ]
+    };
+    let ids = ["--missing-labels", "--scores", "ctl,concept_accuracy"];
+    let object = json(&labels("<i8", -1.0), &ids);
+    assert_eq!(without_seconds(json(&labels("<f4", f64::NAN), &ids)), without_seconds(object.clone()));
+    assert_eq!(object["concept_rows"], serde_json::json!([ROWS, ROWS, ROWS - ROWS.div_ceil(4)]));
+    let left_out =
+        serde_json::json!({"concepts": [1], "of": 3, "why": "concept 'c1': labels: there is one class only"});
+    assert_eq!(object["scores"]["ctl"]["left_out"], left_out);
+    let output = score(&labels("<i8", -1.0), &ids);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.lines().any(|line| line.starts_with("ctl ") && line.ends_with("  over 2 of 3 concepts")), "{text}");
+    assert!(text.contains(&format!("known in {} to {ROWS} rows", ROWS - ROWS.div_ceil(4))), "{text}");
+    assert!(text.contains("left out of ctl: c1 (concept 'c1': labels: there is one class only)"), "{text}");
 }
 
 #[test]

@@ -56,6 +56,7 @@ def init(
     latents: int | None = None,
     concept_labels: str = "class",
     task_labels: str = "class",
+    missing_concept_labels: bool = False,
     labels: Mapping[str, object] | None = None,
     reference_task_accuracy: float | None = None,
     concept_weights: Sequence[float] | None = None,
@@ -92,6 +93,9 @@ def init(
     latents: the number of columns of concept_activations where these were learnt without labels, as by a sparse
         autoencoder: at least one for each concept. `alignment` matches them to the concepts.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
+    missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. Each score of a concept or pair
+        then uses the rows in which its labels are known, and leaves it out where these are fewer than 50. Otherwise
+        such a label is an error.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
     concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
@@ -143,6 +147,7 @@ def init(
         concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
         task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
         world_size=world_size,
+        missing_concept_labels=bool(missing_concept_labels),
         constants=_declaration.constants_of(
             reference_task_accuracy=reference_task_accuracy,
             concept_weights=concept_weights,

@@ -25,7 +25,7 @@ MOST_FORMS = 256
 SHAPES: Mapping[str, tuple[str, ...]] = {
     "concept_activations": ("n K", "n K m"),
     "concept_labels": ("n k",),
-    "task_labels": ("n",),
+    "task_labels": ("n", "n 1"),
     "task_predictions": ("n",),
     "task_logits": ("n l",),
     "intervened_task_predictions": ("n",),
@@ -219,6 +219,8 @@ class Checks:
             expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
             by_columns = name == "concept_activations" and len(shape) in (2, 3) and 0 not in shape
             hint = self._concepts.hint(shape[1]) if by_columns else ""
+            if name == "task_labels" and len(shape) == 2:
+                hint = "; of one-hot labels send the class numbers, of several tasks one each"
             raise Fault(f"{name}: got shape {list(shape)}, expected {expected}{hint}")
 
 

@@ -14,6 +14,9 @@ of a large set, and rows that a distributed sampler repeats count twice.
 Where a library's head can be told from its model, `head` adds the intervention curves: with it `Pass.log` predicts the
 task with concepts set to true and to wrong values.
 
+In a run declared with missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then
+unknown, otherwise the concept is absent.
+
 n rows, k concepts, l classes, d the size of an embedding.
 """
 
@@ -50,6 +53,7 @@ def cem(
     embedding_size: int | None = None,
     logits: bool = False,
     head: Call | None = None,
+    missing_concept_labels: bool = False,
 ) -> dict[str, Any]:
     """Concept embedding models and the bottleneck models of their repository: `_forward` of its Lightning modules.
 
@@ -70,7 +74,7 @@ def cem(
     k = probabilities.shape[1]
     tensors = {
         "concept_activations": bottleneck[:, :k] if logits else probabilities,
-        "concept_labels": c > 0.5,
+        "concept_labels": _present(c, missing_concept_labels),
         **_task(y, task),
         **_ids(rest),
     }
@@ -88,7 +92,9 @@ def cem(
     return tensors
 
 
-def torch_explain(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
+def torch_explain(
+    batch: Sequence[Any], outputs: Sequence[Any], *, missing_concept_labels: bool = False
+) -> dict[str, Any]:
     """Models made of `torch_explain.nn.ConceptEmbedding` and a task predictor.
 
     Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. ConceptEmbedding returns (embeddings [n, k, d],
@@ -99,14 +105,20 @@ def torch_explain(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any
     embeddings, probabilities, *task = outputs
     return {
         "concept_activations": probabilities,
-        "concept_labels": c > 0.5,
+        "concept_labels": _present(c, missing_concept_labels),
         "concept_embeddings": embeddings,
         **_task(y, task[0] if task else None),
         **_ids(rest),
     }
 
 
-def scbm(batch: Mapping[str, Any], outputs: Sequence[Any], *, head: Call | None = None) -> dict[str, Any]:
+def scbm(
+    batch: Mapping[str, Any],
+    outputs: Sequence[Any],
+    *,
+    head: Call | None = None,
+    missing_concept_labels: bool = False,
+) -> dict[str, Any]:
     """Stochastic concept bottleneck models, whose concepts are Monte-Carlo samples.
 
     Source: github.com/mvandenhi/SCBM, models/models.py (class SCBM) and utils/training.py. `forward` returns
@@ -118,7 +130,7 @@ def scbm(batch: Mapping[str, Any], outputs: Sequence[Any], *, head: Call | None 
     """
     return {
         "concept_activations": outputs[0],
-        "concept_labels": batch["concepts"] > 0.5,
+        "concept_labels": _present(batch["concepts"], missing_concept_labels),
         **_task(batch["labels"], outputs[-1]),
         **_ids(batch),
         **_head(head),
@@ -146,7 +158,13 @@ def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, An
 
 
 def pytorch_concepts(
-    batch: Mapping[str, Any], outputs: Any, *, annotations: Any, task: str, head: Call | None = None
+    batch: Mapping[str, Any],
+    outputs: Any,
+    *,
+    annotations: Any,
+    task: str,
+    head: Call | None = None,
+    missing_concept_labels: bool = False,
 ) -> dict[str, Any]:
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
@@ -179,7 +197,7 @@ def pytorch_concepts(
     index = labels.index(task)
     return {
         "concept_activations": sys.modules["torch"].cat(parts, 1),
-        "concept_labels": c[:, concepts].long(),
+        "concept_labels": _classes(c[:, concepts], missing_concept_labels),
         **_task(c[:, index], columns(index)),
         **_ids(batch),
         **_head(head),
@@ -190,6 +208,23 @@ def pytorch_concepts_of(annotations: Any, task: str) -> list[tuple[str, int]]:
     """The concepts for `conceptwatch.init`: all variables of the annotations except the task."""
     variables = zip(annotations.labels, annotations.cardinalities, strict=True)
     return [(str(name), int(classes) if classes > 2 else 0) for name, classes in variables if name != task]
+
+
+def _present(c: Any, missing: bool) -> Any:
+    """Whether each concept is present: above 1/2. With `missing`, 0 and 1, and -1 where it is negative or NaN."""
+    present = c > 0.5
+    return present * 1 - _unknown(c) * 1 if missing else present
+
+
+def _classes(c: Any, missing: bool) -> Any:
+    """Class numbers. With `missing`, -1 where one is negative or NaN."""
+    if not missing:
+        return c.long()
+    return sys.modules["torch"].where(_unknown(c), -1, c.nan_to_num().long())
+
+
+def _unknown(c: Any) -> Any:
+    return ~(c >= 0)  # NaN is not, either
 
 
 def _task(y: Any, outputs: Any) -> dict[str, Any]:

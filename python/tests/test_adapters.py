@@ -7,6 +7,7 @@ their models are played here by small ones with the forward, shapes and batches 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -177,6 +178,15 @@ def test_cem(torch: Any, toy: Any, address: str, embedding_size: int | None) -> 
         if score == "concept_accuracy":
             assert points[-1]["value"] > 0.7
     assert monitor.run.stats.batches_dropped == {}
+
+
+def test_unknown_labels_stay_unknown_where_the_run_takes_them(torch: Any) -> None:
+    c = torch.tensor([[0.0, 1.0, math.nan], [-1.0, 0.8, 0.2]])
+    x, y, outputs = torch.zeros(2, 7), torch.tensor([0, 1]), (torch.rand(2, 3), torch.rand(2, 3), torch.rand(2, 2))
+    known = adapters.cem((x, y, c), outputs)["concept_labels"]
+    assert known.tolist() == [[False, True, False], [False, True, False]]
+    labels = adapters.cem((x, y, c), outputs, missing_concept_labels=True)["concept_labels"]
+    assert labels.tolist() == [[0, 1, -1], [-1, 1, 0]]
 
 
 def test_cem_takes_the_batches_and_outputs_of_all_its_forms(torch: Any) -> None:

@@ -117,7 +117,8 @@ FINE = np.zeros((10, 3), np.float32)
         ({"concept_activations": FINE[0]}, "concept_activations: got shape [3]"),
         ({"concept_activations": FINE[:0]}, "concept_activations: got shape [0, 3]"),
         ({"concept_labels": FINE[:, :, None]}, "concept_labels: got shape [10, 3, 1], expected [n, 3]"),
-        ({"task_labels": np.zeros((10, 1))}, "task_labels: got shape [10, 1], expected [n]"),
+        ({"task_labels": np.zeros((10, 3))}, "task_labels: got shape [10, 3], expected [n] "),
+        ({"task_labels": np.eye(10)}, "of one-hot labels send the class numbers, of several tasks one each"),
         ({"task_labels": 3}, "task_labels: got shape []"),
         ({"part_locations": np.zeros((10, 4, 3))}, "expected [n, p, 2]"),
         (

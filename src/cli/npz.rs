@@ -6,7 +6,7 @@ use std::path::Path;
 
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
-use crate::batch::{Batch, NonFinite};
+use crate::batch::{Batch, MAX_CLASS, NonFinite};
 use crate::fault::{Fault, in_short};
 use crate::run::{
     ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields,
@@ -20,17 +20,20 @@ const MAX_ARRAY_BYTES: usize = 1 << 36;
 /// Longer headers are refused; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// What the command line states about the columns of `concept_activations`, before what the file does.
+/// What the command line states about the arrays, before what the file does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
+    /// Of `concept_activations`.
     pub columns: Option<ActivationColumns>,
     /// The columns were learnt without labels, whatever their number.
     pub latents: bool,
+    /// A concept label of −1 or NaN is unknown.
+    pub missing_labels: bool,
 }
 
 /// Reads `path` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
-/// array `activation_kind` or, without it, from the values, and the label kinds from the element types. Errors name the
-/// array.
+/// array `activation_kind` or, without it, from the values, and the label kinds from element types and values: floats that
+/// are all class numbers are classes. Errors name the array.
 pub fn read(path: &Path, layout: Layout) -> Result<(Run, Batch), Fault> {
     let arrays = read_arrays(path)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
@@ -68,12 +71,13 @@ pub fn read(path: &Path, layout: Layout) -> Result<(Run, Batch), Fault> {
         })
         .collect();
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
-    let label_kind = |name| match find(name) {
-        Some(labels) if labels.dtype().is_float() => LabelKind::Continuous,
+    fields.missing_concept_labels = layout.missing_labels;
+    let label_kind = |name, classes: &dyn Fn(usize) -> u32| match find(name) {
+        Some(labels) if labels.dtype().is_float() && !holds_classes(labels, classes) => LabelKind::Continuous,
         _ => LabelKind::Class,
     };
-    fields.concept_label_kind = label_kind(TensorName::ConceptLabels);
-    fields.task_label_kind = label_kind(TensorName::TaskLabels);
+    fields.concept_label_kind = label_kind(TensorName::ConceptLabels, &|i| fields.concepts[i].classes());
+    fields.task_label_kind = label_kind(TensorName::TaskLabels, &|_| MAX_CLASS as u32 + 1);
     fields.activation_kind =
         kind.or_else(|| find(TensorName::ConceptActivations).map(kind_by_values)).unwrap_or_default();
     fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
@@ -93,6 +97,20 @@ pub fn read(path: &Path, layout: Layout) -> Result<(Run, Batch), Fault> {
     Ok((run, batch))
 }
 
+/// Whether floats are class numbers, column i below `classes(i)`. −1 and NaN are unknown labels, or refused later.
+fn holds_classes(labels: &Tensor, classes: &dyn Fn(usize) -> u32) -> bool {
+    let mut all = true;
+    for row in 0..labels.rows() {
+        let mut at = 0;
+        labels.for_each_float(row, |value| {
+            let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
+            all &= class || value.is_nan();
+            at += 1;
+        });
+    }
+    all
+}
+
 /// Renames a fault's field from the protocol's terms to the array of the file.
 fn in_array_terms(fault: Fault) -> Fault {
     let field = fault.field.as_str();
@@ -106,7 +124,7 @@ fn in_array_terms(fault: Fault) -> Fault {
     };
     // A fault of `tensors` means that the file has no tensor except sample ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
-    Fault::new(array, fault.message)
+    Fault::new(array, fault.message.replace("declare missing_concept_labels", "pass --missing-labels"))
 }
 
 /// One array, in row-major order.

@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use crate::estimate::{Kind, Settings};
 use crate::fault::printable;
-use crate::point::Outcome;
+use crate::point::{LeftOut, Outcome};
 use crate::prepare::Prepared;
 use crate::run::ActivationColumns;
 use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
-use crate::score::{Wanted, evaluate, test};
+use crate::score::{Wanted, evaluate};
 
 use super::failure::print;
 use super::{BAD_INPUT, npz};
@@ -29,6 +29,10 @@ use super::{BAD_INPUT, npz};
 pub struct Options {
     /// Archive written by np.savez or np.savez_compressed.
     file: PathBuf,
+    /// Take concept labels of -1, or NaN among floats, as unknown. Each score of a concept or pair then uses the rows in which
+    /// its labels are known, and leaves it out where these are fewer than 50.
+    #[arg(long)]
+    missing_labels: bool,
     /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
@@ -55,9 +59,6 @@ pub struct Options {
     /// Number of threads; the result does not depend on it [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Omit the permutation tests of conditional leakage, which give p_value, per_concept_q and matrix_q.
-    #[arg(long)]
-    no_tests: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -79,7 +80,11 @@ pub fn run(options: Options) -> ExitCode {
 fn score(options: &Options) -> Result<String, String> {
     let started = Instant::now();
     let named: Vec<&'static Score> = options.scores.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
-    let layout = npz::Layout { columns: options.activation_columns, latents: options.latents };
+    let layout = npz::Layout {
+        columns: options.activation_columns,
+        latents: options.latents,
+        missing_labels: options.missing_labels,
+    };
     let (run, batch) = npz::read(&options.file, layout).map_err(|fault| fault.to_string())?;
     let sample = Sample::of_batch(&batch, &run);
     let settings = Settings {
@@ -94,32 +99,30 @@ fn score(options: &Options) -> Result<String, String> {
     let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
     let progress = std::io::stderr().is_terminal();
     let (scores, tie_fraction) = pool.install(|| {
-        let show = |at: usize, total: usize, score: &Score| {
+        let scores = evaluate(&prepared, wanted, |at, total, score| {
             if progress {
                 eprint!("\r\x1b[K{}/{total} {}", at + 1, score.id);
             }
             ControlFlow::Continue(())
-        };
-        let mut scores = evaluate(&prepared, wanted, show).unwrap_or_default();
-        let is_tested = |score: &Score| !options.no_tests && scores.iter().any(|(other, _)| other.id == score.id);
-        for (tested, significance) in test(&prepared, is_tested, show).unwrap_or_default() {
-            let found = scores.iter_mut().find(|(score, _)| score.id == tested.id);
-            found.into_iter().for_each(|(_, outcome)| outcome.add(significance.clone()));
-        }
-        (scores, prepared.tie_fraction())
+        });
+        (scores.unwrap_or_default(), prepared.tie_fraction())
     });
     if progress {
         eprint!("\r\x1b[K");
     }
     let warnings = prepared.warnings();
     let seconds = started.elapsed().as_secs_f64();
+    let known = prepared.concept_rows();
     if options.json {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
-        let object = json!({
+        let mut object = json!({
             "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator,
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
         });
+        if !known.is_empty() {
+            object["concept_rows"] = json!(known);
+        }
         return Ok(format!("{object}\n"));
     }
     let mut text = format!(
@@ -129,15 +132,31 @@ fn score(options: &Options) -> Result<String, String> {
         options.estimator,
         100.0 * tie_fraction
     );
+    if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {
+        text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
+    }
+    // What is left out and why, with the scores that leave it out.
+    let mut left_out: Vec<(&LeftOut, Vec<&str>)> = Vec::new();
     for (score, outcome) in &scores {
         text += &match outcome {
             Outcome::Value(value) => {
                 let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
-                let p = value.p_value.map_or(String::new(), |p| format!(", p = {p:.2e}"));
-                format!("{:26} {:>8.4}{error}{p}\n", score.id, value.value)
+                let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
+                format!("{:26} {:>8.4}{error}{over}\n", score.id, value.value)
             }
             Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
         };
+        if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
+            match left_out.iter_mut().find(|(known, _)| *known == left) {
+                Some((_, ids)) => ids.push(score.id),
+                None => left_out.push((left, vec![score.id])),
+            }
+        }
+    }
+    for (left, ids) in left_out {
+        let names: Vec<&str> = left.concepts.iter().map(|&i| run.concepts[i as usize].name.as_str()).collect();
+        let names = if names.is_empty() { "some pairs".to_owned() } else { names.join(", ") };
+        text += &format!("\nleft out of {}: {names} ({})\n", ids.join(", "), left.why);
     }
     for warning in warnings {
         text += &format!("\nnote: {warning}\n");

@@ -5,14 +5,16 @@ use ndarray::{Array2, ArrayView2, Zip};
 use super::dense::sigmoid;
 
 /// Mean binary cross-entropy over all elements, in nats, and its gradient with respect to the logits. `logits` and
-/// `targets` (in [0, 1]) are [n, m]. Computed as max(z, 0) − z·t + ln(1 + exp(−|z|)), which is finite for every finite logit.
+/// `targets` (in [0, 1], or NaN for an unknown one, which adds nothing) are [n, m]. Computed as max(z, 0) − z·t + ln(1 + exp(−|z|)), which is finite for every finite logit.
 pub fn binary_cross_entropy(logits: ArrayView2<f32>, targets: ArrayView2<f32>) -> (f32, Array2<f32>) {
     let elements = logits.len() as f32;
     let mut sum = 0.0_f64;
     let mut gradient = Array2::zeros(logits.raw_dim());
     Zip::from(&mut gradient).and(logits).and(targets).for_each(|g, &z, &target| {
-        sum += f64::from(z.max(0.0) - z * target + (-z.abs()).exp().ln_1p());
-        *g = (sigmoid(z) - target) / elements;
+        if !target.is_nan() {
+            sum += f64::from(z.max(0.0) - z * target + (-z.abs()).exp().ln_1p());
+            *g = (sigmoid(z) - target) / elements;
+        }
     });
     ((sum / f64::from(elements)) as f32, gradient)
 }
@@ -74,6 +76,13 @@ mod tests {
         let loss = |z: ArrayView2<f32>| binary_cross_entropy(z, targets.view()).0;
         let (_, gradient) = binary_cross_entropy(logits.view(), targets.view());
         assert!(close(&gradient, &differences(&logits, loss)), "{gradient}");
+    }
+
+    #[test]
+    fn an_unknown_target_has_no_gradient() {
+        let (loss, gradient) = binary_cross_entropy(array![[0.0, 3.0]].view(), array![[1.0, f32::NAN]].view());
+        assert!((loss - std::f32::consts::LN_2 / 2.0).abs() < 1e-6);
+        assert_eq!(gradient, array![[-0.25, 0.0]]);
     }
 
     #[test]

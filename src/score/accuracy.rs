@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::point::Outcome;
-use crate::prepare::{Prepared, first_largest, nearest_class};
+use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
 use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
@@ -108,18 +108,27 @@ fn over_concepts(p: &Prepared, term: impl Fn(&ConceptRows) -> Result<Term, Strin
     if p.run().activation_kind == ActivationKind::Continuous || p.run().concept_label_kind == LabelKind::Continuous {
         return Outcome::undefined("the concepts are continuous, they predict no class");
     }
-    let terms: Vec<Result<Term, String>> =
-        (0..p.concepts()).into_par_iter().map(|i| term(&concept_rows(p, i)?)).collect();
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| of_concept(p, i, &term)).collect();
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
 }
 
-fn concept_rows(p: &Prepared, i: usize) -> Result<ConceptRows, String> {
+/// The term of a concept on the rows in which its label is known.
+fn of_concept(
+    p: &Prepared,
+    i: usize,
+    term: &(impl Fn(&ConceptRows) -> Result<Term, String> + Sync),
+) -> Result<Term, String> {
+    let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+    Ok(term(&concept_rows(p, i, &rows)?)?.spread(&rows))
+}
+
+fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
     let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
-    let labels = labels.ok_or("its labels are not classes")?;
+    let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
     let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
     let width = blocks[i].len();
-    let activations = column.block(blocks[i].clone());
+    let activations = rows.of(column.block(blocks[i].clone()), width);
     let kind = p.run().activation_kind;
     let threshold = kind.threshold().ok_or("it predicts no class")?;
     let predict = |row: &[f64]| match row {

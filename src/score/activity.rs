@@ -93,12 +93,26 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 /// Whether each concept is present, by its label.
+///
+/// Unknown labels count as absent: see [`known`].
 pub fn present(p: &Prepared) -> Arc<Result<Flags, String>> {
     p.shared("concepts present", || {
         check_binary(p)?;
         let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
         let flags = column.block(0..column.width()).iter().map(|&label| label > 0.0).collect();
         Ok(Flags { flags, concepts: p.concepts() })
+    })
+}
+
+/// Whether the label of each concept is known.
+pub fn known(p: &Prepared) -> Arc<Flags> {
+    p.shared("concepts known", || {
+        let column = p.column(TensorName::ConceptLabels).filter(|_| p.has_unknown_labels());
+        let flags = match column {
+            Some(column) => column.block(0..column.width()).iter().map(|&label| label >= 0.0).collect(),
+            None => vec![true; p.rows() * p.concepts()],
+        };
+        Flags { flags, concepts: p.concepts() }
     })
 }
 

@@ -9,7 +9,7 @@ use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 
 use super::accuracy::task_hits;
-use super::activity::{Activity, Flags, THRESHOLDS, activity, present, strength};
+use super::activity::{Activity, Flags, THRESHOLDS, activity, known, present, strength};
 use super::term::{Term, mean_over_concepts};
 
 /// Mean share of inactive concepts in a row.
@@ -27,7 +27,7 @@ pub fn sparsity(p: &Prepared) -> Outcome {
     })
 }
 
-/// Mean over rows of the share of active concepts that are present. Rows without an active concept are left out.
+/// Mean over rows of the share of active concepts with a known label that are present. Rows without any are left out.
 pub fn precision(p: &Prepared) -> Outcome {
     with(p, |parts| term_outcome(&parts.precision))
 }
@@ -51,9 +51,10 @@ pub fn binary_accuracy(p: &Prepared) -> Outcome {
             (Err(why), _) | (_, Err(why)) => Outcome::undefined(why),
             (Ok(active), Ok(truth)) => {
                 let right = |i: usize| {
+                    let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
                     let rows = active.rows().zip(truth.rows());
                     let rows: Vec<f64> = rows.map(|(active, truth)| f64::from(active[i] == truth[i])).collect();
-                    Ok(Term::mean_of_rows(&rows))
+                    Ok(Term::mean_of_rows(&known.of(rows, 1)).spread(&known))
                 };
                 let terms: Vec<Result<Term, String>> = (0..p.concepts()).map(right).collect();
                 mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
@@ -118,7 +119,7 @@ impl Parts {
         let sparsity = active.as_ref().map_err(String::clone).map(mean_sparsity);
         let precision = match (&active, &*present(p)) {
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            (Ok(active), Ok(truth)) => mean_precision(active, truth),
+            (Ok(active), Ok(truth)) => mean_precision(active, truth, &known(p)),
         };
         let accuracy = task_hits(p).map(|hits| Term::mean_of_rows(&hits));
         Self { active, sparsity, precision, accuracy }
@@ -194,13 +195,13 @@ fn mean_sparsity(active: &Flags) -> Term {
     Term::mean_of_rows(&active.rows().map(inactive).collect::<Vec<_>>())
 }
 
-fn mean_precision(active: &Flags, truth: &Flags) -> Result<Term, String> {
-    let of_row = |(active, truth): (&[bool], &[bool])| {
-        let on = active.iter().filter(|&&on| on).count();
+fn mean_precision(active: &Flags, truth: &Flags, known: &Flags) -> Result<Term, String> {
+    let of_row = |((active, truth), known): ((&[bool], &[bool]), &[bool])| {
+        let on = active.iter().zip(known).filter(|(on, known)| **on && **known).count();
         let right = active.iter().zip(truth).filter(|(on, present)| **on && **present).count();
         (on > 0).then(|| right as f64 / on as f64)
     };
-    let rows: Vec<Option<f64>> = active.rows().zip(truth.rows()).map(of_row).collect();
+    let rows: Vec<Option<f64>> = active.rows().zip(truth.rows()).zip(known.rows()).map(of_row).collect();
     Term::mean_of_some_rows(&rows).ok_or_else(|| "no row has an active concept".into())
 }
 

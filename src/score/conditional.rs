@@ -19,7 +19,9 @@ use crate::prepare::Prepared;
 use super::leakage;
 use super::left_out::Over;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Sum, Term, has_one_class, influence_over_concepts, mean_over_concepts, normaliser};
+use super::term::{
+    Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts, normaliser, task_in,
+};
 use super::units::{self, Computed, Shape};
 
 /// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
@@ -62,20 +64,23 @@ pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
 
 fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {
     p.shared("conditional concepts-task leakage", || {
-        let (activations, labels) = inputs(p)?;
+        inputs(p)?;
         let task = p.task_labels().ok_or("there are no task labels")?;
         let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
-        let information = |(activation, label): (&Variable, &Variable)| {
+        let term = |i: usize| {
             p.pause();
-            varied(activation, label)?;
-            let information = conditional_information(activation, task, label, p.settings());
-            information.map_err(|why| format!("activations: {why}"))
+            let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+            let (activation, label) = concept_in(p, i, &rows)?;
+            let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
+            varied(&activation, &label)?;
+            let found = conditional_information(&activation, &task, &label, p.settings());
+            let found = found.map_err(|why| format!("activations: {why}"))?;
+            Ok((found.left_out, Term::normalised(found.estimate, &entropy).spread(&rows)))
         };
-        let found: Vec<Result<Conditional, String>> = activations.par_iter().zip(labels).map(information).collect();
-        let most_left_out = found.iter().flatten().map(|found| found.left_out).max().unwrap_or(0);
+        let found: Vec<Result<(usize, Term), String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+        let most_left_out = found.iter().flatten().map(|(left_out, _)| *left_out).max().unwrap_or(0);
         remark(p, "ctl_conditional", "task label", most_left_out);
-        let term = |found: Result<Conditional, String>| Ok(Term::normalised(found?.estimate, &entropy));
-        Ok(found.into_iter().map(term).collect())
+        Ok(found.into_iter().map(|found| found.map(|(_, term)| term)).collect())
     })
 }
 
@@ -114,26 +119,38 @@ fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
             let name = |at: usize| &p.run().concepts[at].name;
             let others: Vec<&Variable> = with_others(i, k).map(|(_, j)| &labels[j]).collect();
             let informations: Vec<Result<Conditional, String>> = match varied(&activations[i], &labels[i]) {
+                // Labels of some rows are cut into strata pair by pair.
+                _ if p.has_unknown_labels() => Vec::new(),
                 Err(why) => vec![Err(why); others.len()],
                 Ok(()) => conditional_information_with_each(&activations[i], &others, &labels[i], p.settings())
                     .into_iter()
                     .map(|found| found.map_err(|why| format!("activations: {why}")))
                     .collect(),
             };
-            let term = |j: usize, found: Result<Conditional, String>| -> Result<Term, String> {
+            let mut informations = informations.into_iter();
+            let mut term = |j: usize| -> Result<Term, String> {
                 p.pause();
-                let entropy = entropies[j].as_ref().map_err(|why| format!("labels of concept '{}': {why}", name(j)))?;
+                let found = informations.next();
+                let rows = known_pair(p, i, j)?;
+                let ((activation, label), (_, other)) = (concept_in(p, i, &rows)?, concept_in(p, j, &rows)?);
+                let entropy = if rows.are_all() { entropies[j].clone() } else { normaliser(&other, p) };
+                let entropy = entropy.map_err(|why| format!("labels of concept '{}': {why}", name(j)))?;
+                let found = found.unwrap_or_else(|| {
+                    varied(&activation, &label)?;
+                    let found = conditional_information(&activation, &other, &label, p.settings());
+                    found.map_err(|why| format!("activations: {why}"))
+                });
                 let found = found.map_err(|why| format!("concept '{}': {why}", name(i)))?;
                 most_left_out.fetch_max(found.left_out, Ordering::Relaxed);
-                Ok(Term::normalised(found.estimate, entropy))
+                Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
             };
             let mut sum = Sum::new(p.rows());
-            let cell = |((_, j), found): ((usize, usize), _)| {
-                let term = term(j, found);
+            let cell = |(_, j): (usize, usize)| {
+                let term = term(j);
                 term.iter().for_each(|term| sum.add_in_any_order(term));
                 units::cell(&term)
             };
-            let cells: Box<[Cell]> = with_others(i, k).zip(informations).map(cell).collect();
+            let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
             sums[0].add_sum(1.0, &sum);
             Computed { error: error_of_unit(&sum, &cells), cells }
         };

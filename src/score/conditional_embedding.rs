@@ -11,12 +11,12 @@ use rayon::prelude::*;
 use crate::estimate::{Conditional, Undefined, Variable, conditional_information, conditional_information_with_each};
 use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
 use super::conditional::remark;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Concepts, Normaliser, Sum, Term, has_one_class, mean_over_concepts, normaliser};
+use super::term::{Concepts, Normaliser, Sum, Term, has_one_class, mean_over_concepts, normaliser, task_in};
 use super::units::{self, Computed, Shape};
 
 /// I(ĉ^w_i; y | c_i) / H(y), mean over concepts.
@@ -76,13 +76,24 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             p.pause();
             let every: Vec<&Variable> =
                 with_others(i, k).map(|(_, j)| &labels[j]).chain(task.iter().map(|(y, _)| *y)).collect();
-            let informations = match p.embedding(TensorName::ConceptEmbeddings, i) {
+            let mut informations = match p.embedding(TensorName::ConceptEmbeddings, i) {
+                // Labels of some rows are cut into strata one by one.
+                _ if p.has_unknown_labels() => Vec::new(),
                 Some(embedding) if !has_one_class(&labels[i]) => {
                     conditional_information_with_each(&embedding, &every, &labels[i], p.settings())
                 }
                 _ => vec![Err(Undefined::OneClass); every.len()],
+            }
+            .into_iter();
+            // About `other` on rows in which the labels of the concept and of the other are known.
+            let alone = |rows: &KnownRows, other: &Variable| {
+                let label = p.concept_label_in(i, rows).filter(|label| !has_one_class(label));
+                let embedding = p.embedding_in(TensorName::ConceptEmbeddings, i, rows);
+                match (embedding, label) {
+                    (Some(embedding), Some(label)) => conditional_information(&embedding, other, &label, p.settings()),
+                    _ => Err(Undefined::OneClass),
+                }
             };
-            let mut informations = informations.into_iter();
             let mut sum = Sum::new(p.rows());
             let add = |sum: &mut Sum, term: Result<Term, String>| {
                 term.iter().for_each(|term| sum.add_in_any_order(term));
@@ -90,14 +101,27 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             };
             let name = |at: usize| &p.run().concepts[at].name;
             let about = |(_, j): (usize, usize)| {
-                let found = term(informations.next().expect("one for each label"), &entropies[j]);
+                let found = match informations.next() {
+                    Some(found) => term(found, &entropies[j]),
+                    None => p.known(&[i, j]).map_err(|why| format!("labels: {why}")).and_then(|rows| {
+                        let other = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
+                        Ok(term(alone(&rows, &other), &normaliser(&other, p))?.spread(&rows))
+                    }),
+                };
                 add(&mut sum, found.map_err(|why| format!("concepts '{}' and '{}': {why}", name(i), name(j))))
             };
             let mut cells: Vec<Cell> = with_others(i, k).map(about).collect();
             let error = error_of_unit(&sum, &cells);
             sums[PAIRS].add_sum(1.0, &sum);
-            if let (Some((_, entropy)), Some(found)) = (&task, informations.next()) {
-                cells.push(add(&mut sums[TASK], term(found, entropy)));
+            if let Some((task, of_all)) = &task {
+                let found = match informations.next() {
+                    Some(found) => term(found, of_all),
+                    None => p.known(&[i]).map_err(|why| format!("labels: {why}")).and_then(|rows| {
+                        let (task, entropy) = task_in(p, &rows, (task, of_all.as_ref().map_err(Clone::clone)?))?;
+                        Ok(term(alone(&rows, &task), &Ok(entropy))?.spread(&rows))
+                    }),
+                };
+                cells.push(add(&mut sums[TASK], found));
             }
             Computed { cells: cells.into(), error }
         };
@@ -121,19 +145,25 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
 
 fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
     let Some(task) = p.task_labels() else { return Outcome::undefined("there are no task labels") };
-    let Some(labels) = p.concept_labels() else { return Outcome::undefined("there are no concept labels") };
+    if p.concept_labels().is_none() {
+        return Outcome::undefined("there are no concept labels");
+    }
     let entropy = match normaliser(task, p) {
         Ok(entropy) => entropy,
         Err(why) => return Outcome::undefined(format!("task_labels: {why}")),
     };
     let term = |i: usize| {
         p.pause();
-        if has_one_class(&labels[i]) {
+        let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+        let label = p.concept_label_in(i, &rows).ok_or("there are no concept labels")?;
+        if has_one_class(&label) {
             return Err("labels: there is one class only".to_owned());
         }
-        let embedding = p.embedding(name, i).ok_or_else(|| format!("there are no {name}"))?;
-        let found = conditional_information(&embedding, task, &labels[i], p.settings());
-        Ok(Term::normalised(found.map_err(|why| format!("embeddings: {why}"))?.estimate, &entropy))
+        let embedding = p.embedding_in(name, i, &rows).ok_or_else(|| format!("there are no {name}"))?;
+        let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
+        let found = conditional_information(&embedding, &task, &label, p.settings());
+        let found = found.map_err(|why| format!("embeddings: {why}"))?;
+        Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.excess)

@@ -5,6 +5,8 @@
 //! Attribute Predictability; the number of bins and the linear classifier are those of Challenging Common Assumptions
 //! (Locatello et al. 2019, arXiv 1811.12359).
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use crate::estimate::{Variable, mutual_information};
@@ -23,22 +25,29 @@ const COST: f64 = 0.01;
 /// For each true concept, the gap between the two largest informations that activations, cut into 20 bins, have about
 /// it, over its entropy; mean over concepts.
 pub fn mig(p: &Prepared) -> Outcome {
-    let binned = match codes(p) {
-        Ok(codes) => codes.par_iter().map(|code| bins(code)).collect::<Vec<_>>(),
+    let codes = match codes(p) {
+        Ok(codes) => codes,
         Err(why) => return Outcome::undefined(why),
     };
-    let Some(labels) = p.concept_labels() else { return Outcome::undefined("there are no concept labels") };
-    let gap = |label: &Variable| {
+    let of_all: Vec<Vec<i32>> = codes.par_iter().map(|code| bins(code)).collect();
+    let gap = |j: usize| {
         p.pause();
-        let entropy: Normaliser = normaliser(label, p)?;
-        let Variable::Discrete(classes) = label else { return Err("its labels are not classes".into()) };
+        let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
+        let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
+        let entropy: Normaliser = normaliser(&label, p)?;
+        let Variable::Discrete(classes) = &*label else { return Err("its labels are not classes".into()) };
+        // Bins span the values of the rows in use.
+        let binned = match rows.are_all() {
+            true => Cow::Borrowed(&of_all),
+            false => Cow::Owned(codes.iter().map(|code| bins(&rows.of(code.clone(), 1))).collect()),
+        };
         let largest = two_largest(binned.iter().map(|bins| information_of_counts(bins, classes)));
-        let informations = largest.map(|at| mutual_information(&Variable::discrete(&binned[at]), label, p.settings()));
+        let informations = largest.map(|at| mutual_information(&Variable::discrete(&binned[at]), &label, p.settings()));
         let terms = informations.map(|information| Ok(Term::normalised(information?, &entropy)));
         let terms: Result<Vec<Term>, crate::estimate::Undefined> = terms.into_iter().collect();
-        Ok(largest_gap(terms.map_err(|e| e.to_string())?))
+        Ok(largest_gap(terms.map_err(|e| e.to_string())?).spread(&rows))
     };
-    let terms: Vec<Result<Term, String>> = labels.par_iter().map(gap).collect();
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(gap).collect();
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
 }
 
@@ -53,12 +62,18 @@ pub fn sap(p: &Prepared) -> Outcome {
 
 fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     let codes = codes(p)?;
-    let holdout = Holdout::of(p, 0)?;
+    let of_all = Holdout::of(p, 0)?;
     let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let at = |code: &[f64], rows: &[usize]| rows.iter().map(|&row| code[row]).collect::<Vec<f64>>();
-    let split: Vec<_> = codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
+    let split_by =
+        |holdout: &Holdout| codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
+    let split_of_all: Vec<(Vec<f64>, Vec<f64>)> = split_by(&of_all);
     let gap = |j: usize| {
         let labels = labels.integers(j).ok_or("its labels are not classes")?;
+        let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
+        let of_known = if rows.are_all() { None } else { Some(Holdout::of_concepts(p, 0, &[j], &rows)?) };
+        let split_of_known = of_known.as_ref().map(split_by);
+        let (holdout, split) = (of_known.as_ref().unwrap_or(&of_all), split_of_known.as_ref().unwrap_or(&split_of_all));
         let of = |rows: &[usize]| rows.iter().map(|&row| labels[row]).collect::<Vec<i32>>();
         let (train, test) = (of(&holdout.train), of(&holdout.test));
         let hits = split.iter().map(|(code, tested)| linear_hits((code, &train), (tested, &test)));

@@ -15,7 +15,7 @@ use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Concepts, Normaliser, Sum, Term, mean_over_concepts, normaliser};
+use super::term::{Concepts, Normaliser, Sum, Term, known_pair, mean_over_concepts, normaliser};
 use super::units::{self, Computed, Shape};
 
 /// Ĩ(CT), eq. 10: mean over concepts of I(ĉ^w_i, y) / H(y).
@@ -80,19 +80,37 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             let entropy = entropy.as_ref().map_err(Clone::clone)?;
             Ok(Term::normalised(information.map_err(|e| e.to_string())?, entropy))
         };
-        let about_other = |i: usize, j: usize, information: Result<Estimate, Undefined>| {
-            let of =
-                |what: &str, at: usize, why: &str| format!("{what} of concept '{}': {why}", p.run().concepts[at].name);
-            let entropy = entropies[j].as_ref().map_err(|why| of("labels", j, why))?;
-            let information = information.map_err(|e| of("embeddings", i, &e.to_string()))?;
-            Ok(Term::normalised(information, entropy))
-        };
+        let about_other =
+            |i: usize, j: usize, information: Result<Estimate, Undefined>, entropy: &Result<Normaliser, String>| {
+                let of = |what: &str, at: usize, why: &str| {
+                    format!("{what} of concept '{}': {why}", p.run().concepts[at].name)
+                };
+                let entropy = entropy.as_ref().map_err(|why| of("labels", j, why))?;
+                let information = information.map_err(|e| of("embeddings", i, &e.to_string()))?;
+                Ok(Term::normalised(information, entropy))
+            };
         // Cells: about the other concepts, its own, and the task.
         let concept = |i: usize, sums: &mut [Sum]| {
             p.pause();
+            let unknown = p.has_unknown_labels();
+            // One search serves all labels of all rows; labels of some rows have a search each.
+            let searched: Vec<&Variable> =
+                every_label.iter().skip(if unknown { labels.len() } else { 0 }).copied().collect();
             let mut informations = match p.embedding(TensorName::ConceptEmbeddings, i) {
-                Some(embedding) => mutual_information_with_each(&embedding, &every_label, p.settings()),
+                Some(embedding) => mutual_information_with_each(&embedding, &searched, p.settings()),
                 None => Vec::new(),
+            };
+            let about_known = |j: usize| -> Result<Term, String> {
+                let rows =
+                    if i == j { p.known(&[i]).map_err(|why| format!("labels: {why}"))? } else { known_pair(p, i, j)? };
+                let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
+                let embedding = p.embedding_in(TensorName::ConceptEmbeddings, i, &rows);
+                let information =
+                    mutual_information(&embedding.ok_or("there are no embeddings")?, &label, p.settings());
+                let entropy = normaliser(&label, p);
+                let found =
+                    if i == j { term(information, &entropy)? } else { about_other(i, j, information, &entropy)? };
+                Ok(found.spread(&rows))
             };
             let mut add = |to: usize, term: Result<Term, String>| {
                 term.iter().for_each(|term| sums[to].add_in_any_order(term));
@@ -101,11 +119,17 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             let task = task.as_ref().and_then(|(_, entropy)| Some(add(TASK, term(informations.pop()?, entropy))));
             let mut own = None;
             let (mut others, mut sum) = (Vec::new(), Sum::new(p.rows()));
-            for (j, information) in informations.into_iter().enumerate() {
+            let mut informations = informations.into_iter();
+            for (j, entropy) in entropies.iter().enumerate() {
+                let found = match informations.next() {
+                    None => about_known(j),
+                    Some(information) if j == i => term(information, entropy),
+                    Some(information) => about_other(i, j, information, entropy),
+                };
                 if j == i {
-                    own = Some(add(OWN, term(information, &entropies[j])));
+                    own = Some(add(OWN, found));
                 } else {
-                    let term = about_other(i, j, information);
+                    let term = found;
                     term.iter().for_each(|term| sum.add_in_any_order(term));
                     others.push(units::cell(&term));
                 }
@@ -166,8 +190,10 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
 fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {
     let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
     let labels = labels.ok_or("its labels are not classes")?;
+    p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+    // An unknown label is negative.
     let rows_where = |present: bool| -> Vec<usize> {
-        let matching = labels.iter().enumerate().filter(|(_, label)| (**label > 0) == present);
+        let matching = labels.iter().enumerate().filter(|(_, label)| **label >= 0 && (**label > 0) == present);
         matching.map(|(row, _)| row).collect()
     };
     let (mut present, mut absent) = (rows_where(true), rows_where(false));

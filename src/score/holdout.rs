@@ -5,7 +5,7 @@
 //! class could otherwise not be learnt, or not be tested. Where no class is rare nothing is exchanged, and the choice is
 //! the plain one of the published procedures.
 
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
@@ -18,26 +18,33 @@ const STREAM: u64 = 0x686f_6c64_6f75_7400;
 pub struct Holdout {
     pub train: Vec<usize>,
     pub test: Vec<usize>,
+    /// Of the sample, N.
+    rows: usize,
 }
 
 impl Holdout {
     /// A fifth of the rows, rounded up, for testing, with the classes of every concept in both parts; `draw` distinguishes
     /// independent choices. Errors when either part is empty.
     pub fn of(p: &Prepared, draw: u64) -> Result<Self, String> {
+        Self::of_concepts(p, draw, &(0..p.concepts()).collect::<Vec<_>>(), &KnownRows::all(p.rows()))
+    }
+
+    /// The same of some rows, with the classes of these concepts in both parts.
+    pub fn of_concepts(p: &Prepared, draw: u64, concepts: &[usize], rows: &KnownRows) -> Result<Self, String> {
         let labels = p.column(TensorName::ConceptLabels);
-        let of_concept = |i: usize| labels.and_then(|labels| labels.integers(i));
-        Self::stratified(p, draw, (0..p.concepts()).filter_map(of_concept).collect())
+        let of_concept = |&i: &usize| labels.and_then(|labels| labels.integers(i));
+        Self::stratified(p, draw, rows.numbers(), concepts.iter().filter_map(of_concept).collect())
     }
 
-    /// The same with the classes of the task in both parts.
-    pub fn by_task(p: &Prepared, draw: u64) -> Result<Self, String> {
+    /// The same of some rows, with the classes of the task in both parts.
+    pub fn by_task(p: &Prepared, draw: u64, rows: &KnownRows) -> Result<Self, String> {
         let labels = p.column(TensorName::TaskLabels).and_then(|labels| labels.integers(0));
-        Self::stratified(p, draw, labels.into_iter().collect())
+        Self::stratified(p, draw, rows.numbers(), labels.into_iter().collect())
     }
 
-    fn stratified(p: &Prepared, draw: u64, labels: Vec<Vec<i32>>) -> Result<Self, String> {
-        let n = p.rows();
-        let mut train: Vec<usize> = (0..n).collect();
+    fn stratified(p: &Prepared, draw: u64, rows: Vec<usize>, labels: Vec<Vec<i32>>) -> Result<Self, String> {
+        let n = rows.len();
+        let mut train = rows;
         train.sort_unstable_by_key(|&row| (priority(p.settings().seed ^ (STREAM + draw), p.ids()[row]), row));
         let mut test: Vec<usize> = train.drain(..n.div_ceil(5)).collect();
         if train.is_empty() || test.is_empty() {
@@ -46,14 +53,13 @@ impl Holdout {
         Classes::new(labels, &train, &test).share(&mut train, &mut test);
         test.sort_unstable();
         train.sort_unstable();
-        Ok(Self { train, test })
+        Ok(Self { train, test, rows: p.rows() })
     }
 
     /// A term of the test rows as one of all rows.
     pub fn spread(&self, term: &Term) -> Term {
-        let n = self.train.len() + self.test.len();
-        let scale = n as f64 / self.test.len() as f64;
-        let mut influence = vec![0.0; n];
+        let scale = self.rows as f64 / self.test.len() as f64;
+        let mut influence = vec![0.0; self.rows];
         self.test.iter().zip(&term.influence).for_each(|(&row, x)| influence[row] = scale * x);
         Term { influence, ..term.clone() }
     }

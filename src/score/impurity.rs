@@ -4,6 +4,7 @@
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.1-3.2, Appendices A.3 and A.5,
 //! doi:10.1609/aaai.v37i10.26392. The training budget is part of the definition: 25 epochs do not fit everything.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
 use crate::nn::trainer::{Recipe, Targets, fit, start_as_keras};
 use crate::point::{Outcome, ScoreValue, Undefined};
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 use crate::run::LabelKind;
 use crate::sample::Column;
 use crate::sample::priority::priority;
@@ -222,14 +223,18 @@ fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
         let k = p.concepts();
         let latents = matched_latents(p, &sides[0]);
         let row = |i: usize| -> Result<Row, String> {
-            let learnt = match (&latents, p.latents()) {
+            let learnt = |holdout: &Holdout| match (&latents, p.latents()) {
                 (Some(latents), Some(column)) => match latents[i] {
-                    Some(latent) => inputs(column, latent..latent + 1, &sides[0].holdout),
-                    None => return Ok(Row::unmatched(p, i)),
+                    Some(latent) => Ok(Some(inputs(column, latent..latent + 1, holdout))),
+                    None => Ok(None),
                 },
-                _ => representation(p, i, &sides[0].holdout)?,
+                _ => representation(p, i, holdout).map(Some),
             };
-            let oracle = as_input(&sides[1].targets[i]);
+            if p.has_unknown_labels() {
+                return Ok(Row::of_known(p, i, learnt));
+            }
+            let Some(learnt) = learnt(&sides[0].holdout)? else { return Ok(Row::unmatched(p, i)) };
+            let oracle = as_input(&sides[1].targets[&i]);
             Ok(Row::new(p, &sides, i, [&learnt, &oracle]))
         };
         let rows: Vec<Row> = (0..k).into_par_iter().map(row).collect::<Result<_, _>>()?;
@@ -256,27 +261,33 @@ fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
 /// concepts.
 fn matched_latents(p: &Prepared, side: &Side) -> Option<Vec<Option<usize>>> {
     let column = p.latents()?;
-    let labels: Vec<&[i32]> = side.targets.iter().map(|target| &target.train[..]).collect();
+    let labels: Vec<&[i32]> = side.targets.values().map(|target| &target.train[..]).collect();
     Some(of_latents(p, column, &side.holdout.train, &labels))
 }
 
 /// What the networks of one matrix train and are tested on.
 struct Side {
     holdout: Holdout,
-    targets: Vec<Target>,
+    /// By concept.
+    targets: BTreeMap<usize, Target>,
 }
 
 impl Side {
     fn new(p: &Prepared, draw: u64) -> Result<Self, String> {
-        let holdout = Holdout::of(p, draw)?;
-        let targets = targets(p, &holdout)?;
+        Self::of(p, draw, &(0..p.concepts()).collect::<Vec<_>>(), &KnownRows::all(p.rows()))
+    }
+
+    /// Of these concepts on rows in which their labels are known.
+    fn of(p: &Prepared, draw: u64, concepts: &[usize], rows: &KnownRows) -> Result<Self, String> {
+        let holdout = Holdout::of_concepts(p, draw, concepts, rows)?;
+        let targets = targets(p, concepts, &holdout)?;
         Ok(Self { holdout, targets })
     }
 
     /// Test AUC of predicting concept `j`, as a term of all rows.
     fn score(&self, learner: &Learner, j: usize) -> Result<Term, String> {
-        self.targets[j].check()?;
-        learner.auc(j, &self.targets[j]).map(|term| self.holdout.spread(&term))
+        self.targets[&j].check()?;
+        learner.auc(j, &self.targets[&j]).map(|term| self.holdout.spread(&term))
     }
 }
 
@@ -299,44 +310,80 @@ impl Row {
     }
 
     fn new(p: &Prepared, sides: &[Side; 2], i: usize, inputs: [&Inputs; 2]) -> Self {
-        let seed = p.settings().seed;
-        let learners = [0, 1].map(|side| Learner::new(inputs[side], seed, side as u64, i));
-        let mut row = Row {
+        let learners = [0, 1].map(|side| Learner::new(inputs[side], p.settings().seed, side as u64, i));
+        let mut row = Row::empty(p);
+        (0..p.concepts()).for_each(|j| row.push(p, sides, &learners, (i, j)));
+        row
+    }
+
+    /// Every entry on the rows in which both labels are known, with a choice of test rows of its own.
+    fn of_known(p: &Prepared, i: usize, learnt: impl Fn(&Holdout) -> Result<Option<Inputs>, String>) -> Self {
+        let mut row = Row::empty(p);
+        for j in 0..p.concepts() {
+            let sides = || -> Result<([Side; 2], [Inputs; 2]), String> {
+                let rows = if i == j { p.known(&[i])? } else { p.known(&[i, j])? };
+                let sides = [Side::of(p, 0, &[i, j], &rows)?, Side::of(p, 1, &[i, j], &rows)?];
+                let learnt = learnt(&sides[0].holdout)?.ok_or("no latent is matched to the first")?;
+                let oracle = as_input(&sides[1].targets[&i]);
+                Ok((sides, [learnt, oracle]))
+            };
+            match sides() {
+                Ok((sides, inputs)) => {
+                    let learners = [0, 1].map(|side| Learner::new(&inputs[side], p.settings().seed, side as u64, i));
+                    row.push(p, &sides, &learners, (i, j));
+                }
+                Err(why) => {
+                    let [a, b] = [i, j].map(|at| &p.run().concepts[at].name);
+                    let why = match i == j {
+                        true => format!("labels of concept '{a}': {why}"),
+                        false => format!("labels of concepts '{a}' and '{b}': {why}"),
+                    };
+                    row.learnt.push(Err(why.clone()));
+                    row.oracle.push(Err(why.clone()));
+                    if i == j {
+                        row.own = Err(why);
+                    }
+                }
+            }
+        }
+        row
+    }
+
+    fn empty(p: &Prepared) -> Self {
+        Row {
             learnt: Vec::new(),
             oracle: Vec::new(),
             own: Err(String::new()),
             deviation: Sum::new(p.rows()),
             between: Sum::new(p.rows()),
-        };
-        for j in 0..p.concepts() {
-            p.pause();
-            let named = |why: String| format!("labels of concept '{}': {why}", p.run().concepts[j].name);
-            let learnt = sides[0].score(&learners[0], j).map_err(named);
+        }
+    }
+
+    /// Adds the entry of (i, j).
+    fn push(&mut self, p: &Prepared, sides: &[Side; 2], learners: &[Learner; 2], (i, j): (usize, usize)) {
+        p.pause();
+        let named = |at: usize| move |why: String| format!("labels of concept '{}': {why}", p.run().concepts[at].name);
+        let learnt = sides[0].score(&learners[0], j).map_err(named(j));
+        // A concept that does not vary says nothing about others, learnt or not.
+        let oracle = match sides[1].targets[&i].check().map_err(named(i)) {
+            Err(why) => Err(why),
             // A concept predicts itself: the oracle's diagonal is 1, without training.
-            let input = sides[1].targets[i].check().map_err(|why| {
-                // A concept that does not vary says nothing about others, learnt or not.
-                format!("labels of concept '{}': {why}", p.run().concepts[i].name)
-            });
-            let oracle = match i == j {
-                _ if input.is_err() => input.map(|()| None),
-                true => Ok(None),
-                false => sides[1].score(&learners[1], j).map(Some).map_err(named),
-            };
-            if let (Ok(learnt), Ok(oracle)) = (&learnt, &oracle) {
-                let deviation = learnt.value - oracle.as_ref().map_or(1.0, |term| term.value);
-                row.deviation.add(deviation, learnt);
-                if let Some(oracle) = oracle {
-                    row.deviation.add(-deviation, oracle);
-                    row.between.add(1.0, oracle);
-                }
-            }
-            row.learnt.push(learnt.as_ref().map(|term| term.value).map_err(String::clone));
-            row.oracle.push(oracle.map(|term| term.map_or(1.0, |term| term.value)));
-            if i == j {
-                row.own = learnt;
+            Ok(()) if i == j => Ok(None),
+            Ok(()) => sides[1].score(&learners[1], j).map(Some).map_err(named(j)),
+        };
+        if let (Ok(learnt), Ok(oracle)) = (&learnt, &oracle) {
+            let deviation = learnt.value - oracle.as_ref().map_or(1.0, |term| term.value);
+            self.deviation.add(deviation, learnt);
+            if let Some(oracle) = oracle {
+                self.deviation.add(-deviation, oracle);
+                self.between.add(1.0, oracle);
             }
         }
-        row
+        self.learnt.push(learnt.as_ref().map(|term| term.value).map_err(String::clone));
+        self.oracle.push(oracle.map(|term| term.map_or(1.0, |term| term.value)));
+        if i == j {
+            self.own = learnt;
+        }
     }
 }
 
@@ -429,8 +476,8 @@ fn tested(outputs: Vec<f32>, width: usize, target: &Target) -> Result<Term, Stri
     tested.map_err(|why| format!("{why} among the {} rows to test on", target.test.len()))
 }
 
-/// Class numbers of every concept.
-fn targets(p: &Prepared, holdout: &Holdout) -> Result<Vec<Target>, String> {
+/// Class numbers of these concepts.
+fn targets(p: &Prepared, concepts: &[usize], holdout: &Holdout) -> Result<BTreeMap<usize, Target>, String> {
     if p.run().concept_label_kind == LabelKind::Continuous {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
@@ -439,9 +486,9 @@ fn targets(p: &Prepared, holdout: &Holdout) -> Result<Vec<Target>, String> {
         let labels = column.integers(i).ok_or("the concept labels are not classes")?;
         let of = |rows: &[usize]| rows.iter().map(|&row| labels[row]).collect();
         let classes = p.run().concepts[i].classes() as usize;
-        Ok(Target { train: of(&holdout.train), test: of(&holdout.test), classes })
+        Ok((i, Target { train: of(&holdout.train), test: of(&holdout.test), classes }))
     };
-    (0..p.concepts()).map(target).collect()
+    concepts.iter().map(|&i| target(i)).collect()
 }
 
 /// The activations of concept `i`, or its embedding where there are no activations.

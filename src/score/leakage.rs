@@ -14,7 +14,10 @@ use crate::prepare::Prepared;
 
 use super::left_out::Over;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
-use super::term::{Normaliser, Sum, Term, has_one_class, influence_over_concepts, mean_over_concepts, normaliser};
+use super::term::{
+    Normaliser, Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts,
+    normaliser, task_in,
+};
 use super::units::{self, Computed, Shape};
 
 type Part = fn(&Term) -> f64;
@@ -68,16 +71,19 @@ pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>
 }
 
 fn concepts_task_of_each(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
-    let (activations, labels, task) = inputs(p)?;
+    let (_, _, task) = inputs(p)?;
     let task = task.ok_or("there are no task labels")?;
     let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
-    let term = |(activation, label): (&Variable, &Variable)| {
+    let term = |i: usize| {
         p.pause();
-        let learnt = varied_information("activations", activation, task, p)?;
-        let truth = varied_information("labels", label, task, p)?;
-        Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)))
+        let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+        let (activation, label) = concept_in(p, i, &rows)?;
+        let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
+        let learnt = varied_information("activations", &activation, &task, p)?;
+        let truth = varied_information("labels", &label, &task, p)?;
+        Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
     };
-    Ok(activations.par_iter().zip(labels).map(term).collect())
+    Ok((0..p.concepts()).into_par_iter().map(term).collect())
 }
 
 /// I(x, y) of a concept's `what`, which must vary.
@@ -97,19 +103,25 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
             (0..p.concepts()).flat_map(|i| (i + 1..p.concepts()).map(move |j| (i, j))).collect();
         let term = |(i, j): (usize, usize)| -> Result<Term, String> {
             p.pause();
-            let entropy = |entropies: &[Result<Normaliser, String>], what: &str, at: usize| {
-                entropies[at].clone().map_err(|why| format!("{what} of concept '{}': {why}", p.run().concepts[at].name))
+            let rows = known_pair(p, i, j)?;
+            let entropy = |of_all: &[Result<Normaliser, String>], what: &str, at: usize, variable: &Variable| {
+                let entropy = if rows.are_all() { of_all[at].clone() } else { normaliser(variable, p) };
+                entropy.map_err(|why| format!("{what} of concept '{}': {why}", p.run().concepts[at].name))
             };
+            let ((activation_i, label_i), (activation_j, label_j)) =
+                (concept_in(p, i, &rows)?, concept_in(p, j, &rows)?);
             let learnt_normaliser = Normaliser::geometric(
-                &entropy(&learnt_entropies, "activations", i)?,
-                &entropy(&learnt_entropies, "activations", j)?,
+                &entropy(&learnt_entropies, "activations", i, &activation_i)?,
+                &entropy(&learnt_entropies, "activations", j, &activation_j)?,
             );
-            let true_normaliser =
-                Normaliser::geometric(&entropy(&true_entropies, "labels", i)?, &entropy(&true_entropies, "labels", j)?);
-            let learnt = mutual_information(&activations[i], &activations[j], p.settings());
-            let truth = mutual_information(&labels[i], &labels[j], p.settings());
+            let true_normaliser = Normaliser::geometric(
+                &entropy(&true_entropies, "labels", i, &label_i)?,
+                &entropy(&true_entropies, "labels", j, &label_j)?,
+            );
+            let learnt = mutual_information(&activation_i, &activation_j, p.settings());
+            let truth = mutual_information(&label_i, &label_j, p.settings());
             let (learnt, truth) = (learnt.map_err(|e| e.to_string())?, truth.map_err(|e| e.to_string())?);
-            Ok(Term::leakage((learnt, &learnt_normaliser), (&truth, &true_normaliser)))
+            Ok(Term::leakage((learnt, &learnt_normaliser), (&truth, &true_normaliser)).spread(&rows))
         };
         let pair = |at: usize, sums: &mut [Sum]| {
             let term = term(pairs[at]);
@@ -130,31 +142,42 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let every_label: Vec<&Variable> = labels.iter().collect();
         let k = p.concepts();
         let concept = |i: usize, sums: &mut [Sum]| {
-            let learnt = mutual_information_with_each(&activations[i], &every_label, p.settings());
-            let term = |j: usize, learnt: Result<Estimate, _>| -> Result<Term, String> {
+            // One search serves the labels of all rows; labels of some rows have a search each.
+            let mut together = match p.has_unknown_labels() {
+                true => Vec::new(),
+                false => mutual_information_with_each(&activations[i], &every_label, p.settings()),
+            }
+            .into_iter()
+            .enumerate()
+            .filter(|(j, _)| *j != i)
+            .map(|(_, learnt)| learnt);
+            let mut term = |j: usize| -> Result<Term, String> {
                 p.pause();
-                let entropy = entropies[j]
-                    .as_ref()
-                    .map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;
+                let learnt = together.next();
+                let rows = known_pair(p, i, j)?;
+                let (activation, label) = concept_in(p, i, &rows)?;
+                let (_, other) = concept_in(p, j, &rows)?;
+                let entropy = if rows.are_all() { entropies[j].clone() } else { normaliser(&other, p) };
+                let entropy =
+                    entropy.map_err(|why| format!("labels of concept '{}': {why}", p.run().concepts[j].name))?;
                 let name = &p.run().concepts[i].name;
-                for (what, variable) in [("activations", &activations[i]), ("labels", &labels[i])] {
+                for (what, variable) in [("activations", &activation), ("labels", &label)] {
                     if has_one_class(variable) {
                         return Err(format!("{what} of concept '{name}': there is one class only"));
                     }
                 }
-                let learnt: Estimate =
-                    learnt.map_err(|e: crate::estimate::Undefined| format!("activations of concept '{name}': {e}"))?;
-                let truth = mutual_information(&labels[i], &labels[j], p.settings()).map_err(|e| e.to_string())?;
-                Ok(Term::leakage((learnt, entropy), (&truth, entropy)))
+                let learnt = learnt.unwrap_or_else(|| mutual_information(&activation, &other, p.settings()));
+                let learnt = learnt.map_err(|e| format!("activations of concept '{name}': {e}"))?;
+                let truth = mutual_information(&label, &other, p.settings()).map_err(|e| e.to_string())?;
+                Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
             };
-            let others = learnt.into_iter().enumerate().filter(|(j, _)| *j != i);
             let mut sum = Sum::new(p.rows());
-            let cell = |(j, learnt)| {
-                let term = term(j, learnt);
+            let cell = |(_, j): (usize, usize)| {
+                let term = term(j);
                 term.iter().for_each(|term| sum.add_in_any_order(term));
                 units::cell(&term)
             };
-            let cells: Box<[Cell]> = others.map(cell).collect();
+            let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
             sums[0].add_sum(1.0, &sum);
             Computed { error: error_of_unit(&sum, &cells), cells }
         };

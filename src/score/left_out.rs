@@ -6,8 +6,7 @@
 
 use crate::point::LeftOut;
 
-/// k × k cells, row i from concept i; `None` where a pair has no value.
-pub type Matrix = Vec<Vec<Option<f64>>>;
+use super::pairs::Matrix;
 
 /// What a mean is over.
 #[derive(Clone, Debug)]

@@ -81,7 +81,8 @@ struct Niches {
 /// One output of the classifier: a binary concept, or one class of a categorical one.
 struct Output {
     concept: usize,
-    present: Vec<bool>,
+    /// `None` where the label is unknown.
+    present: Vec<Option<bool>>,
 }
 
 fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
@@ -95,7 +96,7 @@ fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
             return Err("an activation is outside the range of single precision".into());
         }
         let flags = Array2::from_shape_fn((holdout.train.len(), outputs.len()), |(row, at)| {
-            f32::from(u8::from(outputs[at].present[holdout.train[row]]))
+            outputs[at].present[holdout.train[row]].map_or(f32::NAN, |present| f32::from(u8::from(present)))
         });
         let correlations: Vec<Vec<f64>> = outputs
             .par_iter()
@@ -142,11 +143,12 @@ fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
         let labels = column.integers(concept).ok_or("the concept labels are not classes")?;
         if declared.is_categorical() {
             let occurring = (0..declared.cardinality as i32).filter(|class| labels.contains(class));
-            outputs.extend(
-                occurring.map(|class| Output { concept, present: labels.iter().map(|&c| c == class).collect() }),
-            );
+            outputs.extend(occurring.map(|class| Output {
+                concept,
+                present: labels.iter().map(|&c| (c >= 0).then_some(c == class)).collect(),
+            }));
         } else {
-            outputs.push(Output { concept, present: labels.iter().map(|&c| c > 0).collect() });
+            outputs.push(Output { concept, present: labels.iter().map(|&c| (c >= 0).then_some(c > 0)).collect() });
         }
     }
     Ok(outputs)
@@ -172,11 +174,13 @@ fn inputs(p: &Prepared) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), St
 fn correlations(
     train: ArrayView2<f32>,
     blocks: &[std::ops::Range<usize>],
-    present: impl Fn(usize) -> bool,
+    present: impl Fn(usize) -> Option<bool>,
 ) -> Vec<f64> {
-    let y: Vec<f64> = (0..train.nrows()).map(|row| f64::from(u8::from(present(row)))).collect();
+    let known: Vec<usize> = (0..train.nrows()).filter(|&row| present(row).is_some()).collect();
+    let y: Vec<f64> =
+        known.iter().filter_map(|&row| present(row)).map(|present| f64::from(u8::from(present))).collect();
     let column = |at: usize| {
-        let x: Vec<f64> = train.column(at).iter().map(|&x| f64::from(x)).collect();
+        let x: Vec<f64> = known.iter().map(|&row| f64::from(train[[row, at]])).collect();
         pearson(&x, &y)
     };
     let of_block = |block: &std::ops::Range<usize>| {
@@ -240,14 +244,17 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         let term = |(output, column): (&Output, &Vec<Array1<f32>>)| {
             let shares: Vec<f64> =
                 column[beta].iter().zip(&total).map(|(&share, total)| f64::from(share).exp() / total).collect();
-            let present: Vec<Option<bool>> = holdout.test.iter().map(|&row| Some(output.present[row])).collect();
+            let present: Vec<Option<bool>> = holdout.test.iter().map(|&row| output.present[row]).collect();
             auc(&shares, &present).map_err(|why| format!("labels: {why} among the {rows} rows to test on"))
         };
         outputs.iter().zip(probabilities).map(term).collect()
     };
     let terms: Vec<Vec<Result<Term, String>>> = (0..THRESHOLDS).into_par_iter().map(of_threshold).collect();
     // Mean over the outputs of a concept.
+    let known: Vec<Result<(), String>> =
+        (0..p.concepts()).map(|i| p.known(&[i]).map(|_| ()).map_err(|why| format!("labels: {why}"))).collect();
     let of_concept = |beta: usize, i: usize| -> Result<Term, String> {
+        known[i].clone()?;
         let own: Vec<&Term> = outputs
             .iter()
             .zip(&terms[beta])
@@ -317,7 +324,7 @@ mod tests {
     #[test]
     fn a_vector_correlates_by_its_coordinate_of_largest_absolute_correlation() {
         let train = array![[0.0, 0.2, 5.0], [-1.0, 0.1, 5.0], [0.0, 0.3, 5.0], [-1.0, 0.4, 5.0]];
-        let present = |row: usize| row % 2 == 1;
+        let present = |row: usize| Some(row % 2 == 1);
         // The first coordinate has correlation −1, the second a small one, the third does not vary.
         let found = correlations(train.view(), &[0..3, 1..3, 2..3], present);
         let r = pearson(&[0.2, 0.1, 0.3, 0.4], &[0.0, 1.0, 0.0, 1.0]).unwrap();

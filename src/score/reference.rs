@@ -67,7 +67,10 @@ fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
         }
         let classes: Vec<usize> =
             labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
-        let holdout = Holdout::by_task(p, 0)?;
+        // A head reads all concepts at once.
+        let all: Vec<usize> = (0..p.concepts()).collect();
+        let rows = p.known(&all).map_err(|why| format!("labels of all concepts: {why}"))?;
+        let holdout = Holdout::by_task(p, 0, &rows)?;
         let inputs = concepts(p)?;
         let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
         let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
@@ -96,10 +99,13 @@ fn concepts(p: &Prepared) -> Result<Array2<f32>, String> {
     for (i, concept) in p.run().concepts.iter().enumerate() {
         let labels = column.floats(i);
         if p.run().concept_label_kind == LabelKind::Continuous {
-            let mean = labels.iter().sum::<f64>() / labels.len() as f64;
-            let deviation = (labels.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / labels.len() as f64).sqrt();
+            // Rows with an unknown label are not used.
+            let known = || labels.iter().filter(|c| !c.is_nan());
+            let count = known().count() as f64;
+            let mean = known().sum::<f64>() / count;
+            let deviation = (known().map(|c| (c - mean).powi(2)).sum::<f64>() / count).sqrt();
             let scale = if deviation > 0.0 { deviation } else { 1.0 };
-            columns.push(labels.iter().map(|c| ((c - mean) / scale) as f32).collect());
+            columns.push(labels.iter().map(|c| if c.is_nan() { 0.0 } else { ((c - mean) / scale) as f32 }).collect());
         } else if concept.is_categorical() {
             let of_class = |class| labels.iter().map(|&c| f32::from(u8::from(c == f64::from(class)))).collect();
             columns.extend((0..concept.cardinality).map(of_class));

@@ -1,10 +1,12 @@
 //! Sums of estimates with their errors: what turns many mutual informations into one score.
 
+use std::borrow::Cow;
+
 use crate::estimate::ids::side_by_side;
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
 use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 
 use super::left_out::Over;
 
@@ -61,6 +63,14 @@ impl Term {
         let scale = rows.len() as f64 / count as f64;
         let influence = rows.iter().map(|row| row.map_or(0.0, |x| scale * (x - mean))).collect();
         Some(Self { value: mean, excess: mean, influence, draw_variance: 0.0 })
+    }
+
+    /// A term of some rows as one of all rows.
+    pub fn spread(self, rows: &KnownRows) -> Self {
+        if rows.are_all() {
+            return self;
+        }
+        Self { influence: rows.influence(self.influence), ..self }
     }
 
     /// This term as a score of its own.
@@ -122,6 +132,38 @@ impl Normaliser {
 pub fn normaliser(x: &Variable, p: &Prepared) -> Result<Normaliser, String> {
     let entropy = self_information(x, p.settings()).map_err(|e| e.to_string())?;
     if has_one_class(x) { Err("there is one class only".into()) } else { Normaliser::of(&entropy) }
+}
+
+/// y on these rows and its [`normaliser`], given both on all rows.
+pub fn task_in<'p>(
+    p: &'p Prepared,
+    rows: &KnownRows,
+    of_all: (&'p Variable, &Normaliser),
+) -> Result<(Cow<'p, Variable>, Normaliser), String> {
+    if rows.are_all() {
+        return Ok((Cow::Borrowed(of_all.0), of_all.1.clone()));
+    }
+    let task = p.task_label_in(rows).ok_or("there are no task labels")?;
+    let entropy = normaliser(&task, p);
+    let entropy =
+        entropy.map_err(|why| format!("task_labels of the {} rows with a known label: {why}", rows.count()))?;
+    Ok((task, entropy))
+}
+
+/// ĉ_i and c_i on rows in which the label is known.
+pub fn concept_in<'p>(
+    p: &'p Prepared,
+    i: usize,
+    rows: &KnownRows,
+) -> Result<(Cow<'p, Variable>, Cow<'p, Variable>), String> {
+    let activation = p.activation_in(i, rows).ok_or("there are no concept activations")?;
+    Ok((activation, p.concept_label_in(i, rows).ok_or("there are no concept labels")?))
+}
+
+/// The rows in which the labels of both concepts are known.
+pub fn known_pair(p: &Prepared, i: usize, j: usize) -> Result<KnownRows, String> {
+    let name = |at: usize| &p.run().concepts[at].name;
+    p.known(&[i, j]).map_err(|why| format!("labels of concepts '{}' and '{}': {why}", name(i), name(j)))
 }
 
 /// A constant column of class numbers. Counting gives it an information of 0, which says nothing about the model: a

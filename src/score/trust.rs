@@ -120,6 +120,10 @@ impl Inputs {
             let peak = [self.peaks[at], self.peaks[at + 1]];
             counts.then(|| f64::from(visible.any(|place| self.holds(peak, place))))
         };
+        // An unknown label is negative or NaN, and no row has the concept by it.
+        if let Err(why) = p.known(&[i]) {
+            return Some(Err(format!("labels: {why}")));
+        }
         let rows: Vec<Option<f64>> = (0..p.rows()).map(row).collect();
         Some(Term::mean_of_some_rows(&rows).ok_or_else(|| "no row has it with a visible part".into()))
     }

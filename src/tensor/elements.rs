@@ -29,7 +29,7 @@ impl Tensor {
     }
 
     /// Calls `visit` with every element of `row` as an integer. Floats are truncated: where integers are needed,
-    /// validation ensures that floats are integral. Texts have none.
+    /// validation ensures that floats are integral, or NaN for an unknown label, which is −1. Texts have none.
     pub fn for_each_integer(&self, row: usize, mut visit: impl FnMut(i64)) {
         let bytes = self.row_bytes(row);
         match self.dtype {
@@ -37,7 +37,7 @@ impl Tensor {
             // Values beyond i64 exceed every label's range: saturate, so that the range check refuses them.
             DataType::UInt64 => elements(bytes, |b| i64::try_from(u64::from_le_bytes(b)).unwrap_or(i64::MAX), visit),
             // f64 represents narrower integers exactly.
-            _ => self.for_each_float(row, |value| visit(value as i64)),
+            _ => self.for_each_float(row, |value| visit(if value.is_nan() { -1 } else { value as i64 })),
         }
     }
 
@@ -57,7 +57,10 @@ impl Tensor {
             DataType::UInt8 | DataType::Bool => extend(bytes, |b: [u8; 1]| i32::from(b[0]), values),
             DataType::Int32 => extend(bytes, i32::from_le_bytes, values),
             DataType::Int64 => extend(bytes, |b| i64::from_le_bytes(b) as i32, values),
-            DataType::Float32 => extend(bytes, |b| f32::from_le_bytes(b) as i32, values),
+            DataType::Float32 => {
+                let class = |value: f32| if value.is_nan() { -1 } else { value as i32 };
+                extend(bytes, |b| class(f32::from_le_bytes(b)), values);
+            }
             _ => rows.for_each(|row| self.for_each_integer(row, |value| values.push(value as i32))),
         }
     }

@@ -117,6 +117,15 @@ pub fn cases() -> Vec<Case> {
         array("complex numbers", act, "expected float, int, uint or bool", act, {
             npy("'<c8'", false, "(32, 2)", &[0; 512])
         }),
+        array("an unknown label", "concept_labels", "for unknown labels pass --missing-labels", "concept_labels", {
+            i64s("(32, 2)", &(0..2 * N).map(|i| if i == 5 { -1 } else { 0 }).collect::<Vec<i64>>())
+        }),
+        array("an unknown label of floats", "concept_labels", "pass --missing-labels", "concept_labels", {
+            f32s("(32, 2)", &(0..2 * N).map(|i| if i == 5 { f32::NAN } else { 0.0 }).collect::<Vec<f32>>())
+        }),
+        array("one-hot task labels", task, "of one-hot labels send the class numbers", task, {
+            i64s("(32, 2)", &(0..2 * N).map(|i| (i % 2) as i64).collect::<Vec<i64>>())
+        }),
         array("dates", task, "expected", task, npy("'<M8[s]'", false, "(32,)", &[0; 256])),
         array("extended floats", act, "expected", act, npy("'<f16'", false, "(32, 2)", &[0; 1024])),
         array("strings for labels", task, "expected", task, texts(3, "(32,)", &["a"; 32])),
@@ -170,7 +179,6 @@ pub fn cases() -> Vec<Case> {
         array("half a latent", "latents", "got 2.5, expected whole numbers", "latents", f64s("()", &[2.5])),
         array("two numbers of latents", "latents", "got 2 numbers, expected one", "latents", i64s("(2,)", &[3, 3])),
         array("a label too few", task, "got 31 rows", task, i64s("(31,)", &[0; 31])),
-        array("labels as a column", task, "expected [n]", task, i64s("(32, 1)", &[0; 32])),
         array("a NaN", act, "row 3 has a NaN or an infinity", act, f32s("(32, 2)", &with_nan)),
         array("an infinite label", task, "a NaN or an infinity", task, f32s("(32,)", &[f32::INFINITY; 32])),
         array("a negative label", task, "row 0 has -1, expected 0 to 65535", task, i64s("(32,)", &[-1; 32])),

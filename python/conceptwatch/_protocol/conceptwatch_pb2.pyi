@@ -148,7 +148,7 @@ class ConceptParts(_message.Message):
     def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "activation_columns", "latents")
+    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "missing_concept_labels", "activation_columns", "latents")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +164,7 @@ class Run(_message.Message):
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     CONSTANTS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_CONCEPT_LABELS_FIELD_NUMBER: _ClassVar[int]
     ACTIVATION_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     LATENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
@@ -174,9 +175,10 @@ class Run(_message.Message):
     world_size: int
     constants: RunConstants
     labels: _containers.ScalarMap[str, str]
+    missing_concept_labels: bool
     activation_columns: ActivationColumns
     latents: int
-    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume")

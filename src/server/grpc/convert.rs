@@ -23,6 +23,7 @@ pub fn run(message: proto::Run) -> Result<Run, Fault> {
         name: message.name,
         concepts: concepts.map(|c| Concept { name: c.name, cardinality: c.cardinality }).collect(),
         world_size: message.world_size,
+        missing_concept_labels: message.missing_concept_labels,
         constants: message.constants.map(constants).unwrap_or_default(),
         labels: message.labels.into_iter().collect(),
         activation_columns: activation_columns(message.activation_columns)?,
@@ -103,6 +104,7 @@ pub fn run_message(run: &Run) -> proto::Run {
         concept_label_kind: label_kind(run.concept_label_kind).into(),
         task_label_kind: label_kind(run.task_label_kind).into(),
         world_size: run.world_size,
+        missing_concept_labels: run.missing_concept_labels,
         constants: Some(proto::RunConstants {
             reference_task_accuracy: constants.reference_task_accuracy,
             concept_weights: constants.concept_weights.clone(),

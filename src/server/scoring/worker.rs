@@ -108,6 +108,7 @@ impl Worker {
             }
         };
         let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
+        let concept_rows = prepared.concept_rows();
         drop(prepared);
         if budgeted {
             self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
@@ -119,7 +120,7 @@ impl Worker {
             epoch: evaluation.epoch.map(Epoch::get),
             time: evaluation.time,
             rows: evaluation.sample.rows() as u64,
-            concept_rows: Vec::new(),
+            concept_rows,
             rows_seen: evaluation.rows_seen,
             provisional: evaluation.provisional,
             incomplete: evaluation.incomplete(),
