@@ -14,7 +14,7 @@ use conceptwatch::estimate::Settings;
 use conceptwatch::prepare::Prepared;
 use conceptwatch::run::Run;
 use conceptwatch::sample::Sample;
-use conceptwatch::score::{Wanted, catalogue, evaluate};
+use conceptwatch::score::{Wanted, catalogue, evaluate, test};
 
 use evaluation::{declaration, sample};
 use machine::median;
@@ -29,10 +29,12 @@ struct Figure {
     width: Option<usize>,
     /// Number of neighbour estimates of mutual information, without label entropies.
     estimates: usize,
+    /// Of the permutation tests of the scores in place of the scores.
+    tests: bool,
 }
 
 const SCALARS: Figure =
-    Figure { scores: &["icl"], concepts: 112, rows: 2048, task_classes: 4, width: None, estimates: 6328 };
+    Figure { scores: &["icl"], concepts: 112, rows: 2048, task_classes: 4, width: None, estimates: 6328, tests: false };
 const VECTORS: Figure = Figure {
     scores: &["embedding_ct", "embedding_ic", "embedding_self"],
     width: Some(16),
@@ -40,7 +42,7 @@ const VECTORS: Figure = Figure {
     ..SCALARS
 };
 
-const FIGURES: [Figure; 13] = [
+const FIGURES: [Figure; 17] = [
     SCALARS,
     Figure { rows: 10_000, ..SCALARS },
     Figure { concepts: 312, rows: 1024, estimates: 48_828, ..SCALARS },
@@ -54,6 +56,10 @@ const FIGURES: [Figure; 13] = [
     VECTORS,
     Figure { scores: &["embedding_ct_conditional", "embedding_ic_conditional"], estimates: 12_544, ..VECTORS },
     Figure { scores: &["alignment_leakage"], estimates: 224, ..VECTORS },
+    Figure { scores: &["ctl_conditional"], estimates: 199 * 112, tests: true, ..SCALARS },
+    Figure { scores: &["ctl_conditional"], task_classes: 200, estimates: 199 * 112, tests: true, ..SCALARS },
+    Figure { scores: &["icl_conditional"], estimates: 199 * 12_432, tests: true, ..SCALARS },
+    Figure { scores: &["embedding_ct_conditional"], estimates: 199 * 112, tests: true, ..VECTORS },
 ];
 
 fn main() {
@@ -72,17 +78,24 @@ fn main() {
     });
     let word = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let chosen = FIGURES.into_iter().filter(|figure| figure.scores.join(", ").contains(&word));
-    for Figure { scores, concepts, rows, task_classes, width, estimates } in chosen {
+    for figure in chosen {
+        let Figure { scores, concepts, rows, task_classes, width, estimates, tests } = figure;
         let run = declaration(concepts);
         let sample = sample(&run, rows, task_classes, width);
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..REPEATS {
             for (pool, times) in pools.iter().zip(&mut times) {
-                times.push(pool.install(|| seconds(scores, &run, &sample, settings)));
+                times.push(pool.install(|| {
+                    if tests {
+                        seconds_of_tests(scores, &run, &sample, settings)
+                    } else {
+                        seconds(scores, &run, &sample, settings)
+                    }
+                }));
             }
         }
         let [one, two] = times.map(median);
-        let (name, ratio) = (scores.join(", "), one / two);
+        let (name, ratio) = (if tests { "test of " } else { "" }.to_owned() + &scores.join(", "), one / two);
         println!("{name:44} {concepts:>4} {rows:>6} {estimates:>10} {one:>9.3} {two:>10.3} {ratio:>6.2}");
     }
     println!("\nctl: a task of 200 classes. embeddings: 16 wide.");
@@ -95,6 +108,16 @@ fn seconds(ids: &[&str], run: &Run, sample: &Sample, settings: Settings) -> f64 
     let scores = evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
     for (score, outcome) in scores.expect("nothing cancels the evaluation") {
         assert!(outcome.value().is_some(), "{} is undefined", score.id);
+    }
+    started.elapsed().as_secs_f64()
+}
+
+fn seconds_of_tests(ids: &[&str], run: &Run, sample: &Sample, settings: Settings) -> f64 {
+    let started = Instant::now();
+    let prepared = Prepared::new(sample, run, settings);
+    let tests = test(&prepared, |score| ids.contains(&score.id), |_, _, _| ControlFlow::Continue(()));
+    for (score, test) in tests.expect("nothing cancels the tests") {
+        assert!(test.p_value.is_some(), "{} has no test", score.id);
     }
     started.elapsed().as_secs_f64()
 }

@@ -84,6 +84,14 @@ pub struct ScoreValue {
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
 }
 
+/// What a test adds to a value; the fields are those of [`ScoreValue`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Significance {
+    pub p_value: Option<f64>,
+    pub per_concept_q: Option<Vec<Option<f64>>>,
+    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
+}
+
 /// Outcome of a score. An undefined score is never reported as 0 or NaN, and always has a reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -123,6 +131,17 @@ pub struct Undefined {
 impl Outcome {
     pub fn undefined(why: impl Into<String>) -> Self {
         Self::Undefined(Undefined { why: why.into(), ..Undefined::default() })
+    }
+
+    /// Adds the result of a test. A score that is undefined as a whole has no p-value.
+    pub fn add(&mut self, significance: Significance) {
+        let Significance { p_value, per_concept_q, matrix_q } = significance;
+        match self {
+            Self::Value(value) => {
+                (value.p_value, value.per_concept_q, value.matrix_q) = (p_value, per_concept_q, matrix_q);
+            }
+            Self::Undefined(undefined) => (undefined.per_concept_q, undefined.matrix_q) = (per_concept_q, matrix_q),
+        }
     }
 
     pub fn value(&self) -> Option<&ScoreValue> {

@@ -1,4 +1,4 @@
-//! Scores that train networks join their point after the others, without delaying them.
+//! Scores that train networks, and permutation tests, join their point after the others, without delaying them.
 #![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
@@ -79,8 +79,11 @@ async fn slow_scores_join_the_point_of_their_sample() {
     let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
     client.start_run(run_of("r", 4)).await.unwrap();
     pass(&mut client, "r", 4, 1).await;
-    assert!(!has(&published(&mut watch).await, "ois"), "the fast scores come first");
+    let p_value = |point: &Point, id: &str| point.scores.iter().find(|score| score.id == id).unwrap().p_value;
+    let first = published(&mut watch).await;
+    assert!(!has(&first, "ois") && p_value(&first, "ctl_conditional").is_none(), "the fast scores come first");
     let whole = published(&mut watch).await;
+    assert!(["ctl_conditional", "icl_conditional"].iter().all(|id| p_value(&whole, id).is_some_and(|p| p > 0.0)));
     assert_eq!(whole.step, 1);
     assert!(["icl", "ois", "nis", "aligned_ois"].iter().all(|id| has(&whole, id)));
     let catalogue = conceptwatch::score::catalogue::CATALOGUE;

@@ -16,7 +16,7 @@ use crate::prepare::Prepared;
 use crate::run::ActivationColumns;
 use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
-use crate::score::{Wanted, evaluate};
+use crate::score::{Wanted, evaluate, test};
 
 use super::failure::print;
 use super::{BAD_INPUT, npz};
@@ -59,6 +59,9 @@ pub struct Options {
     /// Number of threads; the result does not depend on it [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Omit the permutation tests of conditional leakage, which give p_value, per_concept_q and matrix_q.
+    #[arg(long)]
+    no_tests: bool,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -99,13 +102,19 @@ fn score(options: &Options) -> Result<String, String> {
     let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
     let progress = std::io::stderr().is_terminal();
     let (scores, tie_fraction) = pool.install(|| {
-        let scores = evaluate(&prepared, wanted, |at, total, score| {
+        let show = |at: usize, total: usize, score: &Score| {
             if progress {
                 eprint!("\r\x1b[K{}/{total} {}", at + 1, score.id);
             }
             ControlFlow::Continue(())
-        });
-        (scores.unwrap_or_default(), prepared.tie_fraction())
+        };
+        let mut scores = evaluate(&prepared, wanted, show).unwrap_or_default();
+        let is_tested = |score: &Score| !options.no_tests && scores.iter().any(|(other, _)| other.id == score.id);
+        for (tested, significance) in test(&prepared, is_tested, show).unwrap_or_default() {
+            let found = scores.iter_mut().find(|(score, _)| score.id == tested.id);
+            found.into_iter().for_each(|(_, outcome)| outcome.add(significance.clone()));
+        }
+        (scores, prepared.tie_fraction())
     });
     if progress {
         eprint!("\r\x1b[K");
@@ -141,8 +150,10 @@ fn score(options: &Options) -> Result<String, String> {
         text += &match outcome {
             Outcome::Value(value) => {
                 let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
+                let p = value.p_value.map_or(String::new(), |p| format!(", p = {p:.2e}"));
                 let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
-                format!("{:26} {:>8.4}{error}{over}\n", score.id, value.value)
+                format!("{:26} {:>8.4}{error}{p}{over}
+", score.id, value.value)
             }
             Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
         };

@@ -33,7 +33,10 @@ mod value;
 pub(crate) mod variable;
 mod width;
 
-pub use conditional::{Conditional, conditional_information, conditional_information_with_each};
+pub use conditional::{
+    Conditional, Moments, Permutations, Strata, conditional_information, conditional_information_with_each,
+    permuted_locally, values_together,
+};
 pub use information::{mutual_information, mutual_information_with_each, self_information};
 pub use key::Key;
 pub use settings::{Kind, Settings};

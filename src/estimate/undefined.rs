@@ -26,6 +26,6 @@ pub enum Undefined {
          expected at most half"
     )]
     MostlyAlone { left_out: usize, rows: usize },
-    #[error("the variable that is conditioned on is continuous")]
+    #[error("the variable that is conditioned on is a vector; it is a column of classes or of numbers")]
     ContinuousCondition,
 }

@@ -45,6 +45,11 @@ struct Crew {
 }
 
 impl Crew {
+    fn new(world_size: u32, named: bool, continues: bool, declared: Duration) -> Self {
+        let (ranks, finished) = Default::default();
+        Self { world_size, named, continues, declared, clients: 0, ranks, finished }
+    }
+
     fn has_room_for(&self, client: u64, rank: Rank, world_size: u32) -> bool {
         let free = self.ranks.get(&rank).is_none_or(|known| *known == client);
         !self.named && self.world_size == world_size && self.clients < self.world_size && free
@@ -96,15 +101,8 @@ impl Members {
             }
             None => (self.unnamed_place(world_size, over), false),
         };
-        let crew = self.crews.entry(attempt).or_insert_with(|| Crew {
-            world_size,
-            named,
-            continues: continues && (named || newest.is_none()),
-            declared: now,
-            clients: 0,
-            ranks: BTreeMap::new(),
-            finished: BTreeSet::new(),
-        });
+        let continues = continues && (named || newest.is_none());
+        let crew = self.crews.entry(attempt).or_insert_with(|| Crew::new(world_size, named, continues, now));
         crew.clients += 1;
         if over {
             crew.finished.clear();
@@ -142,12 +140,12 @@ impl Members {
     /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
     /// the attempt if this was its last rank.
     pub fn finish(&mut self, client: Option<u64>, rank: u32, world_size: u32) -> Result<Option<Attempt>, Fault> {
-        let of_client = client.and_then(|client| self.clients.get(&client)).map(|client| client.attempt);
-        let Some(attempt) = of_client.or(self.newest()) else {
+        let attempt = self.attempt_of(client);
+        let nobody_declared = self.crews.is_empty();
+        let Some(crew) = self.crews.get_mut(&attempt) else {
             Rank::of(rank, world_size)?;
-            return Ok(Some(Attempt::default()));
+            return Ok(nobody_declared.then_some(attempt));
         };
-        let Some(crew) = self.crews.get_mut(&attempt) else { return Ok(None) };
         crew.finished.insert(Rank::of(rank, crew.world_size)?);
         Ok((crew.finished.len() == crew.world_size as usize).then_some(attempt))
     }
@@ -210,10 +208,7 @@ impl Members {
             (Some(place), _) => place,
             (None, Some((newest, crew))) if taken => {
                 let place = after(*newest, crew);
-                let (ranks, finished) = Default::default();
-                let crew =
-                    Crew { world_size, named: false, continues: false, declared: now, clients: 0, ranks, finished };
-                self.crews.insert(place, crew);
+                self.crews.insert(place, Crew::new(world_size, false, false, now));
                 place
             }
             _ => return attempt,

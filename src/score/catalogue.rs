@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use crate::point::{CurveDescription, Outcome, ScoreDescription};
+use crate::point::{CurveDescription, Outcome, ScoreDescription, Significance};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::{
-    accuracy, clarity, conditional, conditional_embedding, disentanglement, embedding, impurity, intervention, joint,
-    leakage, niche, reference, task, text, trust,
+    accuracy, clarity, conditional, conditional_embedding, conditional_null, disentanglement, embedding, impurity,
+    intervention, joint, leakage, niche, reference, task, text, trust,
 };
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
@@ -41,6 +41,8 @@ pub struct Score {
     /// What it shows, and what it does not.
     pub help: &'static str,
     pub compute: fn(&Prepared) -> Outcome,
+    /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
+    pub test: Option<fn(&Prepared) -> Significance>,
 }
 
 /// What a row need not state.
@@ -61,6 +63,7 @@ const ROW: Score = Score {
     no_standard_error: None,
     help: "",
     compute: |_| Outcome::undefined("nothing computes it"),
+    test: None,
 };
 
 /// How long a score takes, which decides how often it is computed while a model trains.
@@ -301,11 +304,13 @@ pub static CATALOGUE: &[Score] = &[
         unit: "share of H(y)",
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "I(ĉ_i; y | c_i) / H(y): what each learnt concept tells of the task beyond its own true concept, unclipped. \
-               CTL subtracts from it what was not learnt, so badly learnt models look clean there and not here. Also \
-               positive for an honest soft predictor and for noisy concept labels: compare with a bottleneck that was \
-               trained without the task. Blind to what only several concepts together tell.",
+        help: "I(ĉ_i; y | c_i) / H(y): information about the task in each learnt concept beyond its own true \
+               concept, unclipped. CTL subtracts from it what was not learnt, so badly learnt models look clean \
+               there and not here. Also positive for an honest soft predictor and for noisy concept labels: compare \
+               with a bottleneck that was trained without the task. Blind to information that only several concepts \
+               have together.",
         compute: conditional::concepts_task,
+        test: Some(conditional_null::concepts_task),
         ..ROW
     },
     Score {
@@ -317,10 +322,11 @@ pub static CATALOGUE: &[Score] = &[
         per_concept: true,
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "I(ĉ_i; c_j | c_i) / H(c_j): what each learnt concept tells of every other true concept beyond its own, \
-               unclipped, mean over ordered pairs. Blind to information about the task that no annotated concept has, \
-               and to what only several concepts together tell.",
+        help: "I(ĉ_i; c_j | c_i) / H(c_j): information about every other true concept in each learnt concept beyond \
+               its own true concept, unclipped, mean over ordered pairs. Blind to information about the task that no \
+               annotated concept has, and to information that only several concepts have together.",
         compute: conditional::interconcept,
+        test: Some(conditional_null::interconcept),
         ..ROW
     },
     Score {
@@ -332,9 +338,9 @@ pub static CATALOGUE: &[Score] = &[
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): what the true \
-               concept tells of the task and the learnt one does not. CTL subtracts it from leakage. High where concepts \
-               are badly learnt; it says nothing about leakage.",
+        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): information \
+               about the task in the true concept and not in the learnt one. CTL subtracts it from leakage. High \
+               where concepts are badly learnt; it shows no leakage.",
         compute: conditional::gap,
         ..ROW
     },
@@ -432,9 +438,11 @@ pub static CATALOGUE: &[Score] = &[
         unit: "share of H(y)",
         per_concept: true,
         inputs: EMBEDDINGS_AND_ALL_LABELS,
-        help: "I(ĉ^w_i; y | c_i) / H(y): what each concept's weighted embedding tells of the task beyond its own true \
-               concept, unclipped. Vectors of many dimensions are estimated too low: compare models of one dimension.",
+        help: "I(ĉ^w_i; y | c_i) / H(y): information about the task in each concept's weighted embedding beyond its \
+               own true concept, unclipped. Vectors of many dimensions are estimated too low: compare models of one \
+               dimension.",
         compute: conditional_embedding::concepts_task,
+        test: Some(conditional_null::embeddings_task),
         ..ROW
     },
     Score {
@@ -447,6 +455,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the positive embeddings.",
         compute: conditional_embedding::concepts_task_positive,
+        test: Some(conditional_null::positive_embeddings_task),
         ..ROW
     },
     Score {
@@ -459,6 +468,7 @@ pub static CATALOGUE: &[Score] = &[
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the negative embeddings.",
         compute: conditional_embedding::concepts_task_negative,
+        test: Some(conditional_null::negative_embeddings_task),
         ..ROW
     },
     Score {
@@ -470,9 +480,11 @@ pub static CATALOGUE: &[Score] = &[
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): what each concept's weighted embedding tells of every other true concept \
-               beyond its own, unclipped, mean over ordered pairs. Compare models of one dimension.",
+        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): information about every other true concept in each concept's weighted \
+               embedding beyond its own true concept, unclipped, mean over ordered pairs. Compare models of one \
+               dimension.",
         compute: conditional_embedding::interconcept,
+        test: Some(conditional_null::embeddings_interconcept),
         ..ROW
     },
     Score {

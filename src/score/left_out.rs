@@ -6,7 +6,8 @@
 
 use crate::point::LeftOut;
 
-use super::pairs::Matrix;
+/// k × k cells, row i from concept i; `None` where a pair has no value.
+pub type Matrix = Vec<Vec<Option<f64>>>;
 
 /// What a mean is over.
 #[derive(Clone, Debug)]

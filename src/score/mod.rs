@@ -8,6 +8,7 @@ pub mod agreement;
 pub mod clarity;
 mod conditional;
 mod conditional_embedding;
+mod conditional_null;
 mod disentanglement;
 mod embedding;
 mod holdout;
@@ -17,6 +18,7 @@ mod joint;
 mod leakage;
 mod left_out;
 mod matching;
+mod multiple;
 mod niche;
 mod paired;
 mod pairs;
@@ -30,7 +32,7 @@ mod words;
 
 use std::ops::ControlFlow;
 
-use crate::point::Outcome;
+use crate::point::{Outcome, Significance};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
@@ -78,6 +80,25 @@ pub fn evaluate(
         Some((score, finite(outcome)))
     };
     chosen.into_iter().enumerate().map(evaluate_one).collect()
+}
+
+/// Tests the scores of the catalogue that have a test and whose inputs the sample has, among the `wanted`. Slow: see
+/// [`Cost::Slow`]. `before_each` is as in [`evaluate`].
+pub fn test(
+    prepared: &Prepared,
+    wanted: impl Fn(&Score) -> bool,
+    mut before_each: impl FnMut(usize, usize, &Score) -> ControlFlow<()>,
+) -> Option<Vec<(&'static Score, Significance)>> {
+    let tested = |score: &&Score| score.test.is_some() && wanted(score) && missing(prepared, score).is_empty();
+    let tested: Vec<&'static Score> = CATALOGUE.iter().filter(tested).collect();
+    let mut found = Vec::with_capacity(tested.len());
+    for (at, score) in tested.iter().enumerate() {
+        if before_each(at, tested.len(), score).is_break() {
+            return None;
+        }
+        found.extend(score.test.map(|test| (*score, test(prepared))));
+    }
+    Some(found)
 }
 
 /// Inputs of a score that the sample and its run do not have.

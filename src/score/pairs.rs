@@ -4,6 +4,7 @@ use crate::kept::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
+pub use super::left_out::Matrix;
 use super::left_out::{Over, mean_of_pairs, mean_of_row};
 use super::term::{Sum, oldest};
 use super::units::Units;
@@ -19,8 +20,6 @@ pub struct Pairs {
     /// k × k seconds since each pair was computed; `None` if all are of this sample.
     ages: Option<Vec<Vec<f64>>>,
 }
-
-pub type Matrix = Vec<Vec<Option<f64>>>;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Symmetry {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use crate::history::{History, Recorded};
-use crate::point::{Outcome, Point};
+use crate::point::{Outcome, Point, Significance};
 use crate::sample::Evaluation;
 use crate::score::catalogue::CATALOGUE;
 
@@ -39,15 +39,15 @@ impl Publisher {
         !point.provisional
     }
 
-    /// Adds slow scores, computed in `seconds`, to the published point of an evaluation.
-    pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, outcomes: Vec<(String, Outcome)>, seconds: f64) {
+    /// Adds slow scores and tests of fast ones, computed in `seconds`, to the published point of an evaluation.
+    pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, late: Late, seconds: f64) {
         // A run that resumed from a checkpoint may have evaluated the same step again.
         let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
         if newest.is_some_and(|newest| newest.step == point.step && newest.time != point.time) {
             return;
         }
-        let slow = Arc::new(Point { scores: outcomes, ..point.clone() });
-        let whole = Arc::new(joined(point, &slow, seconds));
+        let slow = Arc::new(Point { scores: late.outcomes, ..point.clone() });
+        let whole = Arc::new(joined(point, &slow, late.tests, seconds));
         if let Err(error) = self.history.record_point(&whole) {
             self.metrics.history_errors.inc();
             tracing::error!(run = %point.run, step = point.step, %error, "slow scores could not be stored");
@@ -89,10 +89,23 @@ impl Publisher {
     }
 }
 
-/// The point with its slow scores, in catalogue order.
-fn joined(point: &Point, slow: &Point, seconds: f64) -> Point {
+/// What joins a point later, by catalogue id.
+#[derive(Default)]
+pub struct Late {
+    pub outcomes: Vec<(String, Outcome)>,
+    /// Tests of scores that the point has already.
+    pub tests: Vec<(&'static str, Significance)>,
+}
+
+/// The point with its slow scores and tests, in catalogue order.
+fn joined(point: &Point, slow: &Point, tests: Vec<(&'static str, Significance)>, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
     whole.scores.extend(slow.scores.iter().cloned());
+    for (id, significance) in tests {
+        if let Some((_, outcome)) = whole.scores.iter_mut().find(|(score, _)| score == id) {
+            outcome.add(significance);
+        }
+    }
     whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
     whole
 }

@@ -1,12 +1,21 @@
 //! Conditional information against closed forms, brute force and the chain rule.
 
-use conceptwatch::estimate::{Conditional, Undefined, conditional_information, conditional_information_with_each};
+use conceptwatch::estimate::{
+    Conditional, Permutations, Strata, Undefined, conditional_information, conditional_information_with_each,
+    values_together,
+};
 use proptest::prelude::*;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::oracle::{Boundary, ross};
 use super::*;
+
+/// I(X;Y|C) of a continuous c.
+fn given_number(x: &Variable, y: &Variable, c: &[f64], k: usize) -> Conditional {
+    let c = scalar(c, Key { tensor: 3, coordinate: 0 });
+    conditional_information(x, y, &c, &tie_aware(k)).expect("the variables vary and have enough rows")
+}
 
 fn conditional(x: &Variable, y: &Variable, c: &[i32], settings: &Settings) -> Conditional {
     conditional_information(x, y, &Variable::discrete(c), settings).expect("the variables vary and have enough rows")
@@ -275,4 +284,179 @@ fn faults_of_whole_variables_are_those_of_plain_estimates() {
     let short = Variable::discrete(&[0, 1]);
     let x = scalar(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], X);
     assert_eq!(conditional_information(&x, &short, &c, &tie_aware(3)).unwrap_err(), Undefined::UnequalRows(6, 2));
+}
+
+#[test]
+fn permutations_have_mean_0_and_the_variance_that_is_interpolated_for_others() {
+    let rows = 400;
+    let mut random = random(9);
+    let c = classes(rows, 2, &mut random);
+    let values = gaussians(rows, &mut random);
+    let coarse: Vec<f64> = values.iter().map(|x| (2.0 * x).round()).collect();
+    let pairs: Vec<f64> = values.iter().flat_map(|x| [*x, x * x]).collect();
+    let hard: Vec<i32> = coarse.iter().map(|&x| x as i32).collect();
+    let settings = tie_aware(3);
+    for x in [scalar(&values, X), scalar(&coarse, X), vector(&pairs, 2, X), Variable::discrete(&hard)] {
+        let given = Variable::discrete(&c);
+        let strata = Strata::new(&x, &given, &settings).unwrap();
+        let mut permutations = Permutations::new(&strata, 600, 7);
+        for share in [0.02, 0.1, 0.37, 0.5] {
+            let y: Vec<i32> = (0..rows).map(|_| i32::from(random.random::<f64>() < share)).collect();
+            let y = Variable::discrete(&y);
+            let drawn = permutations.values(&y, 1200, || ()).unwrap();
+            assert!(mean(&drawn).abs() < 4.0 * error_of_mean(&drawn), "{} ± {}", mean(&drawn), error_of_mean(&drawn));
+            let variance = drawn.iter().map(|x| x * x).sum::<f64>() / 1200.0;
+            let moments = permutations.moments(&y, || ()).unwrap();
+            let ratio = moments.variance / variance;
+            assert!(moments.mean == 0.0 && (0.75..1.35).contains(&ratio), "{share}: {ratio}");
+        }
+        // Of many classes the label itself is drawn.
+        let y = Variable::discrete(&classes(rows, 5, &mut random));
+        let drawn = permutations.values(&y, 1200, || ()).unwrap();
+        let variance = drawn.iter().map(|x| x * x).sum::<f64>() / 1200.0;
+        let ratio = permutations.moments(&y, || ()).unwrap().variance / variance;
+        assert!((0.8..1.25).contains(&ratio), "{ratio}");
+        let again = Permutations::new(&strata, 600, 7).values(&y, 1200, || ()).unwrap();
+        assert_eq!(again, drawn, "what was drawn before does not matter");
+    }
+}
+
+#[test]
+fn given_a_number_gaussians_have_the_information_of_their_partial_correlation() {
+    let rows = 4000;
+    let mut random = random(10);
+    let [c, noise_x, noise_y] = [0, 1, 2].map(|_| gaussians(rows, &mut random));
+    let x: Vec<f64> = c.iter().zip(&noise_x).map(|(c, z)| c + z).collect();
+    for correlation in [0.0, 0.7_f64] {
+        let rest = (1.0 - correlation * correlation).sqrt();
+        let y: Vec<f64> = (0..rows).map(|row| c[row] + correlation * noise_x[row] + rest * noise_y[row]).collect();
+        let truth = -0.5 * (1.0 - correlation * correlation).ln();
+        let found = given_number(&scalar(&x, X), &scalar(&y, Y), &c, 3);
+        println!("{} ± {}", found.estimate.value, found.estimate.sampling_error());
+        assert!((found.estimate.value - truth).abs() < 0.04 && found.left_out == 0);
+        assert!(estimate(&scalar(&x, X), &scalar(&y, Y), &tie_aware(3)).value > truth + 0.1);
+        // Increasing transformations change nothing, and the pair has no order.
+        let [odd, exponential] = [&x, &c].map(|column| column.iter().map(|x| x.exp()).collect::<Vec<_>>());
+        let bent = given_number(&scalar(&odd, X), &scalar(&y, Y), &exponential, 3);
+        assert_eq!(bent.estimate.value, found.estimate.value);
+        assert_eq!(given_number(&scalar(&y, Y), &scalar(&x, X), &c, 3).estimate.value, found.estimate.value);
+    }
+}
+
+#[test]
+fn given_a_number_classes_and_hard_activations_are_mixtures() {
+    let rows = 3000;
+    let mut random = random(11);
+    let c = gaussians(rows, &mut random);
+    let bit = classes(rows, 2, &mut random);
+    let noise = gaussians(rows, &mut random);
+    // y is the sign of c turned by a bit that x carries.
+    let y: Vec<i32> = c.iter().zip(&bit).map(|(c, bit)| i32::from(*c > 0.0) ^ bit).collect();
+    let soft: Vec<f64> = bit.iter().zip(&noise).map(|(&b, z)| 20.0 * f64::from(b) + z).collect();
+    let y = Variable::discrete(&y);
+    for x in [scalar(&soft, X), Variable::discrete(&bit)] {
+        let found = given_number(&x, &y, &c, 3).estimate.value;
+        assert!((found - 2.0_f64.ln()).abs() < 0.06, "{found}");
+        let found = given_number(&scalar(&noise, X), &y, &c, 3);
+        assert!(found.estimate.value.abs() < 0.03, "{}", found.estimate.value);
+        // Rounded values tie everywhere.
+        let rounded: Vec<f64> = c.iter().map(|c| (8.0 * c).round() / 8.0).collect();
+        let found = given_number(&x, &y, &rounded, 3).estimate.value;
+        assert!((found - 2.0_f64.ln()).abs() < 0.1, "{found}");
+    }
+}
+
+/// Frenzel and Pompe by brute force over rows without ties, on columns of normal scores.
+fn frenzel_pompe([x, y, c]: [&[f64]; 3], k: usize) -> f64 {
+    let rows = x.len();
+    let scores = |values: &[f64]| -> Vec<f64> {
+        let rank = |value: &f64| values.iter().filter(|other| *other < value).count() as f64;
+        let normal = statrs::distribution::Normal::standard();
+        let score =
+            |value| statrs::distribution::ContinuousCDF::inverse_cdf(&normal, (rank(value) + 0.5) / rows as f64);
+        values.iter().map(score).collect()
+    };
+    let columns = [x, y, c].map(scores);
+    let far = |of: &[usize], a: usize, b: usize| {
+        of.iter().map(|&column| (columns[column][a] - columns[column][b]).abs()).fold(0.0, f64::max)
+    };
+    let term = |row: usize| {
+        let others = || (0..rows).filter(move |&other| other != row);
+        let mut joint: Vec<f64> = others().map(|other| far(&[0, 1, 2], row, other)).collect();
+        joint.sort_by(f64::total_cmp);
+        let radius = joint[k - 1];
+        let [xc, yc] = [[0, 2], [1, 2]];
+        if joint.iter().filter(|distance| **distance == radius).count() == 1 {
+            let near = |of: &[usize]| others().filter(|&other| far(of, row, other) < radius).count() + 1;
+            return oracle::psi(k) - oracle::psi(near(&xc)) - oracle::psi(near(&yc)) + oracle::psi(near(&[2]));
+        }
+        // Columns share their scores, so that distances in different columns may be equal: Mesner and Shalizi.
+        let near = |of: &[usize]| others().filter(|&other| far(of, row, other) <= radius).count();
+        oracle::psi(near(&[0, 1, 2])) - oracle::psi(near(&xc)) - oracle::psi(near(&yc)) + oracle::psi(near(&[2]))
+    };
+    (0..rows).map(term).sum::<f64>() / rows as f64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn given_a_number_it_is_the_brute_force_estimate_in_any_order_of_rows(
+        seed: u64, rows in 6..150_usize, k in 1..5_usize, strength in 0.0..3.0_f64,
+    ) {
+        let mut random = random(seed);
+        let [c, x, y] = [0, 1, 2].map(|_| gaussians(rows, &mut random));
+        let x: Vec<f64> = x.iter().zip(&c).map(|(x, c)| x + strength * c).collect();
+        let y: Vec<f64> = y.iter().zip(&x).map(|(y, x)| y + strength * x).collect();
+        prop_assume!(rows >= k + 2);
+        let found = |order: &[usize]| {
+            let [x, y, c] = [&x, &y, &c].map(|column| order.iter().map(|&row| column[row]).collect::<Vec<_>>());
+            given_number(&scalar(&x, X), &scalar(&y, Y), &c, k).estimate.value
+        };
+        let mut order: Vec<usize> = (0..rows).collect();
+        let before = found(&order);
+        prop_assert!((before - frenzel_pompe([&x, &y, &c], k)).abs() < 1e-10);
+        order.shuffle(&mut random);
+        prop_assert_eq!(found(&order), before);
+    }
+}
+
+#[test]
+fn of_labels_together_the_statistic_is_the_sum_of_their_estimates_but_for_a_constant() {
+    let rows = 300;
+    let mut random = random(12);
+    let c = Variable::discrete(&classes(rows, 2, &mut random));
+    let mut labels: Vec<Vec<i32>> = (0..70).map(|_| classes(rows, 2, &mut random)).collect();
+    (10..40).for_each(|at| labels[at] = labels[3].clone());
+    let values: Vec<f64> =
+        gaussians(rows, &mut random).iter().zip(&labels[3]).map(|(x, &y)| x + 2.0 * f64::from(y)).collect();
+    let curve: Vec<f64> = values.iter().flat_map(|x| [*x, 0.1 * x * x]).collect();
+    let hard: Vec<i32> = values.iter().map(|&x| i32::from(x > 1.0) + i32::from(x > 2.0)).collect();
+    let labels: Vec<Variable> = labels.iter().map(|label| Variable::discrete(label)).collect();
+    let labels: Vec<&Variable> = labels.iter().collect();
+    // Without the mean under permutation, which is the same for all orders.
+    let settings = tie_aware(3);
+    for x in [scalar(&values, X), vector(&curve, 2, X), Variable::discrete(&hard)] {
+        let strata = Strata::new(&x, &c, &settings).unwrap();
+        let (found, drawn) = values_together(&strata, &labels, 40, 5, || ()).unwrap();
+        let sum = |labels: &[&Variable]| -> f64 {
+            let found = strata.information_with_each(labels);
+            found.into_iter().map(|found| rows as f64 * found.unwrap().estimate.value).sum()
+        };
+        let of = sum(&labels);
+        assert!(found > drawn.iter().copied().fold(f64::NEG_INFINITY, f64::max), "x tells of some labels");
+        // Orders have a mean of 0 each, so the constant is their mean; 32 neighbours are nearly always enough.
+        let scatter = error_of_mean(&drawn);
+        assert!(
+            (found - mean(&drawn) - of).abs() < 4.0 * scatter + 0.01 * of,
+            "{} and {of} ± {scatter}",
+            found - mean(&drawn)
+        );
+        assert_eq!(values_together(&strata, &labels, 40, 5, || ()).unwrap(), (found, drawn));
+    }
+    let number = scalar(&values, Y);
+    let strata_of = scalar(&values, X);
+    let strata = Strata::new(&strata_of, &c, &settings).unwrap();
+    assert!(values_together(&strata, &[&number], 3, 0, || ()).is_err());
+    assert_eq!(values_together(&strata, &[], 3, 0, || ()).unwrap().1.len(), 3);
 }

@@ -160,6 +160,26 @@ fn every_kind_of_activation_and_task_has_a_value() {
 }
 
 #[test]
+fn concepts_that_are_numbers_are_conditioned_on_as_numbers() {
+    let rows = 600;
+    let mut random = random(5);
+    let [first, second, noise, other] = [0, 1, 2, 3].map(|_| gaussians(rows, &mut random));
+    let labels: Vec<f64> = first.iter().zip(&second).flat_map(|(a, b)| [*a, *b]).collect();
+    // The second activation carries the first concept too.
+    let activation = |row: usize| [first[row] + 0.3 * noise[row], second[row] + first[row] + 0.3 * other[row]];
+    let columns = Columns::new(rows, 2)
+        .kind(ActivationKind::Continuous)
+        .with(TensorName::ConceptActivations, &[2], (0..rows).flat_map(activation).collect())
+        .with(TensorName::ConceptLabels, &[2], labels)
+        .with(TensorName::TaskLabels, &[], first.iter().map(|x| f64::from(u8::from(*x > 0.0))).collect())
+        .continuous_labels(true, false);
+    let task = parts(&columns.score("ctl_conditional"));
+    assert!(task[0].abs() < 0.12 && task[1] > 0.3, "{task:?}");
+    let others = parts(&columns.score("icl_conditional"));
+    assert!(others[0].abs() < 0.05 && others[1] > others[0] + 0.1, "{others:?}");
+}
+
+#[test]
 fn a_task_label_without_classes_is_named() {
     let columns = model(100, 3, 0.5, 3).changed(TensorName::TaskLabels, |_, _, _| 1.0);
     for id in ["ctl_conditional", "concept_gap", "embedding_ct_conditional", "embedding_ct_conditional_positive"] {

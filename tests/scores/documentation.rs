@@ -40,6 +40,11 @@ fn render() -> String {
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         writeln!(text, "| {} |", cells.join(" | ")).unwrap();
     }
+    text += "\nA permutation test gives `p_value` of the score as a whole, from orders of the labels within the strata of the \
+             concept: exact for each concept whatever the rows, classes and ties, and joined by Simes. `per_concept_q` and \
+             `matrix_q` are adjusted for many concepts and pairs (Benjamini and Yekutieli) and approximate: normal, with \
+             the variance of the orders. With thousands of rows every leak is significant, so judge its size. Tests join \
+             their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
     text += "\nPapers:\n\n";
     for paper in [Paper::Leakage, Paper::Impurity, Paper::Clarity, Paper::Trustworthiness, Paper::TextImage] {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
@@ -81,7 +86,9 @@ fn gives(score: &Score) -> String {
         Some(why) => format!("value without standard error ({why})"),
     };
     let curve = score.curve.is_some();
-    let parts = [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve")];
+    let tested = score.test.is_some();
+    let parts =
+        [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve"), (tested, "permutation test")];
     let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part);
     std::iter::once(value.as_str()).chain(given).collect::<Vec<_>>().join(", ")
 }

@@ -6,6 +6,7 @@ mod clarity;
 mod clarity_tables;
 mod closed_forms;
 mod conditional;
+mod conditional_null;
 mod coverage;
 mod documentation;
 mod golden;

@@ -49,8 +49,10 @@ fn concepts_without_parts_are_not_judged() {
     assert_eq!(wrong.why("concept_trustworthiness"), "concept_parts names part 3, part_locations has 3");
     let hidden = columns().changed(TensorName::PartLocations, |_, at, x| if at < 2 { f64::NAN } else { x });
     let outcome = hidden.score("concept_trustworthiness");
-    assert_eq!(why(&outcome), "concept 'c0': no row has it with a visible part");
-    assert_eq!(outcome.per_concept().unwrap(), [None, Some(0.5)]);
+    assert_eq!((value(&outcome), outcome.per_concept().unwrap()), (0.5, &[None, Some(0.5)][..]));
+    let left_out = outcome.left_out().unwrap();
+    assert_eq!((&left_out.concepts[..], left_out.of), (&[0][..], 2));
+    assert_eq!(left_out.why, "concept 'c0': no row has it with a visible part");
 }
 
 #[test]

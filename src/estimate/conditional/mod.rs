@@ -6,16 +6,24 @@
 //! I(X;Y|C) = Σ_v p(v) I(X;Y | rows with c = v)
 //! ```
 //!
+//! For a continuous c nearest neighbours in x, y and c together ([`continuous`]). [`Permutations`] are the estimates of labels
+//! in random order within the strata: what they are where x tells nothing beyond c.
+//!
 //! Nothing is clipped, in either [`Kind`](super::Kind): clipping strata or repeats would turn noise into information. The
 //! published kind breaks ties by the noise of the authors' code and gives the mean over repeats.
 
+mod continuous;
 mod expected;
+mod permutations;
 mod strata;
 mod terms;
+mod together;
 
+pub use continuous::permuted_locally;
+pub use permutations::{Moments, Permutations};
+pub use strata::Strata;
 pub use terms::Conditional;
-
-use strata::Strata;
+pub use together::values_together;
 
 use super::settings::Settings;
 use super::undefined::Undefined;
@@ -39,12 +47,10 @@ pub fn conditional_information_with_each(
     given: &Variable,
     settings: &Settings,
 ) -> Vec<Result<Conditional, Undefined>> {
-    let strata = match given {
-        _ if x.rows() != given.rows() => Err(Undefined::UnequalRows(x.rows(), given.rows())),
-        Variable::Discrete(given) => Strata::new(x, given, settings),
-        _ => Err(Undefined::ContinuousCondition),
-    };
-    match strata {
+    if let Variable::Scalar(given) = given {
+        return labels.iter().map(|label| continuous::information(x, label, given, settings)).collect();
+    }
+    match Strata::new(x, given, settings) {
         Ok(strata) => strata.information_with_each(labels),
         Err(why) => labels.iter().map(|_| Err(why)).collect(),
     }

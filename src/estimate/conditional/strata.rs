@@ -21,15 +21,19 @@ use super::terms::{Conditional, Found, Terms};
 
 /// A checked variable within each class of a discrete one.
 pub struct Strata<'a> {
-    given: &'a Discrete,
-    parts: Vec<Variable>,
-    settings: &'a Settings,
+    pub(super) given: &'a Discrete,
+    pub(super) parts: Vec<Variable>,
+    pub(super) settings: &'a Settings,
 }
 
 impl<'a> Strata<'a> {
-    /// Errors where nothing can be estimated from x, whatever it is paired with. Both have the same number of rows.
-    pub fn new(x: &Variable, given: &'a Discrete, settings: &'a Settings) -> Result<Self, Undefined> {
+    /// Errors where nothing can be estimated from x, whatever it is paired with, or `given` is not discrete.
+    pub fn new(x: &Variable, given: &'a Variable, settings: &'a Settings) -> Result<Self, Undefined> {
+        if x.rows() != given.rows() {
+            return Err(Undefined::UnequalRows(x.rows(), given.rows()));
+        }
         check(x, settings)?;
+        let Variable::Discrete(given) = given else { return Err(Undefined::ContinuousCondition) };
         Ok(Self { given, parts: x.parts(given), settings })
     }
 
@@ -51,7 +55,7 @@ impl<'a> Strata<'a> {
         labels.iter().zip(&together).map(one).collect()
     }
 
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.given.classes().len()
     }
 
@@ -102,7 +106,7 @@ impl<'a> Strata<'a> {
     }
 
     /// Two continuous variables within a stratum.
-    fn ksg(&self, x: &Variable, y: &Variable) -> Option<Found> {
+    pub(super) fn ksg(&self, x: &Variable, y: &Variable) -> Option<Found> {
         let (x, y) = (x.continuous()?, y.continuous()?);
         x.fault().or(y.fault()).is_none().then(|| {
             let estimate = match self.settings.kind {
@@ -114,7 +118,7 @@ impl<'a> Strata<'a> {
     }
 
     /// Two discrete variables within a stratum, from the rows that are not alone in their class of y.
-    fn counted(&self, x: &Discrete, y: &Discrete) -> Option<Found> {
+    pub(super) fn counted(&self, x: &Discrete, y: &Discrete) -> Option<Found> {
         let alone = y.alone();
         let kept: Vec<u32> = (0..y.classes().len() as u32).filter(|row| alone.binary_search(row).is_err()).collect();
         let (x, y) = (x.part(&kept), y.part(&kept));

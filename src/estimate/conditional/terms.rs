@@ -1,5 +1,6 @@
 //! The terms of all rows, gathered stratum by stratum.
 
+use crate::estimate::sum;
 use crate::estimate::undefined::Undefined;
 use crate::estimate::value::Estimate;
 
@@ -21,6 +22,11 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// The stratum's information, from the rows kept.
+    pub(super) fn value(&self, kept: usize) -> f64 {
+        sum::total(&self.terms) / kept.max(1) as f64
+    }
+
     /// From an estimate in which this many rows were left out.
     pub(super) fn of(estimate: Estimate, left_out: usize) -> Self {
         let mut terms = estimate.influence;
@@ -50,6 +56,16 @@ impl Terms {
         Self { terms: vec![0.0; rows], left_out: Vec::new(), draws: 0.0 }
     }
 
+    /// Sets the term of a row.
+    pub(super) fn set(&mut self, row: usize, term: f64) {
+        self.terms[row] = term;
+    }
+
+    /// Leaves a row out.
+    pub(super) fn leave_out(&mut self, row: usize) {
+        self.left_out.push(row as u32);
+    }
+
     /// Adds a stratum of these `members`; `None` where its information is 0. The rows left out are numbered within it.
     pub(super) fn add(&mut self, members: &[u32], left_out: &[u32], found: Option<Found>) {
         if let Some(found) = found {
@@ -59,7 +75,7 @@ impl Terms {
         }
         for &at in left_out {
             self.terms[members[at as usize] as usize] = 0.0;
-            self.left_out.push(members[at as usize]);
+            self.leave_out(members[at as usize] as usize);
         }
     }
 

@@ -5,6 +5,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
 use super::{Block, Continuous, Discrete, Scalar, Variable, Vector};
 
 impl Variable {
@@ -14,6 +17,24 @@ impl Variable {
             Self::Discrete(v) => v.parts(given).into_iter().map(Self::Discrete).collect(),
             Self::Scalar(v) => v.parts(given).into_iter().map(Self::Scalar).collect(),
             Self::Vector(v) => v.parts(given).into_iter().map(Self::Vector).collect(),
+        }
+    }
+
+    /// The values of row `order[i]` in row i. Rows keep their identities.
+    pub fn reordered(&self, order: &[u32]) -> Self {
+        match self {
+            Self::Discrete(v) => Self::Discrete(v.part(order)),
+            Self::Scalar(v) => {
+                let values = order.iter().map(|&row| v.values[row as usize]).collect();
+                Self::Scalar(Scalar::new(values, &v.ids, v.key))
+            }
+            Self::Vector(v) => {
+                let of = |at: usize| order.iter().map(move |&row| v.block.coordinate(at)[row as usize]);
+                let values = (0..v.block.width()).flat_map(of).collect();
+                let block = Block::new(values, order.len());
+                let (ids, key) = (Arc::clone(&v.ids), v.key);
+                Self::Vector(Vector { block, ids, key, tied: OnceLock::new(), fault: OnceLock::new() })
+            }
         }
     }
 
@@ -36,6 +57,13 @@ impl Discrete {
     /// The given rows, in their order.
     pub fn part(&self, rows: &[u32]) -> Self {
         Self::numbered(rows.iter().map(|&row| self.classes[row as usize]).collect(), self.sizes.len())
+    }
+
+    /// The same classes in random order.
+    pub fn shuffled(&self, random: &mut ChaCha8Rng) -> Self {
+        let mut classes = self.classes.clone();
+        classes.shuffle(random);
+        Self { classes, sizes: self.sizes.clone(), members: OnceLock::new() }
     }
 
     /// The rows alone in their class, ascending.

@@ -1,18 +1,18 @@
-//! Slow scores train networks. They run in their own thread after the fast scores of the same sample are published, and
-//! are then added to the sample's point.
+//! Slow scores train networks, and tests of fast scores permute labels. They run in their own thread after the fast scores of
+//! the same sample are published, and are then added to the sample's point.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::point::{Outcome, Point};
+use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::sample::Evaluation;
 use crate::schedule::Job;
-use crate::score::catalogue::Cost;
-use crate::score::{Wanted, evaluate};
-use crate::server::publish::Publisher;
+use crate::score::catalogue::{Cost, Score};
+use crate::score::{Wanted, evaluate, test};
+use crate::server::publish::{Late, Publisher};
 
 use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
@@ -50,9 +50,9 @@ impl SlowWorker {
     fn score(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: &Scored) {
         let started = Instant::now();
         // A panic in a score must not end the sidecar; the slow scores of this point are lost and the failure is counted.
-        match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.outcomes(evaluation)))) {
-            Ok(Some(outcomes)) if !outcomes.is_empty() => {
-                self.publisher.publish_slow(evaluation, point, outcomes, started.elapsed().as_secs_f64());
+        match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(evaluation)))) {
+            Ok(Some(late)) if !(late.outcomes.is_empty() && late.tests.is_empty()) => {
+                self.publisher.publish_slow(evaluation, point, late, started.elapsed().as_secs_f64());
             }
             Ok(_) => {}
             Err(_) => {
@@ -63,13 +63,18 @@ impl SlowWorker {
         }
     }
 
-    /// All slow scores of a sample; `None` if the server stops first.
-    fn outcomes(&self, evaluation: &Evaluation) -> Option<Vec<(String, Outcome)>> {
+    /// All slow scores of a sample, and the tests of its fast ones; `None` if the server stops first.
+    fn late(&self, evaluation: &Evaluation) -> Option<Late> {
         let pause = || self.queue.pause(1);
         let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings).with_pause(&pause);
-        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), |_, _, _| {
+        let go_on = |_: usize, _: usize, _: &Score| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        Some(scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect())
+        };
+        let tests = test(&prepared, |_| true, go_on)?;
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), go_on)?;
+        Some(Late {
+            outcomes: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
+        })
     }
 }

@@ -1,0 +1,164 @@
+//! What conditional leakage is where there is none: permutation tests of the scores in [`conditional`](super::conditional)
+//! and [`conditional_embedding`](super::conditional_embedding).
+//!
+//! Where ĉ_i and y are independent given c_i, permuting y within the strata of c_i leaves the distribution unchanged, so
+//! p = (1 + b)/(1 + B) of a concept is exact for any N, classes and ties; b of the B orders give as much information as y.
+//! For continuous c_i rows of nearly the same c_i are permuted, which is approximate. A concept is tested for all other
+//! labels at once by a sum over them ([`values_together`]): the labels of a row stay together, so that is exact too.
+//!
+//! The score as a whole is tested by Simes over its concepts. Permuting all concepts together would not be exact for their
+//! mean: residuals that concepts share made it reject 25 % at a nominal 5 %. Adjusted p-values need probabilities far below
+//! 1/B: they are approximate, from a normal distribution with the variance of the permutations, as are all of pairs.
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+
+use crate::estimate::{Permutations, Strata, Variable, conditional_information, permuted_locally, values_together};
+use crate::point::Significance;
+use crate::prepare::Prepared;
+use crate::tensor::TensorName;
+
+use super::multiple::{false_discovery_rates, simes, upper_tail};
+use super::pairs::with_others;
+use super::term::has_one_class;
+
+/// B.
+const ORDERS: usize = 199;
+/// For continuous labels, where an order takes longer.
+const LOCAL_ORDERS: usize = 63;
+/// For the variance of pairs.
+const ORDERS_OF_PAIRS: usize = 64;
+/// Of two values of at most N nats this close the difference is rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// Of `ctl_conditional`.
+pub fn concepts_task(p: &Prepared) -> Significance {
+    let activations = p.activations();
+    of_concepts(p, |i| Some(Cow::Borrowed(&activations?[i])))
+}
+
+/// Of `icl_conditional`.
+pub fn interconcept(p: &Prepared) -> Significance {
+    let activations = p.activations();
+    of_pairs(p, |i| Some(Cow::Borrowed(&activations?[i])))
+}
+
+/// Of `embedding_ct_conditional`.
+pub fn embeddings_task(p: &Prepared) -> Significance {
+    of_concepts(p, |i| embedding(p, TensorName::ConceptEmbeddings, i))
+}
+
+/// Of `embedding_ct_conditional_positive`.
+pub fn positive_embeddings_task(p: &Prepared) -> Significance {
+    of_concepts(p, |i| embedding(p, TensorName::PositiveEmbeddings, i))
+}
+
+/// Of `embedding_ct_conditional_negative`.
+pub fn negative_embeddings_task(p: &Prepared) -> Significance {
+    of_concepts(p, |i| embedding(p, TensorName::NegativeEmbeddings, i))
+}
+
+/// Of `embedding_ic_conditional`.
+pub fn embeddings_interconcept(p: &Prepared) -> Significance {
+    of_pairs(p, |i| embedding(p, TensorName::ConceptEmbeddings, i))
+}
+
+fn embedding<'p>(p: &'p Prepared, name: TensorName, i: usize) -> Option<Cow<'p, Variable>> {
+    p.embedding(name, i).map(Cow::Owned)
+}
+
+/// The p-values of a concept.
+#[derive(Clone, Copy)]
+struct Tested {
+    exact: f64,
+    approximate: f64,
+}
+
+fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
+    let (Some(labels), Some(task)) = (p.concept_labels(), p.task_labels()) else { return Significance::default() };
+    let concept = |i: usize| -> Option<Tested> {
+        let (x, label) = (x(i)?, &labels[i]);
+        if [&*x, label, task].into_iter().any(has_one_class) || is_long(&x, task) {
+            return None;
+        }
+        let seed = seed_of(p, i);
+        let drawn = match label {
+            Variable::Discrete(_) => {
+                let strata = Strata::new(&x, label, p.settings()).ok()?;
+                Permutations::new(&strata, ORDERS, seed).values(task, ORDERS, || p.pause())
+            }
+            _ => permuted_locally([&x, task, label], p.settings(), LOCAL_ORDERS, seed, || p.pause()),
+        };
+        let found = conditional_information(&x, task, label, p.settings()).ok()?.estimate.unclipped;
+        Some(tested(found, &drawn.ok()?))
+    };
+    let tested: Vec<Option<Tested>> = (0..p.concepts()).into_par_iter().map(concept).collect();
+    if tested.iter().all(Option::is_none) {
+        return Significance::default();
+    }
+    let approximate: Vec<Option<f64>> = tested.iter().map(|tested| Some((*tested)?.approximate)).collect();
+    Significance {
+        p_value: simes(tested.iter().flatten().map(|tested| tested.exact)),
+        per_concept_q: Some(false_discovery_rates(&approximate)),
+        matrix_q: None,
+    }
+}
+
+fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
+    let k = p.concepts();
+    let Some(labels) = p.concept_labels() else { return Significance::default() };
+    if k < 2 || labels.iter().any(|label| !matches!(label, Variable::Discrete(_))) {
+        return Significance::default();
+    }
+    let concept = |i: usize| -> (Option<Tested>, Vec<Option<f64>>) {
+        let none = || (None, vec![None; k]);
+        let Some(x) = x(i).filter(|x| !has_one_class(x) && !has_one_class(&labels[i])) else { return none() };
+        let Ok(strata) = Strata::new(&x, &labels[i], p.settings()) else { return none() };
+        let others: Vec<usize> = with_others(i, k).map(|(_, j)| j).filter(|&j| !has_one_class(&labels[j])).collect();
+        let of_others: Vec<&Variable> = others.iter().map(|&j| &labels[j]).collect();
+        let mut permutations = Permutations::new(&strata, ORDERS_OF_PAIRS, seed_of(p, i));
+        let (_, mut row) = none();
+        for (&j, found) in others.iter().zip(strata.information_with_each(&of_others)) {
+            row[j] = (|| {
+                let moments = permutations.moments(&labels[j], || p.pause()).ok()?;
+                Some(normal_tail(found.ok()?.estimate.unclipped - moments.mean, moments.variance))
+            })();
+        }
+        let together = values_together(&strata, &of_others, ORDERS, seed_of(p, i), || p.pause());
+        let is_defined = row.iter().any(Option::is_some);
+        (together.ok().filter(|_| is_defined).map(|(found, drawn)| tested(found, &drawn)), row)
+    };
+    let (of_concepts, of_pairs): (Vec<Option<Tested>>, Vec<Vec<Option<f64>>>) =
+        (0..k).into_par_iter().map(concept).unzip();
+    let approximate: Vec<Option<f64>> = of_concepts.iter().map(|tested| Some((*tested)?.approximate)).collect();
+    let rates = false_discovery_rates(&of_pairs.concat());
+    Significance {
+        p_value: simes(of_concepts.iter().flatten().map(|tested| tested.exact)),
+        per_concept_q: Some(false_discovery_rates(&approximate)),
+        matrix_q: Some(rates.chunks(k).map(<[_]>::to_vec).collect()),
+    }
+}
+
+/// Whether permutations would take minutes: of vectors and numbers every row is compared with every other, each time.
+fn is_long(x: &Variable, task: &Variable) -> bool {
+    matches!((x, task), (Variable::Vector(_), Variable::Scalar(_) | Variable::Vector(_)))
+}
+
+fn seed_of(p: &Prepared, concept: usize) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    p.settings().seed ^ (concept as u64 + 1).wrapping_mul(ODD)
+}
+
+fn tested(found: f64, drawn: &[f64]) -> Tested {
+    let count = drawn.len() as f64;
+    let as_much = drawn.iter().filter(|drawn| **drawn >= found - ROUNDING).count();
+    let mean = drawn.iter().sum::<f64>() / count;
+    let variance = drawn.iter().map(|drawn| (drawn - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    Tested { exact: (1 + as_much) as f64 / (1.0 + count), approximate: normal_tail(found - mean, variance) }
+}
+
+/// P(Z √variance > excess); 1 where nothing varies, because then nothing can be found either.
+fn normal_tail(excess: f64, variance: f64) -> f64 {
+    if variance.sqrt() > 1e-12 { upper_tail(excess / variance.sqrt()) } else { 1.0 }
+}
