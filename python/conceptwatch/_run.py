@@ -377,6 +377,9 @@ class Run:
         if head is None or CORRECT in tensors or WRONG in tensors or any(part is None for part in given):
             return tensors
         declared, rows = self._link.run, _rows({"concept_labels": given[1]})
+        if declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS:
+            self._link.warn("head: the task is a measured quantity, but interventions are scored by its classes")
+            return tensors
         ids = tensors.get("sample_ids")
         options = self._head
         try:

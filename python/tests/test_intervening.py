@@ -185,6 +185,17 @@ def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Ca
     assert set(found) == {"concept_activations", "task_labels"}
 
 
+def test_a_measured_task_is_logged_as_it_is(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run, tensors = start(head=raises, task_labels="continuous"), batch(20)
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors)
+    (found,) = sent(sidecar)
+    assert not set(NAMES) & set(found)
+    assert ["head: the task is a measured quantity" in message for message in warned()] == [True]
+
+
 def test_a_disabled_run_does_not_call_its_head() -> None:
     with conceptwatch.init("off", concepts=3, mode="disabled", head=raises) as run, run.evaluation("v", step=1) as p:
         p.log(**batch(20))
