@@ -86,12 +86,14 @@ screenshot: .venv/torch ## the page during a training run, as docs/page.png
 dashboard: .venv/deploy ## the Grafana dashboard, from its program
 	$(VENV)/python deploy/grafana/dashboard.py
 
-reproduce: .venv/reproduce ## a paper's experiments on TabularToy, through the sidecar; resumes where it was stopped
+reproduce: .venv/reproduce ## a paper's experiments, through the sidecar; resumes where it was stopped
 	cargo build --release --locked
 	mkdir -p docs/reproduce
+	PYTHONPATH=python $(VENV)/python python/reproduce/train.py target/reproduce/models
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
-		$(VENV)/python python/reproduce/train.py docs/reproduce/results.jsonl
-	$(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl docs/reproduce.md
+		$(VENV)/python python/reproduce/score.py target/reproduce/models target/reproduce/results.jsonl
+	cp target/reproduce/results.jsonl docs/reproduce/results.jsonl
+	PYTHONPATH=python $(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl target/reproduce/models docs/reproduce.md
 
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh

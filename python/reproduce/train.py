@@ -1,210 +1,149 @@
-"""Trains the models of a paper's experiments on TabularToy and scores each through the sidecar, as JSON lines.
+"""Trains the models of `plan.py` and keeps their weights, so that they can be scored again without training.
 
-    python train.py results.jsonl
+    python train.py FOLDER
 
-"Leakage and Interpretability in Concept-Based Models", arXiv:2504.14094: the grid of Appendix D, and the TabularToy
-panels of Figures 5 to 8, 10, 12 and 14. A line is one trained model: its settings, its accuracies, its intervention
-score and its leakage scores on 1,000 test rows, and the findings of the diagnosis. Models already in the file are not
-trained again.
+Models already in the folder are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
-import subprocess
-import sys
-import tempfile
+import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import data
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-
-import conceptwatch
-import train_cbm
-from conceptwatch import _sidecar
-
-FOLDS, ROWS, FOLD_ROWS, TEST_ROWS = 5, 10_000, 2000, 1000
-EPOCHS, HARD_HEAD_EPOCHS = 200, 20
-DELTAS = (0.25, 0.75)
-LAMBDAS = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0)
-# Low, intermediate and high concept supervision, for the experiments that take three.
-THREE = (0.01, 0.5, 5.0)
-INTERVENTIONS = (0.0, 0.25)
-# a of the task c₁ + c₂ + c₃ - a·c₁c₂ ≥ 2, by experiment. With the paper's 1 it is c₁ + c₂ + 2c₃ ≥ 3, which a linear
-# head represents exactly; with 2 it is the third concept and just one of the others.
-FACTORS = {"misspecified": 2.0, "as printed": 1.0}
-WAIT = 300.0
-KEPT = ("ctl", "ctl_excess", "icl", "icl_excess", "icl_label", "icl_label_excess", "ois", "intervention_score")
-KEPT += ("task_accuracy", "concept_accuracy", "embedding_ct", "embedding_ic", "embedding_self", "alignment_leakage")
-KEPT += ("reference_accuracy_linear", "reference_accuracy_mlp")
+from networks import BottleneckModel, EmbeddingModel, encoder_for, hidden_layers, toy_encoder
+from plan import Settings, name_of, plan, seed_of
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 
-def tasks() -> list[dict[str, Any]]:
-    """Every model of the experiments, each by the settings it is trained with."""
-    found = []
-
-    def add(experiment: str, **of: Any) -> None:
-        defaults = {"delta": 0.25, "kind": "soft", "weight": 1.0, "concepts": 3, "intervention": 0.0}
-        found.extend({"experiment": experiment, **defaults, **of, "fold": fold} for fold in range(FOLDS))
-
-    for delta, kind, weight in itertools.product(DELTAS, ("soft", "logit"), LAMBDAS):
-        add("grid", delta=delta, kind=kind, weight=weight)
-    for weight in THREE:
-        add("incomplete", weight=weight, concepts=2)
-    for experiment, weight in itertools.product(FACTORS, THREE):
-        add(experiment, weight=weight)
-    for delta in DELTAS:
-        add("hard", delta=delta, kind="hard")
-    for weight, intervention in itertools.product((THREE[0], THREE[-1]), INTERVENTIONS):
-        add("cem", kind="cem", weight=weight, intervention=intervention)
-    return found
+@dataclass(frozen=True)
+class Recipe:
+    epochs: int
+    batch: int
+    rate: float
 
 
-def parts(of: dict[str, Any]) -> tuple[train_cbm.Rows, train_cbm.Rows]:
-    """Training and test rows: a fold's rows are held out, and the first 1,000 of them are the test set."""
-    rows = train_cbm.tabular_toy(ROWS, of["delta"], torch.Generator().manual_seed(0))
-    if factor := FACTORS.get(of["experiment"]):
-        rows.y = (rows.c.sum(1) - factor * rows.c[:, 0] * rows.c[:, 1] >= 2).float()
-    rows.c = rows.c[:, : of["concepts"]].contiguous()
-    held = torch.arange(of["fold"] * FOLD_ROWS, (of["fold"] + 1) * FOLD_ROWS)
-    kept = torch.ones(ROWS, dtype=torch.bool)
-    kept[held] = False
-    return rows.part(kept.nonzero().squeeze(1)), rows.part(held[:TEST_ROWS])
+# The paper's for TabularToy.
+RECIPES = {
+    "toy": Recipe(epochs=200, batch=512, rate=1e-3),
+    "digits": Recipe(epochs=24, batch=32, rate=1e-3),
+    "sprites": Recipe(epochs=15, batch=64, rate=1e-3),
+}
+HEAD_EPOCHS, HEAD_RATE, MOMENTUM = 20, 0.1, 0.9
+# Of early stopping on the validation loss, in the released code.
+PATIENCE = 15
 
 
-class HardModel(train_cbm.BottleneckModel):
-    """Its head sees each concept as 0 or 1, and is trained after the encoder."""
-
-    def forward(self, x: Any, c: Any = None, intervened: Any = None) -> train_cbm.Output:
-        logits = self.encoder(x)
-        hard = (logits > 0).float()
-        return train_cbm.Output(hard, logits, self.head(hard).squeeze(1))
-
-
-def trained_hard(train: train_cbm.Rows) -> HardModel:
-    model = HardModel(soft=True)
-    for trainable, epochs in ((model.encoder, EPOCHS), (model.head, HARD_HEAD_EPOCHS)):
-        optimiser = torch.optim.Adam(trainable.parameters(), lr=1e-3)
-        for _ in range(epochs):
-            for chosen in torch.randperm(len(train.y)).split(train_cbm.BATCH):
-                batch = train.part(chosen)
-                output = model(batch.x)
-                concept = binary_cross_entropy_with_logits(output.concept_logits, batch.c)
-                task = binary_cross_entropy_with_logits(output.task_logits, batch.y)
-                optimiser.zero_grad()
-                (concept if trainable is model.encoder else task).backward()
-                optimiser.step()
-    return model
+def built(of: Settings, parts: data.Parts) -> Any:
+    """An untrained model."""
+    if of["kind"] == "cem":
+        return EmbeddingModel(nn.Sequential(*hidden_layers()), 64, of["concepts"], parts.classes)
+    if of["data"] == "toy":
+        encoder = toy_encoder(of["concepts"], of["experiment"] == "released")
+    else:
+        encoder = encoder_for(tuple(parts.train.x.shape[1:]), of["concepts"])
+    return BottleneckModel(of["kind"], encoder, nn.Linear(of["concepts"], parts.classes), of["concepts"])
 
 
-def trained(of: dict[str, Any], train: train_cbm.Rows) -> Any:
-    if of["kind"] == "hard":
-        return trained_hard(train)
-    model = train_cbm.EmbeddingModel() if of["kind"] == "cem" else train_cbm.BottleneckModel(of["kind"] == "soft")
-    options = argparse.Namespace(
-        model="cem" if of["kind"] == "cem" else "cbm",
-        concept_weight=of["weight"],
-        intervention_probability=of["intervention"],
-    )
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for _ in range(EPOCHS):
-        train_cbm.train_epoch(model, train, optimiser, options)
-    model.note_training_logits(train.x)
-    return model
+def recipe_of(of: Settings) -> Recipe:
+    return RECIPES[of["data"].split("-")[0]]
 
 
-def score(of: dict[str, Any], address: str) -> dict[str, Any]:
-    """Trains a model and has the sidecar score it."""
+def loss_of(model: Any, of: Settings, rows: data.Rows, intervened: Tensor | None = None) -> Tensor:
+    output = model(rows.x, rows.c, intervened)
+    concept = binary_cross_entropy_with_logits(output.concept_logits, rows.c)
+    # The head of a hard model is trained on the true concepts, after the encoder.
+    return concept if of["kind"] == "hard" else cross_entropy(output.task_logits, rows.y) + of["weight"] * concept
+
+
+def train_joint(model: Any, of: Settings, parts: data.Parts) -> int:
+    """Returns the number of epochs."""
+    released = of["experiment"] == "released"
+    recipe = recipe_of(of)
+    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.rate, fused=True)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser) if released else None
+    best, since = float("inf"), 0
+    for epoch in range(1, recipe.epochs + 1):
+        model.train()
+        # The released code goes through the rows in one order.
+        rows = parts.train if released else parts.train.part(torch.randperm(len(parts.train.y)))
+        for start in range(0, len(rows.y), recipe.batch):
+            batch = rows.part(slice(start, start + recipe.batch))
+            intervened = None
+            if of["intervention"]:
+                # One mask for all rows of a batch, as in the released code.
+                intervened = (torch.rand(1, of["concepts"]) < of["intervention"]).expand_as(batch.c)
+            loss = loss_of(model, of, batch, intervened)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        if plateau is not None:
+            plateau.step(loss.item())
+            model.eval()
+            with torch.no_grad():
+                found = loss_of(model, of, parts.validation).item()
+            best, since = (found, 0) if found < best else (best, since + 1)
+            if since >= PATIENCE:
+                return epoch
+    return recipe.epochs
+
+
+def train_head(model: BottleneckModel, rows: data.Rows, batch: int) -> None:
+    """The head of a hard model, on the true concepts, by the optimiser of the released code."""
+    optimiser = torch.optim.SGD(model.head.parameters(), lr=HEAD_RATE, momentum=MOMENTUM)
+    for _ in range(HEAD_EPOCHS):
+        for chosen in torch.randperm(len(rows.y)).split(batch):
+            loss = cross_entropy(model.head(rows.c[chosen]), rows.y[chosen])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+
+def train(of: Settings, folder: Path) -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(of["fold"])
-    train_cbm.K = of["concepts"]
-    train, test = parts(of)
-    start = time.perf_counter()
-    model = trained(of, train)
-    seconds = time.perf_counter() - start
-    logit = of["kind"] == "logit"
-    run = conceptwatch.init(
-        name_of(of),
-        concepts=[f"z{i + 1} positive" for i in range(of["concepts"])],
-        activation_kind={"logit": "logit", "hard": "hard"}.get(of["kind"], "probability"),
-        labels={key: value for key, value in of.items() if key != "fold"},
-        reference_task_accuracy=train_cbm.reference_accuracy(train, test),
-        address=address,
-        spawn=False,
-    )
-    with run.evaluation("test", step=EPOCHS, epoch=EPOCHS) as p:
-        train_cbm.evaluate(model, test, logit, p)
-    # OIS and the reference accuracies train networks, so they arrive after the other scores.
-    end = time.monotonic() + WAIT
-    while True:
-        scores = run.scores("test", step=EPOCHS, timeout=10.0)
-        if scores is not None and "ois" in scores:
-            break
-        assert time.monotonic() < end, f"{run.name}: got no scores: {run.stats}"
-        time.sleep(0.05)
-    diagnosis = run.diagnosis("test", timeout=10.0)
-    assert diagnosis is not None, f"{run.name}: got no diagnosis: {run.stats}"
-    run.finish()
-    found = {
-        name: {"value": scores[name].value, "standard_error": scores[name].standard_error}
-        for name in KEPT
-        if name in scores
-    }
-    return {**of, "seconds": seconds, "scores": found, "findings": [line.rule for line in diagnosis.found]}
+    parts = data.parts(of)
+    torch.manual_seed(seed_of(of) + 1)
+    start = time.process_time()
+    model = built(of, parts)
+    epochs = train_joint(model, of, parts)
+    if of["kind"] == "hard":
+        train_head(model, parts.train, recipe_of(of).batch)
+    model.eval()
+    model.note_training_logits(parts.train.x)
+    kept = {"epochs": epochs, "seconds": time.process_time() - start, "state": model.state_dict()}
+    unfinished = file_of(of, folder).with_suffix(".part")
+    torch.save(kept, unfinished)
+    # A file with the final name is whole.
+    os.replace(unfinished, file_of(of, folder))
 
 
-def name_of(of: dict[str, Any]) -> str:
-    return " ".join(f"{of[key]:g}" if isinstance(of[key], float) else str(of[key]) for key in sorted(of))
-
-
-@contextmanager
-def sidecar() -> Iterator[str]:
-    """A sidecar for the duration of the block, which scores at full speed: no other training needs the CPU."""
-    with tempfile.TemporaryDirectory() as directory:
-        ports = Path(directory, "ports")
-        command = [_sidecar.find_binary() or "conceptwatch", "serve", "--port-file", str(ports), "--log", "warn"]
-        command += ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]
-        command += ["--cpu-share", "8", "--busy-cpu-share", "8", "--niceness", "0", "--linger", "1"]
-        process = subprocess.Popen(command)
-        try:
-            while not ports.exists():
-                assert process.poll() is None, "the sidecar ended at once"
-                time.sleep(0.05)
-            yield ports.read_text().split()[0]
-        finally:
-            process.terminate()
-            process.wait()
+def file_of(of: Settings, folder: Path) -> Path:
+    return folder / f"{name_of(of)}.pt"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--processes", type=int, default=2, help="models trained at once")
     options = parser.parse_args()
-    known: set[str] = set()
-    if options.file.exists():
-        lines = [json.loads(line) for line in options.file.read_text().splitlines() if line.endswith("}")]
-        known = {name_of({key: line[key] for key in tasks()[0]}) for line in lines}
-        # A line that was cut off is trained again.
-        options.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    left = [of for of in tasks() if name_of(of) not in known]
-    start, total = time.monotonic(), len(known) + len(left)
-    with sidecar() as address, ProcessPoolExecutor(options.processes) as pool, options.file.open("a") as file:
-        for done, line in enumerate(pool.map(score, left, itertools.repeat(address)), 1):
-            file.write(json.dumps(line) + "\n")
-            file.flush()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    wanted = plan()
+    left = [of for of in wanted if not file_of(of, options.folder).exists()]
+    start, known = time.monotonic(), len(wanted) - len(left)
+    with ProcessPoolExecutor(options.processes) as pool:
+        for done, _ in enumerate(pool.map(partial(train, folder=options.folder), left), 1):
             took = time.monotonic() - start
             rest = took / done * (len(left) - done)
-            print(f"\r{len(known) + done}/{total} models, {took:.0f} s, {rest:.0f} s to go ", end="", flush=True)
+            state = f"\rtrained {known + done}/{len(wanted)} models, {took:.0f} s, {rest:.0f} s left "
+            print(state, end="", flush=True)
     print()
 
 
