@@ -1028,6 +1028,44 @@ pub static CATALOGUE: &[Score] = &[
         ..ROW
     },
     Score {
+        id: "meteor_eq9",
+        title: "METEOR by equation 9",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "7-10",
+        unit: "METEOR",
+        inputs: TEXTS,
+        help: "METEOR with the harmonic mean 2PR / (P + R) of equation 9, where NLTK's default weighs recall nine times as \
+               much: NLTK 3 with alpha = 0.5. Otherwise as meteor.",
+        compute: text::meteor_of_equation_9,
+        ..ROW
+    },
+    Score {
+        id: "rouge_1",
+        title: "ROUGE-1 of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "11, n = 1",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "Mean F-measure of the words that predicted_text and reference_text share, as the rouge-score package computes \
+               it, without stemming. Equation 11 has the recall alone.",
+        compute: text::rouge_1,
+        ..ROW
+    },
+    Score {
+        id: "rouge_2",
+        title: "ROUGE-2 of predicted concepts",
+        family: TEXT,
+        paper: Paper::TextImage,
+        equation: "11, n = 2",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "The same of pairs of neighbouring words; 0 where a text has one word.",
+        compute: text::rouge_2,
+        ..ROW
+    },
+    Score {
         id: "rouge_l",
         title: "ROUGE-L of predicted concepts",
         family: TEXT,

@@ -9,7 +9,7 @@ use crate::sample::Values;
 use crate::tensor::TensorName;
 
 use super::term::Term;
-use super::words::{Meteor, bleu as bleu_of, rouge_l as rouge_l_of, tokens_13a, tokens_alphanumeric};
+use super::words::{Meteor, bleu as bleu_of, rouge_l as rouge_l_of, rouge_n, tokens_13a, tokens_alphanumeric};
 
 /// Mean of ω · max(cos(image, predicted text), 0), eq. 1.
 pub fn concept_score(p: &Prepared) -> Outcome {
@@ -32,8 +32,26 @@ pub fn bleu(p: &Prepared) -> Outcome {
 
 /// Mean METEOR, eq. 7-10, as NLTK computes it, by equal words and equal stems.
 pub fn meteor(p: &Prepared) -> Outcome {
-    let meteor = Meteor::new();
+    meteor_by(p, &Meteor::of_nltk())
+}
+
+/// Mean METEOR with the harmonic mean of eq. 9, where NLTK weighs recall more.
+pub fn meteor_of_equation_9(p: &Prepared) -> Outcome {
+    meteor_by(p, &Meteor::of_equation_9())
+}
+
+fn meteor_by(p: &Prepared, meteor: &Meteor) -> Outcome {
     mean(compared(p, tokens_13a, |predicted, reference| meteor.score(predicted, reference)))
+}
+
+/// Mean ROUGE-1 as rouge-score computes it: the F-measure of words.
+pub fn rouge_1(p: &Prepared) -> Outcome {
+    mean(compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 1)))
+}
+
+/// Mean ROUGE-2 as rouge-score computes it: the F-measure of pairs of neighbouring words.
+pub fn rouge_2(p: &Prepared) -> Outcome {
+    mean(compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 2)))
 }
 
 /// Mean ROUGE-L, eq. 12, as rouge-score computes it: the F-measure.

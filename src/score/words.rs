@@ -1,4 +1,4 @@
-//! How texts are cut into words, and the three comparisons of a predicted with a reference text. Each is 0 to 1 and, on
+//! How texts are cut into words, and the comparisons of a predicted with a reference text. Each is 0 to 1 and, on
 //! the same words, what the package named with it computes.
 
 use std::collections::HashMap;
@@ -94,15 +94,22 @@ fn counts(words: &[String], order: usize) -> HashMap<&[String], usize> {
     counts
 }
 
-/// METEOR (Banerjee & Lavie 2005) as `nltk.translate.meteor_score`, with α = 0.9, β = 3, γ = 0.5: words match when they
-/// are equal or have the same stem (Snowball's English stemmer). Synonyms are not matched: that takes WordNet.
+/// METEOR (Banerjee & Lavie 2005) as `nltk.translate.meteor_score`, with β = 3 and γ = 0.5: words match when they are equal
+/// or have the same stem (Snowball's English stemmer). Synonyms are not matched: that takes WordNet.
 pub struct Meteor {
     stemmer: Stemmer,
+    alpha: f64,
 }
 
 impl Meteor {
-    pub fn new() -> Self {
-        Self { stemmer: Stemmer::create(Algorithm::English) }
+    /// NLTK's default, α = 0.9: recall weighs nine times as much as precision.
+    pub fn of_nltk() -> Self {
+        Self { stemmer: Stemmer::create(Algorithm::English), alpha: 0.9 }
+    }
+
+    /// α = ½: the harmonic mean 2PR / (P + R) of eq. 9 in Evaluating the Unseen.
+    pub fn of_equation_9() -> Self {
+        Self { alpha: 0.5, ..Self::of_nltk() }
     }
 
     pub fn score(&self, predicted: &[String], reference: &[String]) -> f64 {
@@ -130,9 +137,18 @@ impl Meteor {
         let breaks = matched.windows(2).filter(|pair| (pair[0].0 + 1, pair[0].1 + 1) != pair[1]).count();
         let count = matched.len() as f64;
         let (precision, recall) = (count / predicted.len() as f64, count / reference.len() as f64);
-        let mean = precision * recall / (0.9 * precision + 0.1 * recall);
+        let mean = precision * recall / (self.alpha * precision + (1.0 - self.alpha) * recall);
         mean * (1.0 - 0.5 * ((breaks + 1) as f64 / count).powi(3))
     }
+}
+
+/// F-measure of the n-grams that both have (Lin 2004), `rouge1`, `rouge2`, … of the rouge-score package without stemming.
+pub fn rouge_n(predicted: &[String], reference: &[String], order: usize) -> f64 {
+    let known = counts(reference, order);
+    let shared: usize =
+        counts(predicted, order).iter().map(|(gram, count)| known.get(gram).map_or(0, |known| *count.min(known))).sum();
+    let grams = |words: &[String]| (words.len() + 1).saturating_sub(order);
+    if shared == 0 { 0.0 } else { 2.0 * shared as f64 / (grams(predicted) + grams(reference)) as f64 }
 }
 
 /// F-measure of the longest common subsequence (Lin 2004), `rougeL` of the rouge-score package without stemming.
@@ -162,15 +178,19 @@ mod tests {
         let golden: Value = serde_json::from_str(include_str!("../../tests/golden/text.json")).unwrap();
         let cases = golden["cases"].as_array().unwrap();
         assert!(cases.len() >= 30);
-        let meteor = Meteor::new();
+        let (meteor, equation_9) = (Meteor::of_nltk(), Meteor::of_equation_9());
         for case in cases {
             let [predicted, reference] = ["predicted", "reference"].map(|key| case[key].as_str().unwrap());
             let [a, b] = [predicted, reference].map(tokens_13a);
             assert_eq!(a.join(" "), case["tokens"].as_str().unwrap(), "{predicted}");
+            let [x, y] = [predicted, reference].map(tokens_alphanumeric);
             let got = [
                 ("bleu", bleu(&a, &b)),
                 ("meteor", meteor.score(&a, &b)),
-                ("rouge_l", rouge_l(&tokens_alphanumeric(predicted), &tokens_alphanumeric(reference))),
+                ("meteor_eq9", equation_9.score(&a, &b)),
+                ("rouge_1", rouge_n(&x, &y, 1)),
+                ("rouge_2", rouge_n(&x, &y, 2)),
+                ("rouge_l", rouge_l(&x, &y)),
             ];
             for (id, got) in got {
                 let expected = case[id].as_f64().unwrap();

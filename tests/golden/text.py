@@ -1,4 +1,4 @@
-"""Writes text.json: pairs of texts with BLEU by sacrebleu, METEOR by NLTK and ROUGE-L by rouge-score, each 0 to 1.
+"""Writes text.json: pairs of texts with BLEU by sacrebleu, METEOR by NLTK and ROUGE by rouge-score, each 0 to 1.
 
 Run from the repository's root:
 
@@ -6,7 +6,7 @@ Run from the repository's root:
     /tmp/golden/bin/python tests/golden/text.py
 
 METEOR takes the words that sacrebleu's tokenizer cuts, matches equal words and equal stems (Snowball's English stemmer)
-and no synonyms: those take WordNet, which is data of its own.
+and no synonyms: those take WordNet, which is data of its own. With alpha = 1/2 NLTK's mean is 2PR / (P + R).
 """
 
 import importlib.metadata
@@ -62,20 +62,28 @@ PAIRS = [
 
 
 def main():
-    rouge = rouge_scorer.RougeScorer(["rougeL"])
+    rouge = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL"])
     stemmer = SnowballStemmer("english")
     cut = Tokenizer13a()
     cases = []
     for predicted, reference in PAIRS:
         words = [cut(predicted).split(), cut(reference).split()]
+        found = rouge.score(reference, predicted)
+
+        def meteor(alpha, words=words):
+            return single_meteor_score(words[1], words[0], stemmer=stemmer, wordnet=NoSynonyms(), alpha=alpha)
+
         cases.append(
             {
                 "predicted": predicted,
                 "reference": reference,
                 "tokens": " ".join(words[0]),
                 "bleu": sacrebleu.sentence_bleu(predicted, [reference], use_effective_order=True).score / 100,
-                "meteor": single_meteor_score(words[1], words[0], stemmer=stemmer, wordnet=NoSynonyms()),
-                "rouge_l": rouge.score(reference, predicted)["rougeL"].fmeasure,
+                "meteor": meteor(0.9),
+                "meteor_eq9": meteor(0.5),
+                "rouge_1": found["rouge1"].fmeasure,
+                "rouge_2": found["rouge2"].fmeasure,
+                "rouge_l": found["rougeL"].fmeasure,
             }
         )
     path = pathlib.Path(__file__).with_name("text.json")

@@ -30,6 +30,8 @@ fn scores_of_texts_are_means_over_rows() {
     let columns = columns();
     // Row 0: one of two words, by stem both; row 1 is the same text.
     assert!((columns.value("rouge_l") - (0.5 + 1.0) / 2.0).abs() < 1e-12);
+    assert!((columns.value("rouge_1") - (0.5 + 1.0) / 2.0).abs() < 1e-12);
+    assert!((columns.value("rouge_2") - (0.0 + 1.0) / 2.0).abs() < 1e-12);
     let meteor_of_equal = |words: f64| 1.0 - 0.5 / words.powi(3);
     assert!((columns.value("meteor") - (meteor_of_equal(2.0) + meteor_of_equal(5.0)) / 2.0).abs() < 1e-12);
     assert!((columns.value("bleu") - (0.5 * 0.5_f64).sqrt() / 2.0 - 0.5).abs() < 1e-12);
@@ -38,7 +40,7 @@ fn scores_of_texts_are_means_over_rows() {
 #[test]
 fn empty_texts_and_mismatched_encoders_are_named() {
     let empty = columns().with_texts(TensorName::ReferenceText, vec!["black".into(), "  ".into()]);
-    for id in ["bleu", "meteor", "rouge_l"] {
+    for id in ["bleu", "meteor", "meteor_eq9", "rouge_1", "rouge_2", "rouge_l"] {
         assert_eq!(empty.why(id), "reference_text: 1 of 2 rows have no word", "{id}");
     }
     let wider = columns().with(TensorName::PredictedTextEmbeddings, &[3], vec![1.0; 6]);
