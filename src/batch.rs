@@ -8,6 +8,9 @@ use crate::fault::Fault;
 use crate::run::{Concept, Run};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
+/// Most cells of a feature map, 8 x 8: their similarities grow with the square.
+pub const MOST_CELLS: usize = 64;
+
 /// Largest class number of a task label or prediction.
 pub const MAX_CLASS: i64 = 65_535;
 
@@ -113,6 +116,7 @@ impl Batch {
             check_range(tensor, run, &batch.dropped)?;
         }
         batch.check_embeddings_agree()?;
+        batch.check_features_agree()?;
         batch.check_interventions_agree(run)?;
         batch.check_labels_within_logits(run)?;
         Ok(batch)
@@ -157,6 +161,34 @@ impl Batch {
             (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(Fault::new(
                 "tensors.negative_embeddings.shape",
                 format!("got {:?}, expected {:?} as in positive_embeddings", negative.shape(), positive.shape()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Feature maps are compared cell by cell, on a grid whose pairs of cells a sample can hold.
+    fn check_features_agree(&self) -> Result<(), Fault> {
+        use TensorName::{DeepFeatures, ShallowFeatures};
+        let maps = [DeepFeatures, ShallowFeatures].map(|name| self.tensor(name));
+        for map in maps.into_iter().flatten() {
+            let (name, shape) = (map.name(), map.shape());
+            let cells = shape[2].saturating_mul(shape[3]);
+            if !(2..=MOST_CELLS).contains(&cells) {
+                return Err(Fault::new(
+                    format!("tensors.{name}.shape"),
+                    format!("got {shape:?}, {cells} cells, expected 2 to {MOST_CELLS}; pool or fold larger maps"),
+                ));
+            }
+        }
+        match maps {
+            [Some(deep), Some(shallow)] if deep.shape()[2..] != shallow.shape()[2..] => Err(Fault::new(
+                format!("tensors.{ShallowFeatures}.shape"),
+                format!(
+                    "got {:?}, expected the {} x {} cells of {DeepFeatures}; fold windows of the map into channels",
+                    shallow.shape(),
+                    deep.shape()[2],
+                    deep.shape()[3]
+                ),
             )),
             _ => Ok(()),
         }

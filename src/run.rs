@@ -113,6 +113,9 @@ pub struct RunConstants {
     /// Linear head, [l, k] row-major; with latents [l, k′].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub head_weights: Vec<f64>,
+    /// l biases of the linear head. Empty: 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub head_bias: Vec<f64>,
     /// (height, width) in pixels that localisation maps are resized to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_size: Option<(u32, u32)>,
@@ -264,6 +267,11 @@ impl Run {
         }
     }
 
+    /// Number of weights of a class in `head_weights`: k, or with latents their number.
+    pub fn head_columns(&self) -> usize {
+        self.latents.map_or(self.concepts.len(), |latents| latents as usize)
+    }
+
     /// Number of columns of `concept_activations`.
     pub fn activation_width(&self) -> usize {
         match self.latents {
@@ -413,6 +421,14 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
         return Err(Fault::new(
             "run.constants.head_weights",
             format!("got {} weights, expected a multiple of {columns} finite ones", head.len()),
+        ));
+    }
+    let bias = &constants.head_bias;
+    let classes = head.len() / columns;
+    if !bias.is_empty() && (bias.len() != classes || bias.iter().any(|b| !b.is_finite())) {
+        return Err(Fault::new(
+            "run.constants.head_bias",
+            format!("got {} biases, expected {classes} finite ones, one for each class of head_weights", bias.len()),
         ));
     }
     if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {

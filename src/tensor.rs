@@ -203,6 +203,12 @@ tensor_names! {
         "reduced on arrival to each map's peak and centre of mass";
     LocalizationPeaks         "localization_peaks"          Floats      [[Rows, Concepts, Exactly(2)]] "row, column in pixels of the image";
     PartLocations             "part_locations"              FloatsOrNan [[Rows, Any('p'), Exactly(2)]] "row, column in pixels; NaN: not visible";
+    DeepFeatures              "deep_features"               Floats      [[Rows, Any('d'), Any('h'), Any('w')]]
+        "the last feature map; reduced on arrival to the similarities of its windows";
+    ShallowFeatures           "shallow_features"            Floats      [[Rows, Any('D'), Any('h'), Any('w')]]
+        "a shallow one folded to the same grid, as pixel_unshuffle does";
+    CrossImageDifference      "cross_image_difference"      Floats      [[Rows, Any('d'), Any('h'), Any('w')]]
+        "features of the augmented image less augmented features of the image; reduced on arrival to its length";
     SampleIds                 "sample_ids"                  Ids         [[Rows]] "the row's index in its data set";
 }
 

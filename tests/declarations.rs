@@ -168,6 +168,7 @@ fn every_tensor_passes_with_a_shape_and_type_of_its_table_row() {
             PredictedText | ReferenceText => (&[4], DataType::String),
             LocalizationMaps => (&[4, 3, 6, 5], DataType::Float32),
             LocalizationPeaks => (&[4, 3, 2], DataType::Float32),
+            DeepFeatures | ShallowFeatures | CrossImageDifference => (&[4, 6, 2, 3], DataType::Float32),
             PartLocations => (&[4, 9, 2], DataType::Float32),
         };
         let mut tensors = vec![zeros(name, dtype, shape)];
@@ -206,6 +207,8 @@ fn wrong_shapes_are_refused() {
         (&binary, ImageEmbeddings, float, &[4]),
         (&binary, LocalizationMaps, float, &[4, 3, 5]),
         (&binary, LocalizationPeaks, float, &[4, 3, 3]),
+        (&binary, DeepFeatures, float, &[4, 3, 3]),
+        (&binary, CrossImageDifference, float, &[4, 3]),
         (&binary, PartLocations, float, &[4, 9]),
         (&binary, SampleIds, DataType::Int32, &[4, 1]),
         (&mixed, ConceptActivations, float, &[4, 2]),
@@ -258,6 +261,27 @@ fn wrong_types_are_refused() {
         let batch = Batch::new(vec![zeros(*name, *dtype, shape)], &run, NonFinite::Reject);
         assert_fault(batch, &format!("tensors.{name}.dtype"), dtype.name());
     }
+}
+
+#[test]
+fn feature_maps_share_a_small_grid() {
+    let run = run(&[2, 2]);
+    let maps = |deep: &[u64], shallow: &[u64]| {
+        let float = DataType::Float32;
+        Batch::new(
+            vec![zeros(DeepFeatures, float, deep), zeros(ShallowFeatures, float, shallow)],
+            &run,
+            NonFinite::Reject,
+        )
+    };
+    assert!(maps(&[4, 6, 7, 7], &[4, 9, 7, 7]).is_ok());
+    assert_fault(
+        maps(&[4, 6, 7, 7], &[4, 1, 8, 8]),
+        "tensors.shallow_features.shape",
+        "got [4, 1, 8, 8], expected the 7 x 7 cells of deep_features; fold windows",
+    );
+    assert_fault(maps(&[4, 6, 9, 9], &[4, 6, 9, 9]), "tensors.deep_features.shape", "81 cells, expected 2 to 64");
+    assert_fault(maps(&[4, 6, 7, 7], &[4, 6, 1, 1]), "tensors.shallow_features.shape", "1 cells, expected 2 to 64");
 }
 
 #[test]
@@ -523,6 +547,23 @@ fn activation_columns_are_one_or_two_for_binary_concepts_as_declared() {
     }
     let latents = with_latents(&[2, 4, 0], 6);
     assert_eq!((latents.activation_width(), latents.activation_blocks(6)), (6, None), "none belongs to a concept");
+}
+
+#[test]
+fn a_bias_stands_for_each_class_of_the_head() {
+    let declared = |weights: usize, head_bias: Vec<f64>| {
+        let constants = RunConstants { head_weights: vec![1.0; weights], head_bias, ..RunConstants::default() };
+        Run::try_from(RunFields { constants, ..fields(&[2, 2]) })
+    };
+    assert!(declared(6, vec![0.5; 3]).is_ok() && declared(6, Vec::new()).is_ok());
+    let field = "run.constants.head_bias";
+    assert_fault(
+        declared(6, vec![0.5; 2]),
+        field,
+        "got 2 biases, expected 3 finite ones, one for each class of head_weights",
+    );
+    assert_fault(declared(0, vec![0.5]), field, "got 1 biases, expected 0");
+    assert_fault(declared(2, vec![f64::NAN]), field, "expected 1 finite ones");
 }
 
 #[test]

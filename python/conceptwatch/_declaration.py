@@ -44,6 +44,7 @@ def constants_of(
     reference_task_accuracy: float | None,
     concept_weights: Sequence[float] | None,
     head_weights: Any,
+    head_bias: Any,
     image_size: tuple[int, int] | None,
     box_size: tuple[int, int] | None,
     concept_parts: Sequence[Sequence[int]] | None,
@@ -53,13 +54,12 @@ def constants_of(
     clarity_weights: Sequence[float] | None,
     intervention_counts: Sequence[int] | None,
 ) -> Any:
-    if hasattr(head_weights, "detach"):
-        head_weights = head_weights.detach().cpu()
     image, box = image_size or (0, 0), box_size or (0, 0)
     return messages.RunConstants(
         reference_task_accuracy=reference_task_accuracy,
         concept_weights=[] if concept_weights is None else np.asarray(concept_weights, np.float64).ravel(),
-        head_weights=[] if head_weights is None else np.asarray(head_weights, np.float64).ravel(),
+        head_weights=_numbers(head_weights),
+        head_bias=_numbers(head_bias),
         image_height=image[0],
         image_width=image[1],
         box_height=box[0],
@@ -71,6 +71,13 @@ def constants_of(
         clarity_weights=clarity_weights,
         intervention_counts=intervention_counts,
     )
+
+
+def _numbers(values: Any) -> Any:
+    """An array or a torch tensor on any device, flat; nothing for None."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    return [] if values is None else np.asarray(values, np.float64).ravel()
 
 
 def set_as(declared: Any) -> str:

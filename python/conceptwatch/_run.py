@@ -61,6 +61,7 @@ def init(
     reference_task_accuracy: float | None = None,
     concept_weights: Sequence[float] | None = None,
     head_weights: Any = None,
+    head_bias: Any = None,
     image_size: tuple[int, int] | None = None,
     box_size: tuple[int, int] | None = None,
     concept_parts: Sequence[Sequence[int]] | None = None,
@@ -99,7 +100,7 @@ def init(
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
     concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
-        latents [l, latents].
+        latents [l, latents]. head_bias: its l biases.
     image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
     concept_score_weight: the factor of ConceptScore.
     activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
@@ -152,6 +153,7 @@ def init(
             reference_task_accuracy=reference_task_accuracy,
             concept_weights=concept_weights,
             head_weights=head_weights,
+            head_bias=head_bias,
             image_size=image_size,
             box_size=box_size,
             concept_parts=concept_parts,
@@ -208,7 +210,6 @@ class Run:
         self._finished = False
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
-        self._ended: dict[str, int] = {}  # by split, the step of the pass that ended last
         self._sender.attach(link)
         _runs.add(self)
 
@@ -261,18 +262,16 @@ class Run:
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
 
-    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
+    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
         """The faults that a split's newest finished evaluation shows in the run, with their numbers.
 
-        Waits up to `timeout` seconds for the evaluation of `step`, by default the one that this process ended last,
-        with all its scores; `Diagnosis.step` says which evaluation it is about. None before the first evaluation is
-        scored, or when the sidecar cannot be reached.
+        None before the first evaluation is scored, or when the sidecar cannot be reached. What was logged is sent
+        first, for up to `timeout` seconds; call `scores` before to wait for its scores.
         """
         left = self._flush(timeout)
         if left is None:
             return None
-        ended = self._ended.get(split) if step is None else step
-        request = messages.GetDiagnosisRequest(run=self.name, split=split, step=ended, timeout_seconds=left)
+        request = messages.GetDiagnosisRequest(run=self.name, split=split)
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)
         return Diagnosis(split, answer) if answer is not None else None
 
@@ -465,7 +464,6 @@ class Run:
         return wanted if wanted.size < ids.size else None
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
-        self._ended[split] = step
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
@@ -491,7 +489,7 @@ class DisabledRun(Run):
     ) -> Scores | None:
         return None
 
-    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
+    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
         return None
 
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
@@ -548,7 +546,9 @@ class Pass:
         `interventions` makes them; concept_embeddings, positive_embeddings, negative_embeddings [n, k, d];
         active_concepts [n, k]; image_embeddings, predicted_text_embeddings, reference_text_embeddings [n, D];
         predicted_text, reference_text: n strings; localization_maps [n, k, h, w]; localization_peaks [n, k, 2];
-        part_locations [n, p, 2];
+        part_locations [n, p, 2]; deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one
+        folded to the same grid, as by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented
+        images less the augmented features;
         sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.

@@ -43,6 +43,9 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "localization_maps": ("n k h w",),
     "localization_peaks": ("n k 2",),
     "part_locations": ("n p 2",),
+    "deep_features": ("n d h w",),
+    "shallow_features": ("n D h w",),
+    "cross_image_difference": ("n d h w",),
     "sample_ids": ("n",),
 }
 TEXTS = ("predicted_text", "reference_text")

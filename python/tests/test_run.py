@@ -22,7 +22,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
         name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
         missing_concept_labels=True,
         labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
-        head_weights=np.arange(6).reshape(3, 2), image_size=(299, 300), box_size=(90, 91),
+        head_weights=np.arange(6).reshape(3, 2), head_bias=[0.5, 1.5, 2.5], image_size=(299, 300), box_size=(90, 91),
         concept_parts=[[0, 1], []], concept_score_weight=2.5, activity_threshold=0.25, active_top_k=1,
         clarity_weights=[1, 2, 0], intervention_counts=[0, 2], rank=1, world_size=4,
     )  # fmt: skip
@@ -38,6 +38,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert constants.reference_task_accuracy == 0.9
     assert list(constants.concept_weights) == [1, 2]
     assert list(constants.head_weights) == [0, 1, 2, 3, 4, 5]
+    assert list(constants.head_bias) == [0.5, 1.5, 2.5]
     assert (constants.image_height, constants.image_width) == (299, 300)
     assert (constants.box_height, constants.box_width) == (90, 91)
     assert [list(concept.parts) for concept in constants.concept_parts] == [[0, 1], []]

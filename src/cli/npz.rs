@@ -421,6 +421,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         "intervention_counts" => constants.intervention_counts = array.counts()?,
         "concept_weights" => constants.concept_weights = array.numbers()?,
         "head_weights" => constants.head_weights = array.numbers()?,
+        "head_bias" => constants.head_bias = array.numbers()?,
         "image_size" => constants.image_size = size()?,
         "concept_parts" => constants.concept_parts = parts(array)?,
         "box_size" => constants.box_size = size()?,

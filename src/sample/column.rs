@@ -3,10 +3,11 @@
 use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
+use super::features::{self, DIFFERENCE_SUMMARY};
 use super::map::{self, MAP_SUMMARY};
 
 /// The rows of one tensor. Floats keep the precision they were sent in (16-bit floats widen to f32, which is exact).
-/// When a row is added, Monte-Carlo samples are averaged and localisation maps reduced.
+/// When a row is added, Monte-Carlo samples are averaged, and localisation and feature maps reduced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Shape of one row, such as `[k, d]`; empty for one value a row.
@@ -46,8 +47,13 @@ impl Column {
         if name == TensorName::ConceptActivations {
             dims.truncate(1);
         }
-        if name == TensorName::LocalizationMaps {
-            dims = vec![dims[0], MAP_SUMMARY];
+        match name {
+            TensorName::LocalizationMaps => dims = vec![dims[0], MAP_SUMMARY],
+            TensorName::DeepFeatures | TensorName::ShallowFeatures => {
+                dims = vec![features::similarity_count(dims[1], dims[2])];
+            }
+            TensorName::CrossImageDifference => dims = vec![DIFFERENCE_SUMMARY],
+            _ => {}
         }
         Self { dims, values, half: tensor.dtype().is_half(), image_size: None }
     }
@@ -255,7 +261,10 @@ impl Column {
 fn is_reduced(tensor: &Tensor) -> bool {
     match tensor.name() {
         TensorName::ConceptActivations => tensor.shape().len() == 3,
-        name => name == TensorName::LocalizationMaps,
+        name => {
+            use TensorName::{CrossImageDifference, DeepFeatures, LocalizationMaps, ShallowFeatures};
+            matches!(name, LocalizationMaps | DeepFeatures | ShallowFeatures | CrossImageDifference)
+        }
     }
 }
 
@@ -292,6 +301,16 @@ fn push_floats(
                     maps_left -= 1;
                 }
             });
+        }
+        TensorName::DeepFeatures | TensorName::ShallowFeatures => {
+            let mut map = Vec::with_capacity(tensor.width());
+            tensor.for_each_float(row, |value| map.push(value));
+            features::similarities(&map, tensor.shape()[2], tensor.shape()[3]).into_iter().for_each(push);
+        }
+        TensorName::CrossImageDifference => {
+            let mut squares = 0.0;
+            tensor.for_each_float(row, |value| squares += value * value);
+            [squares, tensor.width() as f64].into_iter().for_each(push);
         }
         _ => tensor.for_each_float(row, push),
     }

@@ -5,11 +5,12 @@ use std::fmt;
 
 use crate::point::{CurveDescription, Outcome, ScoreDescription, Significance};
 use crate::prepare::Prepared;
+use crate::run::MAX_LATENTS;
 use crate::tensor::TensorName;
 
 use super::{
-    accuracy, clarity, conditional, conditional_embedding, conditional_null, disentanglement, embedding, impurity,
-    intervention, joint, leakage, niche, reference, task, text, trust,
+    accuracy, cas, clarity, completeness, conditional, conditional_embedding, conditional_null, disentanglement,
+    embedding, feature_alignment, head, impurity, intervention, joint, leakage, niche, reference, task, text, trust,
 };
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
@@ -129,6 +130,12 @@ pub enum Paper {
     Trustworthiness,
     /// Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models.
     TextImage,
+    /// Concept Embedding Models: Beyond the Accuracy-Explainability Trade-Off, NeurIPS 2022.
+    Embeddings,
+    /// On Completeness-aware Concept-Based Explanations in Deep Neural Networks, NeurIPS 2020.
+    Completeness,
+    /// VLG-CBM: Training Concept Bottleneck Models with Vision-Language Guidance, NeurIPS 2024.
+    Guidance,
     /// Defined by this project.
     Own,
     /// Textbook statistics.
@@ -153,6 +160,18 @@ impl Paper {
                 "Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, \
                  under review"
             }
+            Self::Embeddings => {
+                "Concept Embedding Models: Beyond the Accuracy-Explainability Trade-Off, NeurIPS 2022, \
+                 doi:10.48550/arXiv.2209.09056"
+            }
+            Self::Completeness => {
+                "On Completeness-aware Concept-Based Explanations in Deep Neural Networks, NeurIPS 2020, \
+                 doi:10.48550/arXiv.1910.07969"
+            }
+            Self::Guidance => {
+                "VLG-CBM: Training Concept Bottleneck Models with Vision-Language Guidance, NeurIPS 2024, \
+                 doi:10.48550/arXiv.2408.01432"
+            }
             Self::Own => "this project",
             Self::Common => "",
         }
@@ -164,10 +183,10 @@ pub fn find(id: &str) -> Option<&'static Score> {
 }
 
 use TensorName::{
-    ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, ImageEmbeddings, IntervenedTaskPredictions,
-    InterventionPredictions, LocalizationMaps, LocalizationPeaks, NegativeEmbeddings, PartLocations,
-    PositiveEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText, ReferenceTextEmbeddings, TaskLabels,
-    TaskLogits, TaskPredictions, WrongInterventionPredictions,
+    ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, CrossImageDifference, DeepFeatures,
+    ImageEmbeddings, IntervenedTaskPredictions, InterventionPredictions, LocalizationMaps, LocalizationPeaks,
+    NegativeEmbeddings, PartLocations, PositiveEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText,
+    ReferenceTextEmbeddings, ShallowFeatures, TaskLabels, TaskLogits, TaskPredictions, WrongInterventionPredictions,
 };
 
 const LEAKAGE: &str = "leakage";
@@ -206,6 +225,13 @@ const OVER_WRONG_INTERVENTIONS: CurveDescription =
     CurveDescription { x: "share of concepts set to wrong values", y: "Task accuracy", best: None, beside: None };
 const OVER_NICHES: CurveDescription =
     CurveDescription { x: "niche threshold β", y: "Mean AUC", best: None, beside: None };
+const REPRESENTATION_OF_CAS: &[Input] =
+    &[Input::EitherTensor(ConceptEmbeddings, ConceptActivations), Input::Tensor(ConceptLabels)];
+
+const FEATURES: &[Input] = &[Input::Tensor(DeepFeatures), Input::Tensor(ShallowFeatures)];
+
+/// Of a ratio whose divisor may be small.
+const UNBOUNDED: (f64, f64) = (-1e6, 1e6);
 
 pub static CATALOGUE: &[Score] = &[
     Score {
@@ -566,6 +592,37 @@ pub static CATALOGUE: &[Score] = &[
         ..ROW
     },
     Score {
+        id: "concept_completeness",
+        title: "Concept completeness",
+        family: ACCURACY,
+        paper: Paper::Completeness,
+        equation: "Definition 3.1",
+        unit: "share of the model's accuracy",
+        range: UNBOUNDED,
+        inputs: &[Input::Tensor(ConceptActivations), TASK_PREDICTED, Input::Tensor(TaskLabels)],
+        latents: true,
+        cost: Cost::Slow,
+        help: "(a_c - a_r) / (a_f - a_r): accuracy of the better of a linear and an MLP head trained on the activations, over \
+               that of the model, both above the share of the most frequent class, on a fifth of the rows. Near 1 where the \
+               bottleneck holds all that the model knows of the task, leaked or not; above 1 where a new head is better.",
+        compute: completeness::of_activations,
+        ..ROW
+    },
+    Score {
+        id: "label_completeness",
+        title: "Completeness of the true concepts",
+        family: ACCURACY,
+        paper: Paper::Own,
+        unit: "share of the model's accuracy",
+        range: UNBOUNDED,
+        inputs: &[Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)],
+        cost: Cost::Slow,
+        help: "Concept completeness with the true concepts in place of the activations. Below 1 the model is better at the \
+               task than its concepts allow: the concept set is incomplete, or the model uses leaked information.",
+        compute: completeness::of_labels,
+        ..ROW
+    },
+    Score {
         id: "intervened_task_accuracy",
         title: "Task accuracy after intervention",
         family: ACCURACY,
@@ -806,6 +863,39 @@ pub static CATALOGUE: &[Score] = &[
         ..ROW
     },
     Score {
+        id: "nec",
+        title: "Number of effective concepts (NEC)",
+        family: CLARITY,
+        paper: Paper::Guidance,
+        equation: "Section 4, NEC",
+        unit: "concepts a class",
+        range: (0.0, MAX_LATENTS as f64),
+        inputs: &[Input::HeadWeights],
+        latents: true,
+        no_standard_error: Some("it counts weights"),
+        help: "Weights of head_weights above 1e-5, over the number of classes: how many concepts a person reads to follow one \
+               decision.",
+        compute: head::effective_concepts,
+        ..ROW
+    },
+    Score {
+        id: "anec",
+        title: "Accuracy at few effective concepts (ANEC)",
+        family: CLARITY,
+        paper: Paper::Guidance,
+        equation: "Section 4, ANEC-avg",
+        unit: "accuracy",
+        curve: Some(CurveDescription { x: "effective concepts (NEC)", y: "Task accuracy", best: None, beside: None }),
+        inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
+        latents: true,
+        help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective concepts; the \
+               curve has each. Heads of many concepts do well on concepts without meaning, which this does not reward. The \
+               authors fit a sparse head for each level before they cut, which is at least as accurate. Biases are head_bias, \
+               or 0.",
+        compute: head::accuracy_at_effective_concepts,
+        ..ROW
+    },
+    Score {
         id: "mig",
         title: "Mutual information gap (MIG)",
         family: IMPURITY,
@@ -830,9 +920,28 @@ pub static CATALOGUE: &[Score] = &[
         cost: Cost::Slow,
         latents: true,
         help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
-               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on. The \
-               standard error is that of those rows and takes the classifiers as given.",
+               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of latents \
+               the 256 whose ranks predict the concept best. The standard error is that of those rows and takes the \
+               classifiers as given.",
         compute: disentanglement::sap,
+        ..ROW
+    },
+    Score {
+        id: "concept_alignment_score",
+        title: "Concept alignment score (CAS)",
+        family: IMPURITY,
+        paper: Paper::Embeddings,
+        equation: "Section 4, CAS",
+        unit: "homogeneity",
+        per_concept: true,
+        inputs: REPRESENTATION_OF_CAS,
+        cost: Cost::Slow,
+        no_standard_error: Some("clusters change with the rows"),
+        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no embeddings, \
+               share its label: homogeneity of k-medoids clusters, mean over 50 numbers of clusters from 2 to N. It is 1 at N \
+               clusters whatever the embedding, so values are high, and comparable at equal N only; at most 400 rows are \
+               clustered.",
+        compute: cas::concept_alignment,
         ..ROW
     },
     Score {
@@ -1124,6 +1233,62 @@ pub static CATALOGUE: &[Score] = &[
         help: "The negative of the same between concepts of different groups, over the square of their number. Low where \
                unrelated concepts look at different places.",
         compute: trust::division,
+        ..ROW
+    },
+    Score {
+        id: "cross_layer_alignment",
+        title: "Cross-layer alignment",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "4",
+        unit: "squared similarity",
+        range: (0.0, 1e12),
+        inputs: FEATURES,
+        help: "Squared differences between the cosine similarities of every two windows in the deep and in the shallow feature \
+               map, summed over ordered pairs, mean over windows of 1 x 1 and 2 x 2 cells; mean over rows. Low where the deep \
+               map keeps the layout of the image. Its size grows with the number of cells.",
+        compute: feature_alignment::cross_layer,
+        ..ROW
+    },
+    Score {
+        id: "cross_layer_alignment_authors",
+        title: "Cross-layer alignment, as the authors' code has it",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "4, as trained",
+        unit: "similarity",
+        range: (0.0, 3.6),
+        inputs: FEATURES,
+        help: "The loss that the authors train on in place of equation 4: the mean over pairs of windows of how far the absolute \
+               difference exceeds 0.2, summed over the two window sizes. It does not depend on the number of cells.",
+        compute: feature_alignment::cross_layer_of_authors,
+        ..ROW
+    },
+    Score {
+        id: "cross_image_alignment",
+        title: "Cross-image alignment",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "5",
+        unit: "squared features",
+        range: (0.0, 1e12),
+        inputs: &[Input::Tensor(CrossImageDifference)],
+        help: "Squared length of the difference between the features of an augmented image and the augmented features of the \
+               image; mean over rows. Low where features move with what they show.",
+        compute: feature_alignment::cross_image,
+        ..ROW
+    },
+    Score {
+        id: "cross_image_alignment_authors",
+        title: "Cross-image alignment, as the authors' code has it",
+        family: TRUST,
+        paper: Paper::Trustworthiness,
+        equation: "5, as trained",
+        unit: "squared features",
+        range: (0.0, 1e12),
+        inputs: &[Input::Tensor(CrossImageDifference)],
+        help: "The same over the number of values of the map: the mean squared error that the authors train on.",
+        compute: feature_alignment::cross_image_of_authors,
         ..ROW
     },
 ];

@@ -16,6 +16,7 @@ use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
 use super::holdout::Holdout;
+use super::matching::{midranks, most_predictive};
 use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
 
 const BINS: usize = 20;
@@ -68,6 +69,11 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     let split_by =
         |holdout: &Holdout| codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
     let split_of_all: Vec<(Vec<f64>, Vec<f64>)> = split_by(&of_all);
+    // Latents may be too many for a classifier each.
+    let ranks = |split: &[(Vec<f64>, Vec<f64>)]| -> Vec<Vec<f64>> {
+        split.par_iter().map(|(train, _)| midranks(train)).collect()
+    };
+    let ranks_of_all = p.latents().map(|_| ranks(&split_of_all));
     let gap = |j: usize| {
         let labels = labels.integers(j).ok_or("its labels are not classes")?;
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
@@ -76,7 +82,12 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
         let (holdout, split) = (of_known.as_ref().unwrap_or(&of_all), split_of_known.as_ref().unwrap_or(&split_of_all));
         let of = |rows: &[usize]| rows.iter().map(|&row| labels[row]).collect::<Vec<i32>>();
         let (train, test) = (of(&holdout.train), of(&holdout.test));
-        let hits = split.iter().map(|(code, tested)| linear_hits((code, &train), (tested, &test)));
+        let read = match &ranks_of_all {
+            Some(_) if of_known.is_some() => most_predictive(&ranks(split), &train),
+            Some(ranks) => most_predictive(ranks, &train),
+            None => (0..split.len()).collect(),
+        };
+        let hits = read.iter().map(|&at| &split[at]).map(|(code, tested)| linear_hits((code, &train), (tested, &test)));
         let terms = hits.map(|hits| Ok(Term::mean_of_rows(&hits?)));
         Ok(holdout.spread(&largest_gap(terms.collect::<Result<_, String>>()?)))
     };

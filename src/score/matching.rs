@@ -11,6 +11,8 @@ use crate::sample::Column;
 
 /// Latents whose AUCs are held at once.
 const CHUNK: usize = 256;
+/// Columns that scores of every pair of column and concept read for a concept.
+pub const MOST_COLUMNS: usize = 256;
 
 /// Of all pairs (AUC, learnt, concept) whose learnt activation and concept are both unmatched, the one of highest AUC is
 /// matched next, the first of equals. The learnt activation of each concept; `None` where the pairs have none left.
@@ -54,6 +56,19 @@ pub fn of_latents(p: &Prepared, latents: &Column, rows: &[usize], labels: &[&[i3
     let pairs =
         best.iter().enumerate().flat_map(|(concept, best)| best.iter().map(move |(auc, i)| (*auc, *i, concept)));
     greedy(pairs.collect(), k)
+}
+
+/// The columns whose ranks predict `labels` best, at most [`MOST_COLUMNS`], ascending. `ranks` has those of every column.
+pub fn most_predictive(ranks: &[Vec<f64>], labels: &[i32]) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..ranks.len()).collect();
+    if ranks.len() > MOST_COLUMNS {
+        let classes = rows_by_class(labels);
+        let aucs: Vec<f64> = ranks.iter().map(|ranks| auc_either_way(ranks, &classes)).collect();
+        columns.sort_by(|&a, &b| aucs[b].total_cmp(&aucs[a]).then(a.cmp(&b)));
+        columns.truncate(MOST_COLUMNS);
+        columns.sort_unstable();
+    }
+    columns
 }
 
 /// The rows of each class that occurs, in ascending order of classes; without rows whose class is negative, not known.
@@ -114,6 +129,21 @@ mod tests {
         assert_eq!(greedy(pairs, 2), [Some(2), Some(0)]);
         assert_eq!(greedy(vec![(0.5, 3, 0), (0.5, 1, 0)], 1), [Some(1)], "the first of equals");
         assert_eq!(greedy(Vec::new(), 1), [None]);
+    }
+
+    #[test]
+    fn of_many_columns_the_most_predictive_are_read() {
+        let labels: Vec<i32> = (0..20).map(|row| i32::from(row >= 10)).collect();
+        // Column i has its first i rows exchanged with the last.
+        let column = |i: usize| -> Vec<f64> {
+            (0..20).map(|row| if row < i % 10 || row >= 20 - i % 10 { 19 - row } else { row } as f64).collect()
+        };
+        let few: Vec<Vec<f64>> = (0..3).map(|i| midranks(&column(i))).collect();
+        assert_eq!(most_predictive(&few, &labels), [0, 1, 2]);
+        let many: Vec<Vec<f64>> = (0..MOST_COLUMNS + 10).map(|i| midranks(&column(i))).collect();
+        let read = most_predictive(&many, &labels);
+        assert_eq!(read.len(), MOST_COLUMNS);
+        assert!(read.contains(&0) && read.is_sorted());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
 use crate::point::Outcome;
-use crate::prepare::{Prepared, first_largest};
+use crate::prepare::{KnownRows, Prepared, first_largest};
 use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
@@ -22,6 +22,8 @@ use super::holdout::Holdout;
 use super::term::Term;
 
 const HIDDEN: usize = 64;
+/// Activation columns that heads are trained on; more would take too long beside a training job.
+const MOST_INPUTS: usize = 1024;
 const RECIPE: Recipe = Recipe {
     epochs: 300,
     batch: 128,
@@ -33,62 +35,120 @@ const RECIPE: Recipe = Recipe {
 
 /// Test accuracy of a linear head.
 pub fn linear(p: &Prepared) -> Outcome {
-    heads(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.linear.outcome())
+    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.linear.outcome())
 }
 
 /// Test accuracy of a ReLU head with one hidden layer of 64 units.
 pub fn mlp(p: &Prepared) -> Outcome {
-    heads(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.mlp.outcome())
+    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.mlp.outcome())
 }
 
 /// y_acc^(k) of eq. 5 where the job does not give it: the linear head's accuracy for a run whose head is
 /// linear (it has `head_weights`), else the better one's.
 pub fn reference(p: &Prepared) -> Result<Term, String> {
-    let heads = heads(p);
+    let heads = on_true_concepts(p);
     let heads = heads.as_ref().as_ref().map_err(String::clone)?;
-    let linear = !p.run().constants.head_weights.is_empty() || heads.linear.value >= heads.mlp.value;
-    Ok(if linear { heads.linear.clone() } else { heads.mlp.clone() })
+    let linear = !p.run().constants.head_weights.is_empty();
+    Ok(if linear { heads.linear.clone() } else { heads.better().clone() })
 }
 
-struct Heads {
+/// Test accuracies of heads trained on the same rows.
+pub struct Heads {
     linear: Term,
     mlp: Term,
+    /// Of a predictor that reads nothing: the class most frequent in training.
+    pub constant: Term,
+    pub holdout: Holdout,
 }
 
-fn heads(p: &Prepared) -> Arc<Result<Heads, String>> {
+impl Heads {
+    /// The head of higher accuracy, the linear one of equals.
+    pub fn better(&self) -> &Term {
+        if self.linear.value >= self.mlp.value { &self.linear } else { &self.mlp }
+    }
+}
+
+/// Heads that read the true concepts.
+pub fn on_true_concepts(p: &Prepared) -> Arc<Result<Heads, String>> {
     p.shared("heads on true concepts", || {
-        let labels = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
-        let labels = labels.integers(0).ok_or("the task labels are not classes")?;
-        let mut names = labels.clone();
-        names.sort_unstable();
-        names.dedup();
-        if names.len() < 2 {
-            return Err("task_labels: there is one class only".into());
-        }
-        let classes: Vec<usize> =
-            labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
         // A head reads all concepts at once.
         let all: Vec<usize> = (0..p.concepts()).collect();
         let rows = p.known(&all).map_err(|why| format!("labels of all concepts: {why}"))?;
-        let holdout = Holdout::by_task(p, 0, &rows)?;
-        let inputs = concepts(p)?;
-        let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
-        let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
-        let accuracy = |layers: &[(usize, Activation)]| {
-            let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
-            let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
-            start_as_keras(&mut head, &mut rng);
-            fit(&mut head, train.view(), &targets, &RECIPE, &mut rng, &|| p.pause());
-            let outputs = head.outputs(test.view());
-            let told =
-                |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
-            let rows = outputs.rows().into_iter().zip(&holdout.test);
-            let hits: Vec<f64> = rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect();
-            holdout.spread(&Term::mean_of_rows(&hits))
-        };
-        let last = (names.len(), Activation::Identity);
-        Ok(Heads { linear: accuracy(&[last]), mlp: accuracy(&[(HIDDEN, Activation::Relu), last]) })
+        train(p, &rows, concepts)
     })
+}
+
+/// Heads that read the activations, or latents, each in standard deviations from its mean.
+pub fn on_activations(p: &Prepared) -> Arc<Result<Heads, String>> {
+    p.shared("heads on activations", || train(p, &KnownRows::all(p.rows()), activations))
+}
+
+/// Trains on some of `rows` and tests on others. `inputs` gives [n, d].
+fn train(
+    p: &Prepared,
+    rows: &KnownRows,
+    inputs: impl Fn(&Prepared) -> Result<Array2<f32>, String>,
+) -> Result<Heads, String> {
+    let labels = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
+    let labels = labels.integers(0).ok_or("the task labels are not classes")?;
+    let mut names = labels.clone();
+    names.sort_unstable();
+    names.dedup();
+    if names.len() < 2 {
+        return Err("task_labels: there is one class only".into());
+    }
+    let classes: Vec<usize> =
+        labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
+    let holdout = Holdout::by_task(p, 0, rows)?;
+    let inputs = inputs(p)?;
+    let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
+    let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
+    let accuracy = |layers: &[(usize, Activation)]| {
+        let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
+        let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
+        start_as_keras(&mut head, &mut rng);
+        fit(&mut head, train.view(), &targets, &RECIPE, &mut rng, &|| p.pause());
+        let outputs = head.outputs(test.view());
+        let told =
+            |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+        let rows = outputs.rows().into_iter().zip(&holdout.test);
+        let hits: Vec<f64> = rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect();
+        holdout.spread(&Term::mean_of_rows(&hits))
+    };
+    let last = (names.len(), Activation::Identity);
+    let mut counts = vec![0.0; names.len()];
+    holdout.train.iter().for_each(|&row| counts[classes[row]] += 1.0);
+    let likeliest = first_largest(&counts);
+    let of_constant: Vec<f64> =
+        holdout.test.iter().map(|&row| f64::from(u8::from(classes[row] == likeliest))).collect();
+    Ok(Heads {
+        linear: accuracy(&[last]),
+        mlp: accuracy(&[(HIDDEN, Activation::Relu), last]),
+        constant: holdout.spread(&Term::mean_of_rows(&of_constant)),
+        holdout,
+    })
+}
+
+/// Activations [n, d].
+fn activations(p: &Prepared) -> Result<Array2<f32>, String> {
+    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+    let width = column.width();
+    if width > MOST_INPUTS {
+        return Err(format!("there are {width} activation columns, heads are trained on at most {MOST_INPUTS}"));
+    }
+    let columns: Vec<Vec<f32>> = (0..width).map(|at| standardised(&column.floats(at))).collect();
+    if columns.iter().flatten().any(|x| !x.is_finite()) {
+        return Err("an activation is outside the range of single precision".into());
+    }
+    Ok(Array2::from_shape_fn((p.rows(), width), |(row, at)| columns[at][row]))
+}
+
+/// Values as distances from their mean, in standard deviations; 0 where they do not vary.
+fn standardised(values: &[f64]) -> Vec<f32> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
+    let scale = if deviation > 0.0 { deviation } else { 1.0 };
+    values.iter().map(|x| ((x - mean) / scale) as f32).collect()
 }
 
 /// True concepts [n, d]: 0 or 1, one column for each class of a categorical concept, or a continuous one's distance from

@@ -108,6 +108,12 @@ pub fn cases() -> Vec<Case> {
         constant("an infinite head", "run.constants.head_weights", "finite", |c| {
             c.head_weights = vec![1.0, f64::NEG_INFINITY];
         }),
+        constant("a bias too few", "run.constants.head_bias", "got 1 biases, expected 2 finite ones", |c| {
+            (c.head_weights, c.head_bias) = (vec![1.0; 4], vec![0.5]);
+        }),
+        constant("an infinite bias", "run.constants.head_bias", "got 1 biases, expected 1 finite", |c| {
+            (c.head_weights, c.head_bias) = (vec![1.0; 2], vec![f64::INFINITY]);
+        }),
         constant("an image without a width", "run.constants.image_size", "expected 1 to 65536 pixels", |c| {
             c.image_height = 224;
         }),

@@ -291,6 +291,18 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         })
 }
 
+/// The model with a linear head of two classes, which decides activity too, and with feature maps.
+pub fn with_head_and_features(mut columns: Columns) -> Columns {
+    let (n, k) = (columns.rows, columns.k());
+    columns.fields.constants.head_weights = (0..2 * k).map(|at| if at < k { -0.5 } else { 0.5 }).collect();
+    let noise = gaussians(36 * n, &mut random(9));
+    let map = |from: usize| noise[from * n..(from + 12) * n].to_vec();
+    columns
+        .with(TensorName::DeepFeatures, &[3, 2, 2], map(0))
+        .with(TensorName::ShallowFeatures, &[3, 2, 2], map(12))
+        .with(TensorName::CrossImageDifference, &[3, 2, 2], map(24).into_iter().map(|x| 0.1 * x).collect())
+}
+
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -46,7 +46,17 @@ fn render() -> String {
              the variance of the orders. With thousands of rows every leak is significant, so judge its size. Tests join \
              their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
     text += "\nPapers:\n\n";
-    for paper in [Paper::Leakage, Paper::Impurity, Paper::Clarity, Paper::Trustworthiness, Paper::TextImage] {
+    let papers = [
+        Paper::Leakage,
+        Paper::Impurity,
+        Paper::Clarity,
+        Paper::Trustworthiness,
+        Paper::TextImage,
+        Paper::Embeddings,
+        Paper::Completeness,
+        Paper::Guidance,
+    ];
+    for paper in papers {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
     }
     text
@@ -57,7 +67,8 @@ fn source(score: &Score) -> String {
     match (score.paper, score.equation) {
         (_, "") => paper.to_owned(),
         (Paper::Own, equation) => format!("{paper}, after P0 eq. {equation}"),
-        (_, equation) => format!("{paper} eq. {equation}"),
+        (_, equation) if equation.starts_with(|c: char| c.is_ascii_digit()) => format!("{paper} eq. {equation}"),
+        (_, equation) => format!("{paper} {equation}"),
     }
 }
 
@@ -68,6 +79,9 @@ fn short(paper: Paper) -> &'static str {
         Paper::Clarity => "P2",
         Paper::Trustworthiness => "P3",
         Paper::TextImage => "P4",
+        Paper::Embeddings => "P5",
+        Paper::Completeness => "P6",
+        Paper::Guidance => "P7",
         Paper::Own => "this project",
         Paper::Common => "textbook",
     }

@@ -6,7 +6,7 @@ use super::*;
 
 /// The data of the paper's Table 1: 3,000 rows, 5 independent concepts; activations near 0 or 1 that predict their
 /// concept and nothing more, or, `impure`, the state of the other four by the part of the interval they fall in.
-fn table_1(impure: bool, seed: u64) -> Columns {
+pub fn table_1(impure: bool, seed: u64) -> Columns {
     const K: usize = 5;
     let mut random = random(seed);
     let (mut activations, mut labels) = (Vec::new(), Vec::new());

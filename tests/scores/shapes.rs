@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn every_score_has_the_outputs_that_its_catalogue_row_declares() {
     for settings in [TIE_AWARE, PUBLISHED] {
-        let outcomes = model(250, 3, 0.5, 11).available(settings);
+        let outcomes = with_head_and_features(model(250, 3, 0.5, 11)).available(settings);
         assert_eq!(outcomes.len(), CATALOGUE.len());
         for score in CATALOGUE {
             let outcome = &outcomes[score.id];
@@ -106,7 +106,7 @@ fn ctl_is_weighted_by_the_concept_weights() {
 
 #[test]
 fn a_score_without_its_inputs_is_left_out_or_names_them() {
-    let whole = model(60, 2, 0.5, 15);
+    let whole = with_head_and_features(model(60, 2, 0.5, 15));
     for score in CATALOGUE {
         let without = |input: &Input| match input {
             Input::Tensor(name) => whole.clone().without(*name),

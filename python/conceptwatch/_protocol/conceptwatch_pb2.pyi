@@ -112,7 +112,7 @@ class Concept(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
 
 class RunConstants(_message.Message):
-    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts")
+    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts", "head_bias")
     REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     HEAD_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,7 @@ class RunConstants(_message.Message):
     ACTIVE_TOP_K_FIELD_NUMBER: _ClassVar[int]
     CLARITY_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     INTERVENTION_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_BIAS_FIELD_NUMBER: _ClassVar[int]
     reference_task_accuracy: float
     concept_weights: _containers.RepeatedScalarFieldContainer[float]
     head_weights: _containers.RepeatedScalarFieldContainer[float]
@@ -139,7 +140,8 @@ class RunConstants(_message.Message):
     active_top_k: int
     clarity_weights: _containers.RepeatedScalarFieldContainer[float]
     intervention_counts: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ..., intervention_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+    head_bias: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ..., intervention_counts: _Optional[_Iterable[int]] = ..., head_bias: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class ConceptParts(_message.Message):
     __slots__ = ("parts",)
@@ -620,16 +622,12 @@ class GetAdviceResponse(_message.Message):
     def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...
 
 class GetDiagnosisRequest(_message.Message):
-    __slots__ = ("run", "split", "step", "timeout_seconds")
+    __slots__ = ("run", "split")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
-    step: int
-    timeout_seconds: float
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ...) -> None: ...
 
 class GetDiagnosisResponse(_message.Message):
     __slots__ = ("step", "epoch", "rows", "lines")
@@ -644,22 +642,20 @@ class GetDiagnosisResponse(_message.Message):
     def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ...) -> None: ...
 
 class DiagnosisLine(_message.Message):
-    __slots__ = ("rule", "title", "source", "state", "text", "evidence", "subject")
+    __slots__ = ("rule", "title", "source", "state", "text", "evidence")
     RULE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
-    SUBJECT_FIELD_NUMBER: _ClassVar[int]
     rule: str
     title: str
     source: str
     state: DiagnosisState
     text: str
     evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
-    subject: str
-    def __init__(self, rule: _Optional[str] = ..., title: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[_Union[DiagnosisState, str]] = ..., text: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., subject: _Optional[str] = ...) -> None: ...
+    def __init__(self, rule: _Optional[str] = ..., title: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[_Union[DiagnosisState, str]] = ..., text: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("score", "value", "standard_error", "limit", "step")

@@ -67,6 +67,7 @@ fn constants(message: proto::RunConstants) -> RunConstants {
         reference_task_accuracy: message.reference_task_accuracy,
         concept_weights: message.concept_weights,
         head_weights: message.head_weights,
+        head_bias: message.head_bias,
         image_size: size(message.image_height, message.image_width),
         box_size: size(message.box_height, message.box_width),
         concept_parts: message.concept_parts.into_iter().map(|concept| concept.parts).collect(),
@@ -109,6 +110,7 @@ pub fn run_message(run: &Run) -> proto::Run {
             reference_task_accuracy: constants.reference_task_accuracy,
             concept_weights: constants.concept_weights.clone(),
             head_weights: constants.head_weights.clone(),
+            head_bias: constants.head_bias.clone(),
             image_height,
             image_width,
             box_height,
@@ -258,7 +260,6 @@ pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
         });
         proto::DiagnosisLine {
             rule: line.rule,
-            subject: line.subject,
             title: line.title,
             source: line.source,
             state: state.into(),

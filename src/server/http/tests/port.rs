@@ -57,10 +57,6 @@ impl Live for Scripted {
         }]
     }
 
-    fn admits(&self, _: &Point) -> bool {
-        true
-    }
-
     fn alerts(&self) -> AlertsStatus {
         AlertsStatus::default()
     }
