@@ -1,7 +1,10 @@
-"""Intervention curves of concept bottleneck models on scikit-learn's digits, whose concepts follow from the digit."""
+"""Concept bottleneck models on scikit-learn's digits, whose concepts follow from the digit."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 import conceptwatch
 from conftest import package
+from real_sidecar import binary
 
 # Seven that determine the digit: has a loop, even, at least 5, prime, divisible by 3, a power of 2, all straight.
 CONCEPTS = np.array(
@@ -94,3 +98,33 @@ def test_strong_supervision_gains_from_true_concepts(torch_on_one_thread: Any, l
     assert np.mean(right) > right[0]
     assert right[0] - wrong[-1] > 0.5, wrong
     assert wrong == pytest.approx(sorted(wrong, reverse=True), abs=0.05)
+
+
+def leakage(torch: Any, folder: Path, concept_weight: float) -> dict[str, float]:
+    """The leakage scores of a soft model, and p-values by the name of their score with `p_`."""
+    encoder, _ = trained(torch, concept_weight, logit=False)
+    _, _, x, y = data()
+    with torch.no_grad():
+        activations = encoder(torch.as_tensor(x)).sigmoid().numpy()
+    labels = CONCEPTS[y].astype(np.int64)
+    archive = folder / "digits.npz"
+    np.savez(archive, concept_activations=activations, concept_labels=labels, task_labels=y)
+    names = "ctl_conditional,icl_conditional,concept_gap,ctl_excess,icl_excess"
+    command = [binary(), "score", str(archive), "--json", "--scores", names]
+    scores = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)["scores"]
+    found = {name: score["value"] for name, score in scores.items()}
+    return found | {f"p_{name}": score["p_value"] for name, score in scores.items() if "p_value" in score}
+
+
+def test_conditional_leakage_shows_what_ctl_subtracts(torch_on_one_thread: Any, tmp_path: Path) -> None:
+    weak, strong = (leakage(torch_on_one_thread, tmp_path, weight) for weight in (0.01, 5.0))
+    # Of the weakly supervised model an intervention takes nine tenths of the accuracy.
+    assert weak["ctl_conditional"] > 0.2, weak
+    assert weak["icl_conditional"] > 0.15, weak
+    assert max(weak["p_ctl_conditional"], weak["p_icl_conditional"]) < 0.01, weak
+    # It learnt no concept, so what is subtracted hides most of it, and all between concepts.
+    assert weak["ctl_excess"] < 0.6 * weak["ctl_conditional"], weak
+    assert weak["concept_gap"] == pytest.approx(weak["ctl_conditional"] - weak["ctl_excess"])
+    assert weak["icl_excess"] < 0, weak
+    assert strong["ctl_conditional"] < 0.13, strong
+    assert strong["icl_conditional"] < 0.1, strong
