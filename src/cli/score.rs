@@ -152,11 +152,7 @@ fn score(options: &Options) -> Result<String, String> {
                 let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
                 let p = value.p_value.map_or(String::new(), |p| format!(", p = {p:.2e}"));
                 let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
-                format!(
-                    "{:26} {:>8.4}{error}{p}{over}
-",
-                    score.id, value.value
-                )
+                format!("{:26} {:>8.4}{error}{p}{over}\n", score.id, value.value)
             }
             Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
         };

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::estimate::{Permutations, Strata, Variable, conditional_information, permuted_locally, values_together};
 use crate::point::Significance;
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
 use super::multiple::{false_discovery_rates, simes, upper_tail};
@@ -34,38 +34,36 @@ const ROUNDING: f64 = 1e-9;
 
 /// Of `ctl_conditional`.
 pub fn concepts_task(p: &Prepared) -> Significance {
-    let activations = p.activations();
-    of_concepts(p, |i| Some(Cow::Borrowed(&activations?[i])))
+    of_concepts(p, |i, rows| p.activation_in(i, rows))
 }
 
 /// Of `icl_conditional`.
 pub fn interconcept(p: &Prepared) -> Significance {
-    let activations = p.activations();
-    of_pairs(p, |i| Some(Cow::Borrowed(&activations?[i])))
+    of_pairs(p, |i, rows| p.activation_in(i, rows))
 }
 
 /// Of `embedding_ct_conditional`.
 pub fn embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i| embedding(p, TensorName::ConceptEmbeddings, i))
+    of_concepts(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
 }
 
 /// Of `embedding_ct_conditional_positive`.
 pub fn positive_embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i| embedding(p, TensorName::PositiveEmbeddings, i))
+    of_concepts(p, |i, rows| embedding(p, TensorName::PositiveEmbeddings, i, rows))
 }
 
 /// Of `embedding_ct_conditional_negative`.
 pub fn negative_embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i| embedding(p, TensorName::NegativeEmbeddings, i))
+    of_concepts(p, |i, rows| embedding(p, TensorName::NegativeEmbeddings, i, rows))
 }
 
 /// Of `embedding_ic_conditional`.
 pub fn embeddings_interconcept(p: &Prepared) -> Significance {
-    of_pairs(p, |i| embedding(p, TensorName::ConceptEmbeddings, i))
+    of_pairs(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
 }
 
-fn embedding<'p>(p: &'p Prepared, name: TensorName, i: usize) -> Option<Cow<'p, Variable>> {
-    p.embedding(name, i).map(Cow::Owned)
+fn embedding<'p>(p: &'p Prepared, name: TensorName, i: usize, rows: &KnownRows) -> Option<Cow<'p, Variable>> {
+    p.embedding_in(name, i, rows).map(Cow::Owned)
 }
 
 /// The p-values of a concept.
@@ -75,10 +73,11 @@ struct Tested {
     approximate: f64,
 }
 
-fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
-    let (Some(labels), Some(task)) = (p.concept_labels(), p.task_labels()) else { return Significance::default() };
+fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
     let concept = |i: usize| -> Option<Tested> {
-        let (x, label) = (x(i)?, &labels[i]);
+        let rows = p.known(&[i]).ok()?;
+        let (x, label, task) = (x(i, &rows)?, p.concept_label_in(i, &rows)?, p.task_label_in(&rows)?);
+        let (label, task) = (&*label, &*task);
         if [&*x, label, task].into_iter().any(has_one_class) || is_long(&x, task) {
             return None;
         }
@@ -105,15 +104,19 @@ fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable
     }
 }
 
-fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
+fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
     let k = p.concepts();
     let Some(labels) = p.concept_labels() else { return Significance::default() };
     if k < 2 || labels.iter().any(|label| !matches!(label, Variable::Discrete(_))) {
         return Significance::default();
     }
+    if p.has_unknown_labels() {
+        return of_known_pairs(p, x);
+    }
+    let all = KnownRows::all(p.rows());
     let concept = |i: usize| -> (Option<Tested>, Vec<Option<f64>>) {
         let none = || (None, vec![None; k]);
-        let Some(x) = x(i).filter(|x| !has_one_class(x) && !has_one_class(&labels[i])) else { return none() };
+        let Some(x) = x(i, &all).filter(|x| !has_one_class(x) && !has_one_class(&labels[i])) else { return none() };
         let Ok(strata) = Strata::new(&x, &labels[i], p.settings()) else { return none() };
         let others: Vec<usize> = with_others(i, k).map(|(_, j)| j).filter(|&j| !has_one_class(&labels[j])).collect();
         let of_others: Vec<&Variable> = others.iter().map(|&j| &labels[j]).collect();
@@ -138,6 +141,32 @@ fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize) -> Option<Cow<'p, Variable>> 
         per_concept_q: Some(false_discovery_rates(&approximate)),
         matrix_q: Some(rates.chunks(k).map(<[_]>::to_vec).collect()),
     }
+}
+
+/// With unknown labels each pair has rows of its own, and no test takes the labels of a concept's pairs together: pairs have
+/// adjusted p-values, concepts and the score have none.
+fn of_known_pairs<'p>(
+    p: &'p Prepared,
+    x: impl Fn(usize, &KnownRows) -> Option<Cow<'p, Variable>> + Sync,
+) -> Significance {
+    let k = p.concepts();
+    let pair = |i: usize, j: usize| -> Option<f64> {
+        let rows = p.known(&[i, j]).ok()?;
+        let (x, own, other) = (x(i, &rows)?, p.concept_label_in(i, &rows)?, p.concept_label_in(j, &rows)?);
+        if [&*x, &*own, &*other].into_iter().any(has_one_class) {
+            return None;
+        }
+        let strata = Strata::new(&x, &own, p.settings()).ok()?;
+        let mut permutations = Permutations::new(&strata, ORDERS_OF_PAIRS, seed_of(p, i));
+        let found = strata.information_with_each(&[&*other]).swap_remove(0).ok()?;
+        let moments = permutations.moments(&other, || p.pause()).ok()?;
+        Some(normal_tail(found.estimate.unclipped - moments.mean, moments.variance))
+    };
+    let row = |i: usize| (0..k).map(|j| if i == j { None } else { pair(i, j) }).collect::<Vec<_>>();
+    let of_pairs: Vec<Vec<Option<f64>>> = (0..k).into_par_iter().map(row).collect();
+    let rates = false_discovery_rates(&of_pairs.concat());
+    let matrix_q = Some(rates.chunks(k).map(<[_]>::to_vec).collect());
+    Significance { p_value: None, per_concept_q: None, matrix_q }
 }
 
 /// Whether permutations would take minutes: of vectors and numbers every row is compared with every other, each time.
