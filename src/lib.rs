@@ -65,6 +65,9 @@ pub mod point;
 // The small networks that OIS, NIS and the demo train.
 pub mod nn;
 
+// The boosted trees of DCI and R4.
+pub mod trees;
+
 // The catalogue of scores, and one file for each family.
 pub mod score;
 

@@ -9,8 +9,9 @@ use crate::run::MAX_LATENTS;
 use crate::tensor::TensorName;
 
 use super::{
-    accuracy, cas, clarity, completeness, conditional, conditional_embedding, conditional_null, disentanglement,
-    embedding, feature_alignment, head, impurity, intervention, joint, leakage, niche, reference, task, text, trust,
+    accuracy, cas, clarity, completeness, conditional, conditional_embedding, conditional_null, dci, disentanglement,
+    embedding, feature_alignment, head, impurity, intervention, joint, leakage, niche, r4, reference, task, text,
+    trust,
 };
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
@@ -130,6 +131,10 @@ pub enum Paper {
     Trustworthiness,
     /// Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models.
     TextImage,
+    /// A Framework for the Quantitative Evaluation of Disentangled Representations, ICLR 2018.
+    Disentanglement,
+    /// Benchmarks, Algorithms, and Metrics for Hierarchical Disentanglement, ICML 2021.
+    Hierarchical,
     /// Concept Embedding Models: Beyond the Accuracy-Explainability Trade-Off, NeurIPS 2022.
     Embeddings,
     /// On Completeness-aware Concept-Based Explanations in Deep Neural Networks, NeurIPS 2020.
@@ -159,6 +164,14 @@ impl Paper {
             Self::TextImage => {
                 "Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, \
                  under review"
+            }
+            Self::Disentanglement => {
+                "A Framework for the Quantitative Evaluation of Disentangled Representations, ICLR 2018, \
+                 openreview.net/forum?id=By-7dz-AZ"
+            }
+            Self::Hierarchical => {
+                "Benchmarks, Algorithms, and Metrics for Hierarchical Disentanglement, ICML 2021, \
+                 doi:10.48550/arXiv.2106.05241"
             }
             Self::Embeddings => {
                 "Concept Embedding Models: Beyond the Accuracy-Explainability Trade-Off, NeurIPS 2022, \
@@ -924,6 +937,76 @@ pub static CATALOGUE: &[Score] = &[
                the 256 whose ranks predict the concept best. The standard error is that of those rows and takes the \
                classifiers as given.",
         compute: disentanglement::sap,
+        ..ROW
+    },
+    Score {
+        id: "dci_disentanglement",
+        title: "Disentanglement (DCI)",
+        family: IMPURITY,
+        paper: Paper::Disentanglement,
+        equation: "Section 2, D",
+        unit: "1 - entropy / ln k",
+        matrix: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        latents: true,
+        cost: Cost::Slow,
+        no_standard_error: Some("the importances come from one fit"),
+        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean over \
+               activations by their share of all importance. Importances are those of gradient-boosted trees (100 of depth \
+               3, learning rate 0.1) that predict each concept from all activations, and the matrix; of more than 256 \
+               columns trees read the 256 whose ranks predict the concept best.",
+        compute: dci::disentanglement,
+        ..ROW
+    },
+    Score {
+        id: "dci_completeness",
+        title: "Completeness (DCI)",
+        family: IMPURITY,
+        paper: Paper::Disentanglement,
+        equation: "Section 2, C",
+        unit: "1 - entropy / ln columns",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        latents: true,
+        cost: Cost::Slow,
+        no_standard_error: Some("the importances come from one fit"),
+        help: "Whether each true concept is captured by one activation: 1 less the entropy of the importances for it. It \
+               does not say whether that is its own activation.",
+        compute: dci::completeness,
+        ..ROW
+    },
+    Score {
+        id: "dci_informativeness",
+        title: "Informativeness (DCI)",
+        family: IMPURITY,
+        paper: Paper::Disentanglement,
+        equation: "Section 2, I",
+        unit: "accuracy",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        latents: true,
+        cost: Cost::Slow,
+        help: "How well all activations together predict each true concept: accuracy of the same trees on the fifth of the \
+               rows they were not trained on. The standard error is that of these rows and takes the trees as given.",
+        compute: dci::informativeness,
+        ..ROW
+    },
+    Score {
+        id: "r4",
+        title: "R⁴: concept and activation determine each other",
+        family: IMPURITY,
+        paper: Paper::Hierarchical,
+        equation: "Section 5",
+        unit: "√(R² · R²)",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        latents: true,
+        cost: Cost::Slow,
+        no_standard_error: Some("it is the largest of several"),
+        help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over the activations, \
+               of gradient-boosted trees on held-out rows, mean over five choices of these. As in the authors' code the R² of \
+               classes is an accuracy, so it does not fall to 0 where nothing is known.",
+        compute: r4::r4,
         ..ROW
     },
     Score {

@@ -6,7 +6,7 @@ use super::*;
 
 /// `k` independent concepts, and an activation for each column of `mixing` that is the sum of these weights times the
 /// concepts, and noise.
-fn mixed(rows: usize, k: usize, mixing: &[&[f64]], noise: f64, seed: u64) -> Columns {
+pub fn mixed(rows: usize, k: usize, mixing: &[&[f64]], noise: f64, seed: u64) -> Columns {
     let mut random = random(seed);
     let (mut activations, mut labels) = (Vec::new(), Vec::new());
     for _ in 0..rows {
@@ -26,7 +26,7 @@ fn mixed(rows: usize, k: usize, mixing: &[&[f64]], noise: f64, seed: u64) -> Col
     columns
 }
 
-const OWN: &[&[f64]] = &[&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0], &[0.0, 0.0, 1.0]];
+pub const OWN: &[&[f64]] = &[&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0], &[0.0, 0.0, 1.0]];
 
 #[test]
 fn clusters_of_separate_labels_are_homogeneous() {

@@ -55,6 +55,8 @@ fn render() -> String {
         Paper::Embeddings,
         Paper::Completeness,
         Paper::Guidance,
+        Paper::Disentanglement,
+        Paper::Hierarchical,
     ];
     for paper in papers {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
@@ -82,6 +84,8 @@ fn short(paper: Paper) -> &'static str {
         Paper::Embeddings => "P5",
         Paper::Completeness => "P6",
         Paper::Guidance => "P7",
+        Paper::Disentanglement => "P8",
+        Paper::Hierarchical => "P9",
         Paper::Own => "this project",
         Paper::Common => "textbook",
     }

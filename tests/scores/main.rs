@@ -9,6 +9,7 @@ mod clusters;
 mod conditional;
 mod conditional_null;
 mod coverage;
+mod disentanglement;
 mod documentation;
 mod feature_alignment;
 mod golden;
