@@ -51,6 +51,8 @@ pub struct Kept {
     pub interconcept: Family,
     pub against_labels: Family,
     pub embeddings: Family,
+    pub positive_embeddings: Family,
+    pub negative_embeddings: Family,
     pub conditional: Family,
     pub conditional_embeddings: Family,
     rows: usize,
@@ -119,9 +121,16 @@ impl Kept {
         size_of::<Self>() + self.families().into_iter().map(Family::bytes).sum::<usize>()
     }
 
-    fn families(&self) -> [&Family; 5] {
-        let Self { interconcept, against_labels, embeddings, conditional, conditional_embeddings, .. } = self;
-        [interconcept, against_labels, embeddings, conditional, conditional_embeddings]
+    fn families(&self) -> [&Family; 7] {
+        [
+            &self.interconcept,
+            &self.against_labels,
+            &self.embeddings,
+            &self.positive_embeddings,
+            &self.negative_embeddings,
+            &self.conditional,
+            &self.conditional_embeddings,
+        ]
     }
 
     /// In the current evaluation.

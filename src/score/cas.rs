@@ -14,7 +14,7 @@ use crate::run::LabelKind;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
-use super::impurity::representation_columns;
+use super::representation::Representation;
 use super::term::{Term, mean_over_concepts};
 
 /// Rows that are clustered: of more, those first by a hash of their ids.
@@ -66,7 +66,7 @@ fn representation(p: &Prepared, i: usize, rows: &[usize]) -> Result<Vec<f64>, St
             let width = column.dims()[1];
             (column, i * width..(i + 1) * width)
         }
-        None => representation_columns(p, i)?,
+        None => Representation::first(p).columns(p, i)?,
     };
     let width = block.len();
     let values = column.block(block);

@@ -20,9 +20,9 @@ use super::units::{self, Computed, Shape};
 
 /// Ĩ(CT), eq. 10: mean over concepts of I(ĉ^w_i, y) / H(y).
 pub fn concepts_task(p: &Prepared) -> Outcome {
-    match weighted(p).as_ref() {
-        Ok(Weighted { task: Ok(concepts), .. }) => concepts.outcome(p, |numbers| numbers.value),
-        Ok(Weighted { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
+    match of_labels(p, TensorName::ConceptEmbeddings).as_ref() {
+        Ok(OfLabels { task: Ok(concepts), .. }) => concepts.outcome(p, |numbers| numbers.value),
+        Ok(OfLabels { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
     }
 }
 
@@ -39,16 +39,44 @@ pub fn concepts_task_negative(p: &Prepared) -> Outcome {
 /// Ĩ(IC), eq. 11: mean over ordered pairs i ≠ j of I(ĉ^w_i, c_j) / H(c_j). The paper's sum runs over j < i; its
 /// authors' code averages all ordered pairs, as is done here.
 pub fn interconcept(p: &Prepared) -> Outcome {
-    match weighted(p).as_ref() {
-        Ok(weighted) => outcome(&weighted.pairs, |pairs| &pairs.clipped),
-        Err(why) => Outcome::undefined(why),
-    }
+    interconcept_of(p, TensorName::ConceptEmbeddings)
+}
+
+/// Ĩ(IC) of ĉ⁺.
+pub fn interconcept_positive(p: &Prepared) -> Outcome {
+    interconcept_of(p, TensorName::PositiveEmbeddings)
+}
+
+/// Ĩ(IC) of ĉ⁻.
+pub fn interconcept_negative(p: &Prepared) -> Outcome {
+    interconcept_of(p, TensorName::NegativeEmbeddings)
 }
 
 /// Ĩ(self), eq. 12: mean over concepts of I(ĉ^w_i, c_i) / H(c_i).
 pub fn own_concept(p: &Prepared) -> Outcome {
-    match weighted(p).as_ref() {
-        Ok(weighted) => weighted.own.outcome(p, |numbers| numbers.value),
+    own_concept_of(p, TensorName::ConceptEmbeddings)
+}
+
+/// Ĩ(self) of ĉ⁺.
+pub fn own_concept_positive(p: &Prepared) -> Outcome {
+    own_concept_of(p, TensorName::PositiveEmbeddings)
+}
+
+/// Ĩ(self) of ĉ⁻.
+pub fn own_concept_negative(p: &Prepared) -> Outcome {
+    own_concept_of(p, TensorName::NegativeEmbeddings)
+}
+
+fn interconcept_of(p: &Prepared, name: TensorName) -> Outcome {
+    match of_labels(p, name).as_ref() {
+        Ok(found) => outcome(&found.pairs, |pairs| &pairs.clipped),
+        Err(why) => Outcome::undefined(why),
+    }
+}
+
+fn own_concept_of(p: &Prepared, name: TensorName) -> Outcome {
+    match of_labels(p, name).as_ref() {
+        Ok(found) => found.own.outcome(p, |numbers| numbers.value),
         Err(why) => Outcome::undefined(why),
     }
 }
@@ -61,17 +89,23 @@ pub fn alignment(p: &Prepared) -> Outcome {
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
 }
 
-/// The information in the weighted embeddings, from one neighbour search per concept for all labels.
-struct Weighted {
+/// The information in embeddings, from one neighbour search per concept for all labels. The task is among them for the
+/// weighted ones; those of ĉ⁺ and ĉ⁻ about the task are computed in every evaluation, and about concepts as there is time.
+struct OfLabels {
     task: Result<Concepts, String>,
     own: Concepts,
     pairs: Result<Pairs, String>,
 }
 
-fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
-    p.shared("weighted embeddings", || {
-        p.column(TensorName::ConceptEmbeddings).ok_or("there are no concept embeddings")?;
-        let task = p.task_labels().map(|y| (y, normaliser(y, p)));
+fn of_labels(p: &Prepared, name: TensorName) -> Arc<Result<OfLabels, String>> {
+    let (shared, family): (_, fn(&mut Kept) -> &mut Family) = match name {
+        TensorName::PositiveEmbeddings => ("positive embeddings", |kept| &mut kept.positive_embeddings),
+        TensorName::NegativeEmbeddings => ("negative embeddings", |kept| &mut kept.negative_embeddings),
+        _ => ("weighted embeddings", |kept| &mut kept.embeddings),
+    };
+    p.shared(shared, || {
+        p.column(name).ok_or_else(|| format!("there are no {name}"))?;
+        let task = p.task_labels().filter(|_| name == TensorName::ConceptEmbeddings).map(|y| (y, normaliser(y, p)));
         let labels = p.concept_labels().unwrap_or_default();
         let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
@@ -96,7 +130,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             // One search serves all labels of all rows; labels of some rows have a search each.
             let searched: Vec<&Variable> =
                 every_label.iter().skip(if unknown { labels.len() } else { 0 }).copied().collect();
-            let mut informations = match p.embedding(TensorName::ConceptEmbeddings, i) {
+            let mut informations = match p.embedding(name, i) {
                 Some(embedding) => mutual_information_with_each(&embedding, &searched, p.settings()),
                 None => Vec::new(),
             };
@@ -104,7 +138,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
                 let rows =
                     if i == j { p.known(&[i]).map_err(|why| format!("labels: {why}"))? } else { known_pair(p, i, j)? };
                 let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
-                let embedding = p.embedding_in(TensorName::ConceptEmbeddings, i, &rows);
+                let embedding = p.embedding_in(name, i, &rows);
                 let information =
                     mutual_information(&embedding.ok_or("there are no embeddings")?, &label, p.settings());
                 let entropy = normaliser(&label, p);
@@ -139,7 +173,6 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             Computed { cells: others.into_iter().chain(own).chain(task).collect(), error }
         };
         let (k, others) = (p.concepts(), labels.len().saturating_sub(1));
-        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.embeddings;
         let units =
             units::compute(p, &Shape { family, units: k, cells: every_label.len(), pairs: others, sums: 3 }, concept);
         let concepts = |cell: &dyn Fn(&[Cell]) -> Cell, sum: usize| {
@@ -151,7 +184,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
             false => cells[others].clone(),
         };
         let of_task = |cells: &[Cell]| cells[labels.len()].clone();
-        Ok(Weighted {
+        Ok(OfLabels {
             task: match &task {
                 None => Err("there are no task labels".to_owned()),
                 Some((_, Err(why))) => Err(format!("task_labels: {why}")),
@@ -166,7 +199,7 @@ fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
     })
 }
 
-/// The sums of [`weighted`].
+/// The sums of [`of_labels`].
 const PAIRS: usize = 0;
 const OWN: usize = 1;
 const TASK: usize = 2;

@@ -30,16 +30,36 @@ use super::holdout::Holdout;
 use super::left_out::Over;
 use super::matching::{greedy, of_latents};
 use super::pairs::{Matrix, mean};
+use super::representation::Representation;
 use super::term::{Sum, Term, mean_over_concepts};
 
 const EPOCHS: usize = 25;
 const BATCH: usize = 512;
 const LEARNING_RATE: f32 = 1e-3;
+/// Concepts whose embeddings are scored beside activations.
+const MOST_BESIDE: usize = 40;
 
 /// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2: twice the root mean square of the entries that have a value. A concept's
 /// value is the same of its row.
 pub fn ois(p: &Prepared) -> Outcome {
-    match &*purity_of(p) {
+    ois_of(p, Representation::first(p))
+}
+
+/// OIS of the embeddings, also where there are activations; then undefined for many concepts, whose k² networks would hold up
+/// the other slow scores.
+pub fn embedding_ois(p: &Prepared) -> Outcome {
+    let k = p.concepts();
+    if k > MOST_BESIDE && Representation::first(p) == Representation::Activations {
+        return Outcome::undefined(format!(
+            "{k} concepts are more than {MOST_BESIDE}: networks that read an embedding for each pair would hold up the other \
+             slow scores; ois is of the embeddings in a run without concept_activations"
+        ));
+    }
+    ois_of(p, Representation::Embeddings)
+}
+
+fn ois_of(p: &Prepared, representation: Representation) -> Outcome {
+    match &*purity_of(p, representation) {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => purity.impurity(&(0..p.concepts()).map(Some).collect::<Vec<_>>(), true),
     }
@@ -47,7 +67,7 @@ pub fn ois(p: &Prepared) -> Outcome {
 
 /// Mean over concepts of π_ii(ĉ): how well an activation predicts its own concept; the matrix π(ĉ).
 pub fn purity(p: &Prepared) -> Outcome {
-    match &*purity_of(p) {
+    match &*purity_of(p, Representation::first(p)) {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => {
             let own = mean_over_concepts(p, &p.equal_weights(), &purity.own, |term| term.value);
@@ -59,7 +79,7 @@ pub fn purity(p: &Prepared) -> Outcome {
 /// Mean over i ≠ j of π_ij(c): how well one true concept predicts another; the matrix π(c), whose diagonal is 1.
 pub fn oracle_purity(p: &Prepared) -> Outcome {
     let k = p.concepts();
-    match &*purity_of(p) {
+    match &*purity_of(p, Representation::first(p)) {
         Err(why) => Outcome::undefined(why),
         Ok(_) if k < 2 => Outcome::undefined("there is one concept, pairs need at least two"),
         Ok(purity) => {
@@ -75,7 +95,7 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
 /// used, that of highest AUC is matched next. The matrix has 1 where learnt i is matched to true j; with latents, whose
 /// rows are those matched to the concepts, it is π of these rows.
 pub fn alignment(p: &Prepared) -> Outcome {
-    match &*purity_of(p) {
+    match &*purity_of(p, Representation::first(p)) {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => match purity.matching() {
             Err(why) => Outcome::undefined(why),
@@ -123,7 +143,7 @@ pub fn alignment(p: &Prepared) -> Outcome {
 
 /// OIS of the learnt concepts in the order of the true ones they are matched to.
 pub fn aligned_ois(p: &Prepared) -> Outcome {
-    match &*purity_of(p) {
+    match &*purity_of(p, Representation::first(p)) {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => match purity.matching() {
             Err(why) => Outcome::undefined(why),
@@ -215,20 +235,27 @@ struct Target {
     classes: usize,
 }
 
-fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
-    p.shared("purity matrices", || {
+fn purity_of(p: &Prepared, representation: Representation) -> Arc<Result<Purity, String>> {
+    let name = match representation {
+        Representation::Activations => "purity matrices",
+        Representation::Embeddings => "purity matrices of embeddings",
+    };
+    p.shared(name, || {
         // Each matrix has a split of its own, as in the authors' code: on shared rows their errors partly cancel, and
         // the score comes out lower than the published ones (3.2 where they have 4.7 %).
         let sides = [Side::new(p, 0)?, Side::new(p, 1)?];
         let k = p.concepts();
-        let latents = matched_latents(p, &sides[0]);
+        let latents = matched_latents(p, representation, &sides[0]);
         let row = |i: usize| -> Result<Row, String> {
-            let learnt = |holdout: &Holdout| match (&latents, p.latents()) {
+            let learnt = |holdout: &Holdout| match (&latents, representation.latents(p)) {
                 (Some(latents), Some(column)) => match latents[i] {
                     Some(latent) => Ok(Some(inputs(column, latent..latent + 1, holdout))),
                     None => Ok(None),
                 },
-                _ => representation(p, i, holdout).map(Some),
+                _ => {
+                    let (column, block) = representation.columns(p, i)?;
+                    Ok(Some(inputs(column, block, holdout)))
+                }
             };
             if p.has_unknown_labels() {
                 return Ok(Row::of_known(p, i, learnt));
@@ -259,8 +286,8 @@ fn purity_of(p: &Prepared) -> Arc<Result<Purity, String>> {
 
 /// The latent that stands for each concept, on the rows that networks train on; `None` where activations belong to
 /// concepts.
-fn matched_latents(p: &Prepared, side: &Side) -> Option<Vec<Option<usize>>> {
-    let column = p.latents()?;
+fn matched_latents(p: &Prepared, representation: Representation, side: &Side) -> Option<Vec<Option<usize>>> {
+    let column = representation.latents(p)?;
     let labels: Vec<&[i32]> = side.targets.values().map(|target| &target.train[..]).collect();
     Some(of_latents(p, column, &side.holdout.train, &labels))
 }
@@ -491,28 +518,11 @@ fn targets(p: &Prepared, concepts: &[usize], holdout: &Holdout) -> Result<BTreeM
     concepts.iter().map(|&i| target(i)).collect()
 }
 
-/// The activations of concept `i`, or its embedding where there are no activations.
-fn representation(p: &Prepared, i: usize, holdout: &Holdout) -> Result<Inputs, String> {
-    let (column, block) = representation_columns(p, i)?;
-    Ok(inputs(column, block, holdout))
-}
-
 fn inputs(column: &Column, block: Range<usize>, holdout: &Holdout) -> Inputs {
     let columns: Vec<Vec<f64>> = block.map(|at| column.floats(at)).collect();
     let of =
         |rows: &[usize]| columns.iter().map(|column| rows.iter().map(|&row| column[row] as f32).collect()).collect();
     Inputs { train: of(&holdout.train), test: of(&holdout.test) }
-}
-
-/// The column that represents concept `i`, and which of its values.
-pub fn representation_columns<'p>(p: &'p Prepared, i: usize) -> Result<(&'p Column, Range<usize>), String> {
-    if let Some(column) = p.column(TensorName::ConceptActivations) {
-        let blocks = p.run().activation_blocks(column.width()).ok_or("the activations fit no layout")?;
-        return Ok((column, blocks[i].clone()));
-    }
-    let column = p.column(TensorName::ConceptEmbeddings).ok_or("there are no concept activations or embeddings")?;
-    let width = column.dims()[1];
-    Ok((column, i * width..(i + 1) * width))
 }
 
 fn as_input(target: &Target) -> Inputs {

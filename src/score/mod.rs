@@ -29,6 +29,7 @@ mod paired;
 mod pairs;
 mod r4;
 mod reference;
+mod representation;
 mod task;
 mod term;
 mod text;

@@ -22,7 +22,7 @@ use crate::tensor::TensorName;
 
 use super::accuracy::auc;
 use super::holdout::Holdout;
-use super::impurity::representation_columns;
+use super::representation::Representation;
 use super::term::{Term, mean_over_concepts};
 
 const HIDDEN: usize = 20;
@@ -44,16 +44,21 @@ const STEP: f64 = 0.05;
 /// NIS, definition 3.6: the integral over the niche threshold β from 0 to 0.95 of the AUC with which concepts are predicted
 /// from outside their niche, mean over concepts. It cannot exceed 0.95.
 pub fn nis(p: &Prepared) -> Outcome {
-    scaled(p, |nis| nis, 1.0)
+    scaled(p, Representation::first(p), |nis| nis, 1.0)
+}
+
+/// NIS of the embeddings, also where there are activations.
+pub fn embedding_nis(p: &Prepared) -> Outcome {
+    scaled(p, Representation::Embeddings, |nis| nis, 1.0)
 }
 
 /// 2 (NIS − ½), as Leakage and Interpretability in Concept-Based Models plots it.
 pub fn nis_scaled(p: &Prepared) -> Outcome {
-    scaled(p, |nis| 2.0 * (nis - 0.5), 2.0)
+    scaled(p, Representation::first(p), |nis| 2.0 * (nis - 0.5), 2.0)
 }
 
-fn scaled(p: &Prepared, value: impl Fn(f64) -> f64, slope: f64) -> Outcome {
-    let niches = niches(p);
+fn scaled(p: &Prepared, representation: Representation, value: impl Fn(f64) -> f64, slope: f64) -> Outcome {
+    let niches = niches(p, representation);
     let niches = match &*niches {
         Ok(niches) => niches,
         Err(why) => return Outcome::undefined(why),
@@ -85,11 +90,15 @@ struct Output {
     present: Vec<Option<bool>>,
 }
 
-fn niches(p: &Prepared) -> Arc<Result<Niches, String>> {
-    p.shared("niches", || {
+fn niches(p: &Prepared, representation: Representation) -> Arc<Result<Niches, String>> {
+    let name = match representation {
+        Representation::Activations => "niches",
+        Representation::Embeddings => "niches of embeddings",
+    };
+    p.shared(name, || {
         let holdout = Holdout::of(p, 0)?;
         let outputs = outputs(p)?;
-        let (inputs, blocks) = inputs(p)?;
+        let (inputs, blocks) = inputs(p, representation)?;
         let of = |rows: &[usize]| inputs.select(Axis(0), rows);
         let (train, test) = (of(&holdout.train), of(&holdout.test));
         if train.iter().chain(&test).any(|x| !x.is_finite()) {
@@ -154,13 +163,13 @@ fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
     Ok(outputs)
 }
 
-/// All activations [n, d], and the columns of each learnt concept.
-fn inputs(p: &Prepared) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), String> {
-    let (column, blocks) = match p.latents() {
+/// All activations or embeddings [n, d], and the columns of each learnt concept.
+fn inputs(p: &Prepared, representation: Representation) -> Result<(Array2<f32>, Vec<std::ops::Range<usize>>), String> {
+    let (column, blocks) = match representation.latents(p) {
         Some(latents) => (latents, (0..latents.width()).map(|at| at..at + 1).collect()),
         None => {
-            let blocks = (0..p.concepts()).map(|i| Ok(representation_columns(p, i)?.1));
-            (representation_columns(p, 0)?.0, blocks.collect::<Result<_, String>>()?)
+            let blocks = (0..p.concepts()).map(|i| Ok(representation.columns(p, i)?.1));
+            (representation.columns(p, 0)?.0, blocks.collect::<Result<_, String>>()?)
         }
     };
     let values = column.block(0..column.width()).into_iter().map(|x| x as f32).collect();

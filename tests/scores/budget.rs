@@ -18,9 +18,22 @@ const K: usize = 12;
 const PAIRS: usize = K * (K - 1) / 2;
 /// Scores of families that are refreshed by pairs, by concepts, and by concepts beside their pairs.
 const BY_PAIRS: [&str; 2] = ["icl", "icl_excess"];
-const BY_CONCEPTS: [&str; 5] =
-    ["icl_label", "icl_label_excess", "icl_conditional", "embedding_ic", "embedding_ic_conditional"];
-const BESIDE: [&str; 3] = ["embedding_ct", "embedding_self", "embedding_ct_conditional"];
+const BY_CONCEPTS: [&str; 7] = [
+    "icl_label",
+    "icl_label_excess",
+    "icl_conditional",
+    "embedding_ic",
+    "embedding_ic_positive",
+    "embedding_ic_negative",
+    "embedding_ic_conditional",
+];
+const BESIDE: [&str; 5] = [
+    "embedding_ct",
+    "embedding_self",
+    "embedding_self_positive",
+    "embedding_self_negative",
+    "embedding_ct_conditional",
+];
 
 type Scores = BTreeMap<String, Outcome>;
 
@@ -90,7 +103,13 @@ fn moved(columns: &Columns, seed: u64, moves_of: impl Fn(usize) -> bool) -> Colu
     let change = |row: usize, at: usize, value: f64| {
         value + if moves_of(row) { 0.3 * moves[row * columns.k() * 3 + at] } else { 0.0 }
     };
-    columns.clone().changed(TensorName::ConceptActivations, change).changed(TensorName::ConceptEmbeddings, change)
+    let moving = [
+        TensorName::ConceptActivations,
+        TensorName::ConceptEmbeddings,
+        TensorName::PositiveEmbeddings,
+        TensorName::NegativeEmbeddings,
+    ];
+    moving.into_iter().fold(columns.clone(), |columns, name| columns.changed(name, change))
 }
 
 fn same_values(a: &Scores, b: &Scores) {
@@ -158,7 +177,7 @@ fn without_time_a_sixteenth_is_refreshed_and_the_rest_states_its_age() {
         let kept = of(&tick.scores).into_iter().zip(of(&old)).filter(|(a, b)| a == b).count();
         assert_eq!(kept, K - least(K), "{id}");
     }
-    let left = (PAIRS - least(PAIRS)) + 4 * (K - least(K)) * (K - 1);
+    let left = (PAIRS - least(PAIRS)) + 6 * (K - least(K)) * (K - 1);
     assert_eq!(tick.pairs_left, left as u64);
     assert_eq!(tick.influences, ["ctl_excess", "ctl_conditional"], "rows of another sample are not paired");
     // Scores without pairs are computed on this sample.
@@ -217,7 +236,7 @@ fn a_tick_uses_its_allowance_and_each_family_gets_its_part() {
     let columns = model(120, K, 0.6, 1);
     let first = ticking.tick(&columns, 0.0);
     // Half of the time of the pairs, plus that of the other scores.
-    let of_pairs = (PAIRS + 2 * K * (K - 1) + 2 * K) as f64;
+    let of_pairs = (PAIRS + 2 * K * (K - 1) + 4 * K) as f64;
     for seed in 2..8 {
         let allowance = first.spent - of_pairs / 2.0;
         let tick = ticking.tick(&moved(&columns, seed, |_| true), allowance);

@@ -33,7 +33,7 @@ fn render() -> String {
             score.title.to_owned(),
             source(score),
             score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
-            format!("{}, {} to {}", score.unit, score.range.0, score.range.1),
+            format!("{}, {} to {}", score.unit, score.range.0, score.range.1).replace("inf", "∞"),
             gives(score),
             score.help.to_owned(),
         ];
@@ -45,6 +45,12 @@ fn render() -> String {
              `matrix_q` are adjusted for many concepts and pairs (Benjamini and Yekutieli) and approximate: normal, with \
              the variance of the orders. With thousands of rows every leak is significant, so judge its size. Tests join \
              their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
+    text += "\n## When to trust a score\n\n\
+             What was measured of each on data of known truth or against interventions: sample sizes, classes and widths, and what \
+             it does not see. Digits are scikit-learn's; the other data sets are those of the papers.\n\n";
+    for score in CATALOGUE {
+        writeln!(text, "- `{}`: {}", score.id, score.trust).unwrap();
+    }
     text += "\nPapers:\n\n";
     let papers = [
         Paper::Leakage,

@@ -131,6 +131,38 @@ fn categorical_concepts_and_vectors_have_impurities() {
 }
 
 #[test]
+fn embeddings_are_scored_beside_activations() {
+    let whole = model(300, 3, 0.5, 79);
+    let alone = whole.clone().without(TensorName::ConceptActivations);
+    let (both, alone) = (|id: &str| whole.score(id), |id: &str| alone.score(id));
+    for (of_embeddings, first) in [("embedding_ois", "ois"), ("embedding_nis", "nis")] {
+        assert_eq!(both(of_embeddings), alone(first), "{first}");
+        assert_ne!(both(of_embeddings), both(first), "{first}");
+    }
+}
+
+#[test]
+fn embeddings_of_many_concepts_are_not_scored_beside_activations() {
+    let many = model(60, 41, 0.5, 81);
+    assert!(many.why("embedding_ois").starts_with("41 concepts are more than 40"), "{}", many.why("embedding_ois"));
+    assert!(many.without(TensorName::ConceptActivations).score("embedding_ois").value().is_some());
+}
+
+#[test]
+fn positive_and_negative_embeddings_have_the_scores_of_weighted_ones() {
+    let columns = model(300, 3, 0.5, 80);
+    let embeddings = columns.arrays[&TensorName::ConceptEmbeddings].clone();
+    for (kind, name) in [("positive", TensorName::PositiveEmbeddings), ("negative", TensorName::NegativeEmbeddings)] {
+        let copied = columns.clone().with(name, &embeddings.0, embeddings.1.clone());
+        for id in ["embedding_ic", "embedding_self"] {
+            let id_of_kind = format!("{id}_{kind}");
+            assert_eq!(copied.value(&id_of_kind), columns.value(id), "{id_of_kind}");
+            assert_ne!(columns.value(&id_of_kind), columns.value(id), "{id_of_kind}");
+        }
+    }
+}
+
+#[test]
 fn the_niche_curve_integrates_to_the_score() {
     let Outcome::Value(nis) = table_1(true, 3).score("nis") else { panic!("it is defined") };
     let curve = nis.curve.unwrap();
