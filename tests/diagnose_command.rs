@@ -70,6 +70,18 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         (&"poor".into(), &"val".into(), &1.into(), &1000.into())
     );
 
+    // A diagnosis of a step waits for all its scores, those of networks too.
+    pass(&mut client, "waited", 1000, |_, given, _, _| given).await;
+    let request = proto::GetDiagnosisRequest {
+        run: "waited".into(),
+        split: "val".into(),
+        step: Some(1),
+        timeout_seconds: common::PATIENCE.as_secs_f64(),
+    };
+    let waited = client.get_diagnosis(request).await.unwrap().into_inner();
+    let of_set = waited.lines.iter().find(|line| line.rule == "incomplete_concept_set").unwrap();
+    assert_ne!(of_set.state(), proto::DiagnosisState::Unknown, "{of_set:?}");
+
     let address = sidecar.http.to_string();
     let output = diagnose(&["poor", "--address", &address, "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), poor);
@@ -80,16 +92,21 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         ),
         "{table}"
     );
-    assert!(table.lines().any(|line| line.starts_with("  ctl_excess ") && line.ends_with(", limit 0.15")), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("  ctl_conditional ") && line.contains(", limit 0.")), "{table}");
     assert!(table.contains("checked: Concept encoding: "), "{table}");
     assert!(table.contains("unknown: Alignment: needs alignment_leakage, which no evaluation has"), "{table}");
 
-    let request = |run: &str, split: &str| proto::GetDiagnosisRequest { run: run.into(), split: split.into() };
+    let request = |run: &str, split: &str| proto::GetDiagnosisRequest {
+        run: run.into(),
+        split: split.into(),
+        ..Default::default()
+    };
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
     assert_eq!((answer.step, answer.rows, answer.lines.len()), (1, 1000, 12));
     let line = answer.lines.iter().find(|line| line.rule == "insufficient_supervision").unwrap();
     assert_eq!(line.state(), proto::DiagnosisState::Found);
-    assert_eq!(line.evidence[0].limit, Some(0.15));
+    assert_eq!(line.evidence[0].limit, Some(conceptwatch::limits::CTL_CONDITIONAL));
+    assert_eq!(line.subject, "Concept supervision");
     for (run, split, code) in [
         ("nobody", "val", Code::NotFound),
         ("poor", "test", Code::NotFound),
@@ -102,7 +119,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     for (arguments, expected) in [
         (
             ["nobody", "--split", "val"],
-            "conceptwatch diagnose: run: 'nobody' is unknown, expected one of small, clean, poor\n",
+            "conceptwatch diagnose: run: 'nobody' is unknown, expected one of waited, small, clean, poor\n",
         ),
         (
             ["poor", "--split", "test"],

@@ -76,11 +76,14 @@ async fn a_reused_name_does_not_return_points_of_an_earlier_training() {
         let found = known(&mut client, "r", step).await;
         assert!(found.is_none(), "step {step:?}: {:?} of the earlier training", found.map(|point| point.step));
     }
-    let diagnosis = GetDiagnosisRequest { run: "r".into(), split: "val".into() };
+    let diagnosis = GetDiagnosisRequest { run: "r".into(), split: "val".into(), ..Default::default() };
     assert_eq!(client.get_diagnosis(diagnosis.clone()).await.unwrap_err().code(), Code::NotFound);
+    let asked = "/api/v1/diagnosis?run=r&split=val";
+    assert!(sidecar.get(asked).contains("has no evaluation of 'val'"), "{}", sidecar.get(asked));
     stream.ask(second.end(1)).await;
     assert_eq!(point(&mut client, "r", "val", 1).await.rows, 48);
     assert_eq!(client.get_diagnosis(diagnosis).await.unwrap().into_inner().rows, 48);
+    assert!(sidecar.get(asked).contains("\"rows\":48"), "{}", sidecar.get(asked));
     assert_eq!(known(&mut client, "r", None).await.unwrap().rows, 48);
     assert!(known(&mut client, "r", Some(2)).await.is_none());
 }

@@ -38,6 +38,7 @@ class Finding:
 
     rule: str
     title: str
+    subject: str  # what is examined
     source: str
     state: str
     text: str
@@ -70,8 +71,8 @@ class Diagnosis:
         head = f"{self.split}, step {self.step}, {self.rows} rows"
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])
-        checked = (f"  {line.title}: {line.text}" for line in self.lines if line.state == "absent")
-        unknown = (f"  unknown: {line.title}: {line.text}" for line in self.lines if line.state == "unknown")
+        checked = (f"  {line.subject}: {line.text}" for line in self.lines if line.state == "absent")
+        unknown = (f"  {line.subject}: unknown: {line.text}" for line in self.lines if line.state == "unknown")
         return "\n".join([f"{head}: no finding; what was checked:", *checked, *unknown])
 
     def __repr__(self) -> str:
@@ -82,6 +83,7 @@ def _finding(line: Any) -> Finding:
     return Finding(
         rule=line.rule,
         title=line.title,
+        subject=line.subject or line.title,
         source=line.source,
         state=_STATES.get(line.state, "unknown"),
         text=line.text,

@@ -210,6 +210,7 @@ class Run:
         self._finished = False
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
+        self._ended: dict[str, int] = {}  # by split, the step of the pass that ended last
         self._sender.attach(link)
         _runs.add(self)
 
@@ -262,16 +263,18 @@ class Run:
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
 
-    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
+    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
         """The faults that a split's newest finished evaluation shows in the run, with their numbers.
 
-        None before the first evaluation is scored, or when the sidecar cannot be reached. What was logged is sent
-        first, for up to `timeout` seconds; call `scores` before to wait for its scores.
+        Waits up to `timeout` seconds for the evaluation of `step`, by default the one that this process ended last,
+        with all its scores; `Diagnosis.step` says which evaluation it is about. None before the first evaluation is
+        scored, or when the sidecar cannot be reached.
         """
         left = self._flush(timeout)
         if left is None:
             return None
-        request = messages.GetDiagnosisRequest(run=self.name, split=split)
+        ended = self._ended.get(split) if step is None else step
+        request = messages.GetDiagnosisRequest(run=self.name, split=split, step=ended, timeout_seconds=left)
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)
         return Diagnosis(split, answer) if answer is not None else None
 
@@ -464,6 +467,7 @@ class Run:
         return wanted if wanted.size < ids.size else None
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+        self._ended[split] = step
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
@@ -489,7 +493,7 @@ class DisabledRun(Run):
     ) -> Scores | None:
         return None
 
-    def diagnosis(self, split: str = "val", *, timeout: float = 0.0) -> Diagnosis | None:
+    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
         return None
 
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:

@@ -90,21 +90,22 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
     with conceptwatch.init("read", concepts=K, address=address, spawn=False, raise_errors=True) as run:
         with run.evaluation("val", step=1) as p:
             p.log(**rows)
-        assert p.scores(timeout=60.0) is not None
-        diagnosis = run.diagnosis(timeout=10.0)
+        # It waits for the evaluation.
+        diagnosis = run.diagnosis(timeout=60.0)
         assert diagnosis is not None
+        assert {line.rule: line.subject for line in diagnosis.lines}["incomplete_concept_set"] == "Concept set"
         assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 12)
         found = {line.rule: line for line in diagnosis.found}
         assert "insufficient_supervision" in found
         evidence = {one.score: one for one in found["insufficient_supervision"].evidence}
-        ctl, accuracy = evidence["ctl_excess"], evidence["concept_accuracy"]
+        ctl, accuracy = evidence["ctl_conditional"], evidence["concept_accuracy"]
         assert ctl.limit is not None
         assert ctl.value > ctl.limit
         assert accuracy.limit is not None
         assert accuracy.value < accuracy.limit
         text = str(diagnosis)
         assert "Insufficient concept supervision (arXiv:2504.14094, Section 7)" in text
-        assert f"ctl_excess {ctl.value:.4f} ± " in text
+        assert f"ctl_conditional {ctl.value:.4f} ± " in text
         unknown = next(line for line in diagnosis.lines if line.rule == "alignment_leakage")
         assert (unknown.state, unknown.evidence) == ("unknown", ())
         assert "alignment_leakage" in unknown.text

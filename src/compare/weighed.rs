@@ -52,6 +52,8 @@ struct Votes {
     /// Clauses of those that are so by themselves, but not at the confidence that holds for all.
     weak_a: Vec<String>,
     weak_b: Vec<String>,
+    /// The drops differ, but the accuracy falls in neither.
+    no_fall: bool,
     /// Scores of information that are compared.
     tests: usize,
     /// Ids of those without a difference.
@@ -75,6 +77,7 @@ impl Votes {
                 (Verdict::HigherInB, _) if counts(score, &comparison.b) => votes.b.push(clause(&comparison)),
                 (Verdict::Compatible, Verdict::HigherInA) => votes.weak_a.push(clause(&plain)),
                 (Verdict::Compatible, Verdict::HigherInB) => votes.weak_b.push(clause(&plain)),
+                (Verdict::HigherInA | Verdict::HigherInB, _) => votes.no_fall = true,
                 _ => votes.even.push(score),
             }
         }
@@ -91,16 +94,22 @@ impl Votes {
 
     /// For votes without a clear difference.
     fn no_difference(&self) -> String {
-        let weak = self.remark(&[self.weak_a.clone(), self.weak_b.clone()].concat());
-        match self.even.as_slice() {
-            [] => weak.trim_start_matches("; ").to_owned(),
-            [one] => format!("{one} shows no difference{weak}"),
-            several => format!("{} show no difference{weak}", several.join(", ")),
+        let mut clauses = match self.even.as_slice() {
+            [] => Vec::new(),
+            [one] => vec![format!("{one} shows no difference")],
+            several => vec![format!("{} show no difference", several.join(", "))],
+        };
+        if self.no_fall {
+            clauses.push("in neither is a fall of the accuracy under intervention shown".to_owned());
         }
+        let weak = self.remark(&[self.weak_a.clone(), self.weak_b.clone()].concat());
+        (clauses.join("; ") + &weak).trim_start_matches("; ").to_owned()
     }
 
     fn is_empty(&self) -> bool {
-        [&self.a, &self.b, &self.weak_a, &self.weak_b].iter().all(|votes| votes.is_empty()) && self.even.is_empty()
+        [&self.a, &self.b, &self.weak_a, &self.weak_b].iter().all(|votes| votes.is_empty())
+            && self.even.is_empty()
+            && !self.no_fall
     }
 
     fn differing(&self) -> Vec<String> {
@@ -133,8 +142,7 @@ impl Weighed {
             }
             (true, true) if votes.is_empty() => Self::by_published(&published, a, b, confidence),
             (true, true) => {
-                let even =
-                    format!("{} show no difference{}", votes.even.join(", "), less_well_learnt(a, b, confidence));
+                let even = format!("{}{}", votes.no_difference(), less_well_learnt(a, b, confidence));
                 let why = match published.differing() {
                     none if none.is_empty() => Ok(even),
                     some => Err(format!("{}, but {even}", some.join("; "))),

@@ -38,11 +38,12 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
         Err(why) => return Judgement::Unknown(why),
     };
     let found = drop.is_below(INTERVENTION_HARM);
-    let text = match found {
-        true => {
+    let text = match (found, drop.is_above(INTERVENTION_HARM)) {
+        (true, _) => {
             "the task accuracy is the same when all concepts are set to wrong values: predictions do not rest on them"
         }
-        false => "wrong values of all concepts change the task accuracy, or its error is too large to say",
+        (false, true) => "the task accuracy falls when all concepts are set to wrong values: predictions rest on them",
+        (false, false) => "whether wrong values of all concepts lower the task accuracy is within the error",
     };
     let accuracy = curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None));
     Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())

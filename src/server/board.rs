@@ -45,6 +45,8 @@ struct Curve {
     slow: Option<Arc<Point>>,
     /// The latest step whose evaluation was scored or skipped.
     settled: Option<Step>,
+    /// The latest step whose slow scores were computed, or will not be.
+    slow_settled: Option<Step>,
     /// The newest sample is still filling.
     filling: bool,
     /// The run has finished; the next attempt starts a new curve, even if it is the same one.
@@ -80,8 +82,9 @@ impl Board {
             return;
         }
         let since = if continues { f64::NEG_INFINITY } else { unix_time() };
-        let (newest, slow, settled) = Default::default();
-        let curve = Curve { attempt, since, first_step, rolling, newest, slow, settled, filling: false, over: false };
+        let (newest, slow, settled, slow_settled) = Default::default();
+        let (filling, over) = (false, false);
+        let curve = Curve { attempt, since, first_step, rolling, newest, slow, settled, slow_settled, filling, over };
         run.splits.insert(Arc::clone(&key.split), curve);
     }
 
@@ -104,7 +107,13 @@ impl Board {
                 curve.newest = Some(Arc::clone(whole));
             }
             curve.slow = Some(Arc::clone(slow));
+            curve.slow_settled = curve.slow_settled.max(Some(evaluation.step));
         });
+    }
+
+    /// Notes that an evaluation will have no slow scores.
+    pub fn pass_over_slow(&self, evaluation: &Evaluation) {
+        self.curve(evaluation, |curve| curve.slow_settled = curve.slow_settled.max(Some(evaluation.step)));
     }
 
     /// Changes the curve of an evaluation, unless the split belongs to another attempt by now.
@@ -135,6 +144,12 @@ impl Board {
     pub fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
         let settled = self.read(run, split, |curve| curve.settled).flatten();
         settled.is_some_and(|settled| settled.get() >= step)
+    }
+
+    /// Whether nothing more is to come for the evaluation of `step`: it has its slow scores, too, or will have none.
+    pub fn is_complete(&self, run: &str, split: &str, step: u64) -> bool {
+        let slow = self.read(run, split, |curve| curve.slow_settled).flatten();
+        slow.is_some_and(|slow| slow.get() >= step)
     }
 
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training

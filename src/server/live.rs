@@ -14,6 +14,8 @@ pub trait Live: Send + Sync {
     /// One entry for each split to export, in order of priority: a metric family that exceeds its cap omits the last
     /// ones. A run has no entry once it has finished and its linger time is over.
     fn latest(&self) -> Vec<Latest>;
+    /// Whether a stored point belongs to the attempt at work on its split, or precedes it.
+    fn admits(&self, point: &Point) -> bool;
     /// The state of every rule for every run, and recent changes.
     fn alerts(&self) -> AlertsStatus;
     fn status(&self) -> Status;

@@ -31,6 +31,7 @@ impl Publisher {
         self.metrics.score_duration.observe(point.seconds);
         if !self.record(evaluation, point) {
             self.board.settle(evaluation, None);
+            self.board.pass_over_slow(evaluation);
             return false;
         }
         self.advice.observe(point);
@@ -44,6 +45,7 @@ impl Publisher {
         // A run that resumed from a checkpoint may have evaluated the same step again.
         let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
         if newest.is_some_and(|newest| newest.step == point.step && newest.time != point.time) {
+            self.pass_over_slow(evaluation);
             return;
         }
         let slow = Arc::new(Point { scores: late.outcomes, ..point.clone() });
@@ -60,6 +62,12 @@ impl Publisher {
     /// Notes that an evaluation will have no point.
     pub fn pass_over(&self, evaluation: &Evaluation) {
         self.board.settle(evaluation, None);
+        self.pass_over_slow(evaluation);
+    }
+
+    /// Notes that an evaluation will have no slow scores.
+    pub fn pass_over_slow(&self, evaluation: &Evaluation) {
+        self.board.pass_over_slow(evaluation);
     }
 
     /// Stores a point. Returns whether to publish it: not if the history has a more complete one of the same attempt and

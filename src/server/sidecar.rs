@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::point::Point;
 use crate::sample::Evaluation;
 use crate::score::catalogue::CATALOGUE_VERSION;
 
@@ -33,6 +34,10 @@ impl Live for Sidecar {
 
     fn latest(&self) -> Vec<Latest> {
         self.board.latest()
+    }
+
+    fn admits(&self, point: &Point) -> bool {
+        self.board.admits(point)
     }
 
     fn alerts(&self) -> AlertsStatus {

@@ -148,6 +148,8 @@ fn the_table_of_verdicts() {
         (&[("ctl_conditional", 0.01), ("concept_accuracy", 0.5)], &[("ctl_conditional", 0.2), LEARNT], ScoresDisagree),
         (&[("bleu", 0.1)], &[("bleu", 0.3)], Undefined),
     ];
+    let (_, why) = weigh(&[("intervention_drop", 0.0)], &[("intervention_drop", -0.2)]);
+    assert_eq!(why, "in neither is a fall of the accuracy under intervention shown");
     for (a, b, expected) in table {
         let (verdict, why) = weigh(a, b);
         assert_eq!(verdict, expected, "{a:?} {b:?}: {why}");

@@ -622,12 +622,16 @@ class GetAdviceResponse(_message.Message):
     def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...
 
 class GetDiagnosisRequest(_message.Message):
-    __slots__ = ("run", "split")
+    __slots__ = ("run", "split", "step", "timeout_seconds")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ...) -> None: ...
+    step: int
+    timeout_seconds: float
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
 
 class GetDiagnosisResponse(_message.Message):
     __slots__ = ("step", "epoch", "rows", "lines")
@@ -642,20 +646,22 @@ class GetDiagnosisResponse(_message.Message):
     def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ...) -> None: ...
 
 class DiagnosisLine(_message.Message):
-    __slots__ = ("rule", "title", "source", "state", "text", "evidence")
+    __slots__ = ("rule", "title", "source", "state", "text", "evidence", "subject")
     RULE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
     rule: str
     title: str
     source: str
     state: DiagnosisState
     text: str
     evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
-    def __init__(self, rule: _Optional[str] = ..., title: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[_Union[DiagnosisState, str]] = ..., text: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ...) -> None: ...
+    subject: str
+    def __init__(self, rule: _Optional[str] = ..., title: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[_Union[DiagnosisState, str]] = ..., text: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., subject: _Optional[str] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("score", "value", "standard_error", "limit", "step")

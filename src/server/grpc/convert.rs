@@ -260,6 +260,7 @@ pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
         });
         proto::DiagnosisLine {
             rule: line.rule,
+            subject: line.subject,
             title: line.title,
             source: line.source,
             state: state.into(),

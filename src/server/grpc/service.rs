@@ -291,9 +291,16 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::GetDiagnosisRequest>,
     ) -> Result<Response<proto::GetDiagnosisResponse>, Status> {
-        let proto::GetDiagnosisRequest { run, split } = request.into_inner();
+        let proto::GetDiagnosisRequest { run, split, step, timeout_seconds } = request.into_inner();
         check_name("run", &run).map_err(refused)?;
         check_name("split", &split).map_err(refused)?;
+        let wait = convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
+        match step {
+            Some(step) => self.wait_until_complete(&run, &split, step, Instant::now() + wait).await,
+            // Where there is none, the diagnosis says what is unknown.
+            None if wait > Duration::ZERO => drop(self.wait_for_point(&run, &split, None, false, wait).await),
+            None => {}
+        }
         let (history, board) = (Arc::clone(&self.history), Arc::clone(&self.board));
         let diagnosis = move || diagnosis_of(&history, &run, &split, |point| board.admits(point));
         match tokio::task::spawn_blocking(diagnosis).await {
@@ -377,6 +384,14 @@ impl Service {
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
         while !self.board.is_settled(run, split, step) && Instant::now() < deadline {
+            self.next_look(&mut events, deadline).await;
+        }
+    }
+
+    /// Waits until an evaluation has all its scores, slow ones included, or was skipped.
+    async fn wait_until_complete(&self, run: &str, split: &str, step: u64, deadline: Instant) {
+        let mut events = self.events.subscribe();
+        while !self.board.is_complete(run, split, step) && Instant::now() < deadline {
             self.next_look(&mut events, deadline).await;
         }
     }

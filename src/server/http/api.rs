@@ -11,6 +11,7 @@ use super::app::{App, Shared};
 use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::{PointView, RunView};
+use crate::point::Point;
 use crate::question::{self, Question, diagnosis_of};
 
 type Answer = Result<Response, Refusal>;
@@ -99,11 +100,15 @@ pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
     blocking(shared, move |app| Ok(Json(question.ask(&app.history)?).into_response())).await
 }
 
-/// The diagnosis of a run's newest evaluation: see [`crate::diagnosis`].
+/// The diagnosis of a run's newest evaluation, of the attempt at work: see [`crate::diagnosis`].
 pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);
-    blocking(shared, move |app| Ok(Json(diagnosis_of(&app.history, &run, &split, |_| true)?).into_response())).await
+    blocking(shared, move |app| {
+        let admits = |point: &Point| app.live.admits(point);
+        Ok(Json(diagnosis_of(&app.history, &run, &split, admits)?).into_response())
+    })
+    .await
 }
 
 /// The metrics, in Prometheus' text format.

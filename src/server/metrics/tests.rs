@@ -21,6 +21,10 @@ impl Live for Scripted {
         self.0.lock().unwrap().clone()
     }
 
+    fn admits(&self, _: &Point) -> bool {
+        true
+    }
+
     fn alerts(&self) -> AlertsStatus {
         AlertsStatus::default()
     }

@@ -35,6 +35,7 @@ impl Outlet for Inbox {
 
     fn pass_over(&self, evaluation: &Evaluation) {
         self.board.settle(evaluation, None);
+        self.board.pass_over_slow(evaluation);
     }
 
     fn wait(&self, key: &SplitKey) -> Duration {

@@ -54,8 +54,9 @@ impl SlowWorker {
             Ok(Some(late)) if !(late.outcomes.is_empty() && late.tests.is_empty()) => {
                 self.publisher.publish_slow(evaluation, point, late, started.elapsed().as_secs_f64());
             }
-            Ok(_) => {}
+            Ok(_) => self.publisher.pass_over_slow(evaluation),
             Err(_) => {
+                self.publisher.pass_over_slow(evaluation);
                 self.publisher.metrics.score_failures.inc();
                 let (key, step) = (&evaluation.key, evaluation.step);
                 tracing::error!(run = %key.run, split = %key.split, %step, "a slow score panicked");

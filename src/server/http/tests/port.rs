@@ -57,6 +57,10 @@ impl Live for Scripted {
         }]
     }
 
+    fn admits(&self, _: &Point) -> bool {
+        true
+    }
+
     fn alerts(&self) -> AlertsStatus {
         AlertsStatus::default()
     }
