@@ -773,6 +773,21 @@ pub static CATALOGUE: &[Score] = &[
         ..ROW
     },
     Score {
+        id: "task_excess",
+        title: "Task accuracy beyond the true concepts",
+        family: ACCURACY,
+        paper: Paper::Own,
+        unit: "accuracy",
+        range: (-1.0, 1.0),
+        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
+        help: "Task accuracy minus the accuracy that a head reaches on the true concepts. Above 0 the model predicts what \
+               the concepts do not determine, and loses that much when all are set to their true values. Where the run \
+               does not state reference_task_accuracy, heads are trained as for intervention_score, and the score is slow; \
+               undefined then with fewer than 10 rows a class.",
+        compute: reference::task_excess,
+        ..ROW
+    },
+    Score {
         id: "intervened_task_accuracy",
         title: "Task accuracy after intervention",
         family: ACCURACY,

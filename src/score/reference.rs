@@ -18,12 +18,15 @@ use crate::prepare::{KnownRows, Prepared, first_largest};
 use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
+use super::accuracy::task_hits;
 use super::holdout::Holdout;
 use super::term::Term;
 
 const HIDDEN: usize = 64;
 /// Activation columns that heads are trained on; more would take too long beside a training job.
 const MOST_INPUTS: usize = 1024;
+/// Rows of a class below which a head on the true concepts learns too little of it.
+const ROWS_A_CLASS: usize = 10;
 const RECIPE: Recipe = Recipe {
     epochs: 300,
     batch: 128,
@@ -50,6 +53,33 @@ pub fn reference(p: &Prepared) -> Result<Term, String> {
     let heads = heads.as_ref().as_ref().map_err(String::clone)?;
     let linear = !p.run().constants.head_weights.is_empty();
     Ok(if linear { heads.linear.clone() } else { heads.better().clone() })
+}
+
+/// Task accuracy − the reference accuracy: what the model predicts beyond what the true concepts determine. A reference
+/// accuracy that the run states is taken as known. Undefined with fewer than [`ROWS_A_CLASS`] rows a class, of which heads
+/// learn too little.
+pub fn task_excess(p: &Prepared) -> Outcome {
+    let excess = || {
+        let hits = task_hits(p)?;
+        let accuracy = Term::mean_of_rows(&hits);
+        if let Some(stated) = p.run().constants.reference_task_accuracy {
+            return Ok(Term { value: accuracy.value - stated, excess: accuracy.value - stated, ..accuracy });
+        }
+        let mut classes = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0)).unwrap_or_default();
+        classes.sort_unstable();
+        classes.dedup();
+        let rows = hits.len() / classes.len().max(1);
+        if rows < ROWS_A_CLASS {
+            return Err(format!(
+                "task_labels: got {rows} rows for each of {} classes, expected at least {ROWS_A_CLASS} to train heads on \
+                 the true concepts",
+                classes.len()
+            ));
+        }
+        Ok(accuracy.less(&reference(p)?))
+    };
+    let excess: Result<Term, String> = excess();
+    excess.map_or_else(Outcome::undefined, |excess| excess.outcome())
 }
 
 /// Test accuracies of heads trained on the same rows.

@@ -141,6 +141,28 @@ fn without_a_stated_reference_heads_learn_it_from_the_true_concepts() {
 }
 
 #[test]
+fn the_task_excess_is_what_true_concepts_do_not_determine() {
+    // y = c0 in three rows of four; the model knows y.
+    let noisy = |row: usize| f64::from(u8::from((row & 1 == 1) != (row / 8).is_multiple_of(4)));
+    let labels: Vec<f64> = (0..800).map(noisy).collect();
+    let columns = every_combination(100).with(TensorName::TaskLabels, &[], labels.clone()).with(
+        TensorName::TaskPredictions,
+        &[],
+        labels,
+    );
+    let best = columns.value("reference_accuracy_linear").max(columns.value("reference_accuracy_mlp"));
+    assert!((best - 0.75).abs() < 0.08, "{best}");
+    assert!((columns.value("task_excess") - (1.0 - best)).abs() < 1e-12);
+    let stated = RunConstants { reference_task_accuracy: Some(0.8), ..RunConstants::default() };
+    assert!((columns.clone().constants(stated).value("task_excess") - 0.2).abs() < 1e-12);
+    // Heads on the true concepts learn nothing of classes with a few rows each.
+    let classes = columns.changed(TensorName::TaskLabels, |row, _, _| (row % 100) as f64);
+    let why =
+        "task_labels: got 8 rows for each of 100 classes, expected at least 10 to train heads on the true concepts";
+    assert_eq!(classes.why("task_excess"), why);
+}
+
+#[test]
 fn alignment_distinguishes_aligned_from_unaligned_embeddings() {
     let columns = model(400, 2, 0.0, 5);
     // ĉ⁺ predicts the task only where the concept is present, ĉ⁻ only where it is absent.
