@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint screenshot dashboard protocol reproduce
+	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -95,6 +95,13 @@ reproduce: .venv/reproduce ## a paper's experiments, through the sidecar; resume
 	cp target/reproduce/results.jsonl docs/reproduce/results.jsonl
 	PYTHONPATH=python $(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl target/reproduce/models docs/reproduce.md
 
+# Hours; the program says how many are left.
+evidence: .venv/evidence ## what the default alert rules stop, on models trained for it; resumes where it was stopped
+	cargo build --release --locked --bin conceptwatch --example judge
+	OMP_NUM_THREADS=1 CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
+		$(VENV)/python python/evidence/train.py docs/evidence/runs.jsonl
+	$(VENV)/python python/evidence/report.py target/release/examples/judge docs/evidence/runs.jsonl docs/evidence.md
+
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
 
@@ -112,6 +119,10 @@ protocol: ## the Python message code, from proto/
 
 .venv/reproduce: .venv/torch python/reproduce/requirements.txt
 	$(VENV)/pip install --quiet --disable-pip-version-check -r python/reproduce/requirements.txt
+	touch $@
+
+.venv/evidence: .venv/torch python/evidence/requirements.txt
+	$(VENV)/pip install --quiet --disable-pip-version-check -r python/evidence/requirements.txt
 	touch $@
 
 .venv/deploy: .venv/ready deploy/requirements.txt

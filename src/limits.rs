@@ -1,15 +1,28 @@
 //! The limits at which scores count as evidence, for alerts and the diagnosis alike, with the data that fixed each.
 //!
 //! A limit means the same for 2 and for 200 classes, and for 3 and for 112 concepts: conditional leakage is a share of
-//! the task's entropy, the others are differences of accuracies.
+//! the task's entropy, the others are areas under a curve and differences of accuracies. docs/evidence.md has the runs
+//! behind the limits of alerts: nine data sets, soft and logit bottlenecks, four concept weights.
 
-/// `intervention_drop` above which the task rests on something else than the concepts. Sound models end below 0.02; a
-/// model that loses 0.3 has collapsed.
-pub const INTERVENTION_DROP: f64 = 0.15;
+/// `intervention_drop` above which the task rests on something else than the concepts. Models that end with a drop above
+/// 0.3 are beyond it in most evaluations, those that end below 0.02 in at most three in a row.
+pub const INTERVENTION_DROP: f64 = 0.25;
 
 /// `ctl_conditional` above which a model holds more about the task than sound ones do: on handwritten digits, models that
 /// collapse under intervention have at least 0.16, sound ones at most 0.12.
 pub const CTL_CONDITIONAL: f64 = 0.16;
+
+/// `icl_excess` and `ctl_excess` above which the published scores are high. No sound run is beyond them in two evaluations
+/// in a row; of runs that collapse on more than two classes most are not either.
+pub const ICL_HIGH: f64 = 0.25;
+pub const CTL_HIGH: f64 = 0.45;
+
+/// `ctl_conditional` above and `concept_auc` below which activations predict the task instead of their concepts. Models
+/// that collapse end with at least 0.12, nineteen of twenty with at least 0.18; sound ones pass through 0.2 while they
+/// learn, and end with a concept AUC of at least 0.98. Both together hold in sound runs in at most two evaluations in a
+/// row.
+pub const CTL_UNLEARNT: f64 = 0.12;
+pub const CONCEPT_AUC: f64 = 0.85;
 
 /// `concept_accuracy` below which concepts are not learnt. High conditional leakage with well learnt concepts is
 /// information that an intervention removes without harm: logit bottlenecks have 0.2 at a drop near 0.

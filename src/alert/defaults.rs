@@ -1,43 +1,97 @@
 //! The rules without any configuration.
 
+use crate::limits::{
+    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP, INTERVENTION_HARM, TASK_EXCESS,
+};
+
 use super::kind::Pace;
-use super::kinds::{FewRows, Judge, Rise, Saturated, Stale, Threshold};
+use super::kinds::{Condition, FewRows, Judge, Rise, Saturated, Stale, Threshold, Together};
 use super::rule::{Advice, Rule, Rules, Severity};
 use super::target::Target;
 
-/// Rules that hold for any concept bottleneck model, tried on the recorded runs of docs/alerts.md.
+/// Rules that hold across the data sets, encodings and concept weights of docs/evidence.md. The limits stand in
+/// [`crate::limits`].
 ///
-/// The limit on `icl_excess` stands between models with next to no concept supervision (0.28 to 0.60 in their epochs
-/// 3 to 6) and well supervised ones (never above 0.19, and that in their first epochs); that on `ctl_excess` above the
-/// 0.34 that the latter pass through. A rise is judged from the ninth evaluation on: until then scores move with what
-/// the model learns. That of `ctl_excess` advises nothing: it climbs by right while a model with correlated concepts
-/// learns them.
+/// The first evaluations are not judged: a model that learns its concepts passes through every limit. A rise is judged
+/// from the ninth on: until then scores move with what the model learns.
 pub fn default_rules() -> Rules {
-    let above = |score, limit| {
-        let pace = Pace { evaluations: 2, hysteresis: 0.05, ..Pace::AT_ONCE };
-        Threshold { target: Target::value_of(score), above: Some(limit), below: None, pace }
+    let pace = |evaluations| Pace { evaluations, warm_up: 2, hysteresis: 0.02, ..Pace::AT_ONCE };
+    let above = |score, limit, evaluations| Threshold {
+        target: Target::value_of(score),
+        above: Some(limit),
+        below: None,
+        pace: pace(evaluations),
     };
     let rise = |score, by| {
         let pace = Pace { warm_up: 8, hysteresis: 0.01, ..Pace::AT_ONCE };
         Rise { target: Target::value_of(score), by, pace }
     };
-    let at_once = Pace::AT_ONCE;
+    let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
+    let not_learnt = [Condition::above("ctl_conditional", CTL_UNLEARNT), Condition::below("concept_auc", CONCEPT_AUC)];
+    let removed = [Condition::above("ctl_conditional", CTL_CONDITIONAL), harmless];
+    let unknown = [Condition::above("ctl_conditional", CTL_CONDITIONAL)];
+    let unless_harmless = |conditions: &[Condition], evaluations| Together {
+        unless: Some(harmless),
+        ..Together::of(conditions, pace(evaluations))
+    };
+    let high = |score, limit| {
+        let pace = Pace { evaluations: 2, hysteresis: 0.05, ..Pace::AT_ONCE };
+        Threshold { target: Target::value_of(score), above: Some(limit), below: None, pace }
+    };
     Rules::of(vec![
-        stopping("interconcept leakage is high", above("icl_excess", 0.25)),
-        // ICL falls again in a run that goes on to leak, and CTL rises.
-        stopping("concepts-task leakage is high", above("ctl_excess", 0.45)),
-        stopping("interconcept leakage rises", rise("icl_excess", 0.05)),
-        rule("concepts-task leakage rises", Severity::Warning, rise("ctl_excess", 0.05)),
-        rule("activations saturate", Severity::Info, Saturated { by: 0.2, pace: at_once }),
-        rule("few rows", Severity::Warning, FewRows { rows: 500, pace: at_once }),
+        stopping("interconcept leakage is high", high("icl_excess", ICL_HIGH), SUPERVISE),
+        stopping("concepts-task leakage is high", high("ctl_excess", CTL_HIGH), SUPERVISE),
+        stopping(
+            "interventions break the task",
+            above("intervention_drop", INTERVENTION_DROP, 4),
+            "With every concept set to its true value the head predicts worse than before: it does not read the concepts. \
+             Raise the weight of the concept loss, or train the bottleneck first.",
+        ),
+        stopping("activations predict the task instead of their concepts", unless_harmless(&not_learnt, 4), SUPERVISE),
+        stopping(
+            "the task is predicted beyond its concepts",
+            unless_harmless(&[Condition::above("task_excess", TASK_EXCESS)], 3),
+            "The true concepts do not determine the task this well: a head that sees them alone loses what is beyond. Add \
+             concepts, or give the rest of the task a side channel.",
+        ),
+        stopping("interconcept leakage rises", rise("icl_excess", 0.05), LATE),
+        warning("conditional interconcept leakage rises", rise("icl_conditional", 0.05), LATE),
+        warning("concepts-task leakage rises", rise("ctl_excess", 0.05), ""),
+        warning(
+            "conditional leakage is high",
+            unless_harmless(&unknown, 3),
+            "Activations hold information about the task beyond their concepts. Log interventions to see whether the head \
+             rests on it.",
+        ),
+        warning(
+            "information that an intervention removes without harm",
+            Together::of(&removed, pace(3)),
+            "Activations hold information about the task beyond their concepts, and setting the concepts to their true \
+             values costs no accuracy. Do not read an activation as the degree of its concept alone.",
+        ),
+        rule("activations saturate", Severity::Info, Saturated { by: 0.2, pace: Pace::AT_ONCE }),
+        rule("few rows", Severity::Warning, FewRows { rows: 500, pace: Pace::AT_ONCE }),
         rule("no evaluation for hours", Severity::Info, Stale { seconds: 21_600.0 }),
     ])
 }
 
+/// What to do about concepts that stand for something else.
+const SUPERVISE: &str = "Raise the weight of the concept loss, and log interventions to see what the head rests on.";
+
+/// What to do about a rise after the first epochs.
+const LATE: &str =
+    "Compare with what changed: a schedule of weights, a learning rate, data. Go back to the evaluation before.";
+
 fn rule(name: &str, severity: Severity, judge: impl Into<Judge>) -> Rule {
-    Rule { name: name.into(), split: "val".into(), judge: judge.into(), severity, advice: None, runbook: None }
+    let (name, judge) = (name.into(), judge.into());
+    Rule { name, split: "val".into(), judge, severity, advice: None, runbook: None, action: None }
 }
 
-fn stopping(name: &str, judge: impl Into<Judge>) -> Rule {
-    Rule { advice: Some(Advice { patience: 0 }), ..rule(name, Severity::Critical, judge) }
+fn warning(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
+    let action = (!action.is_empty()).then(|| action.to_owned());
+    Rule { action, ..rule(name, Severity::Warning, judge) }
+}
+
+fn stopping(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
+    Rule { advice: Some(Advice { patience: 0 }), severity: Severity::Critical, ..warning(name, judge, action) }
 }

@@ -23,6 +23,7 @@ pub struct Rule {
     pub(super) severity: Severity,
     pub(super) advice: Option<Advice>,
     pub(super) runbook: Option<String>,
+    pub(super) action: Option<String>,
 }
 
 /// A rule that advises to stop.
@@ -127,6 +128,7 @@ pub(super) const SHARED: &[&str] = &[
     "scope",
     "false_discovery_rate",
     "runbook",
+    "action",
 ];
 
 impl Rule {
@@ -150,9 +152,10 @@ impl Rule {
         let runbook = fields.take("runbook", "an http or https address", |value| {
             value.as_str().filter(|address| is_address(address)).map(str::to_owned)
         })?;
+        let action = fields.text("action")?.filter(|action| !action.is_empty());
         match fields.other_than(&[]) {
             Some(key) => Err(KeyFault::new(key, "has no effect on a rule of this kind")),
-            None => Ok(Self { name, split, judge, severity, advice, runbook }),
+            None => Ok(Self { name, split, judge, severity, advice, runbook, action }),
         }
     }
 
@@ -187,6 +190,11 @@ impl Rule {
         self.runbook.as_deref()
     }
 
+    /// What to do when it fires, in sentences.
+    pub fn action(&self) -> Option<&str> {
+        self.action.as_deref()
+    }
+
     /// What the rule says, in a sentence.
     pub fn meaning(&self) -> String {
         let evaluations = match self.judge.pace().evaluations {
@@ -194,7 +202,8 @@ impl Rule {
             n => format!(" in {n} evaluations in a row"),
         };
         let advice = if self.advises_stop() { " Training is advised to stop." } else { "" };
-        format!("On '{}', {}{evaluations}.{advice}", self.split, self.judge.meaning())
+        let action = self.action.as_ref().map_or(String::new(), |action| format!(" {action}"));
+        format!("On '{}', {}{evaluations}.{advice}{action}", self.split, self.judge.meaning())
     }
 }
 
@@ -204,7 +213,8 @@ impl Serialize for Rule {
         let (pace, target) = (self.judge.pace(), self.judge.target());
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &self.name)?;
-        if let Some(target) = target {
+        // Conditions name their own scores.
+        if let (Some(target), false) = (target, matches!(self.judge, Judge::Together(_))) {
             map.serialize_entry("score", target.score)?;
         }
         map.serialize_entry("split", &self.split)?;
@@ -225,6 +235,9 @@ impl Serialize for Rule {
         }
         if let Some(runbook) = &self.runbook {
             map.serialize_entry("runbook", runbook)?;
+        }
+        if let Some(action) = &self.action {
+            map.serialize_entry("action", action)?;
         }
         map.end()
     }

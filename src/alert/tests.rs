@@ -252,6 +252,62 @@ fn a_rise_of_one_pair_is_found_among_the_others() {
     );
 }
 
+/// An evaluation with these values of `ctl_conditional`, `concept_auc` and, where given, `intervention_drop`.
+fn conditions(step: u64, leak: f64, auc: f64, drop: Option<f64>) -> Point {
+    let mut scores = vec![
+        ("ctl_conditional".to_owned(), Outcome::Value(score(leak))),
+        ("concept_auc".to_owned(), Outcome::Value(score(auc))),
+    ];
+    scores.extend(drop.map(|drop| ("intervention_drop".to_owned(), Outcome::Value(score(drop)))));
+    Point { scores, ..point(step, 0.0) }
+}
+
+fn together(more: Value) -> Value {
+    let all = json!([{"score": "ctl_conditional", "above": 0.1}, {"score": "concept_auc", "below": 0.8}]);
+    merged(json!({"name": "leak", "all": all, "unless": {"score": "intervention_drop", "below": 0.05}}), more)
+}
+
+#[test]
+fn conditions_that_hold_together_fire_and_one_of_them_alone_does_not() {
+    let rule = together(json!({"evaluations": 2, "hysteresis": 0.01, "advise_stop": true, "action": "Supervise."}));
+    let mut alerts = alerts(vec![rule]);
+    assert!(alerts.observe(&conditions(0, 0.3, 0.9, None)).is_empty());
+    assert!(alerts.observe(&conditions(1, 0.05, 0.6, None)).is_empty());
+    assert_eq!(alerts.observe(&conditions(2, 0.3, 0.6, None))[0].standing.state, Pending);
+    let fired = alerts.observe(&conditions(3, 0.3, 0.6, None));
+    let evidence = "ctl_conditional is 0.3000, above 0.1; concept_auc is 0.6000, below 0.8, for 2 evaluations";
+    assert_eq!((fired[0].standing.state, fired[0].standing.evidence.as_str()), (Firing, evidence));
+    let (rule, _) = alerts.reasons_to_stop("r").next().unwrap();
+    assert_eq!((rule.action(), rule.score()), (Some("Supervise."), "ctl_conditional"));
+    assert!(rule.meaning().ends_with("Training is advised to stop. Supervise."), "{}", rule.meaning());
+    // Just inside a limit is not far enough; a score that is missing is no evidence.
+    assert!(alerts.observe(&conditions(4, 0.095, 0.6, None)).is_empty());
+    assert!(alerts.observe(&point(5, 0.0)).is_empty());
+    assert_eq!(alerts.observe(&conditions(6, 0.3, 0.82, None))[0].standing.state, Inactive);
+}
+
+#[test]
+fn an_exception_that_holds_ends_an_alert_and_one_that_is_unknown_does_not_count() {
+    let mut alerts = alerts(vec![together(json!({}))]);
+    assert_eq!(alerts.observe(&conditions(0, 0.3, 0.6, None))[0].standing.state, Firing);
+    let ended = alerts.observe(&conditions(1, 0.3, 0.6, Some(0.0)));
+    assert_eq!(ended[0].standing.state, Inactive);
+    assert!(ended[0].standing.evidence.ends_with("intervention_drop is 0.0000, below 0.05"), "{ended:?}");
+    assert_eq!(alerts.observe(&conditions(2, 0.3, 0.6, Some(0.2)))[0].standing.state, Firing);
+}
+
+#[test]
+fn an_exception_holds_for_slow_scores_that_come_without_it() {
+    let all = json!([{"score": "ois", "above": 0.3}]);
+    let rule = json!({"name": "leak", "all": all, "unless": {"score": "intervention_drop", "below": 0.05}});
+    let mut alerts = alerts(vec![rule]);
+    let late = |step| Point { scores: vec![("ois".into(), Outcome::Value(score(0.4)))], ..point(step, 0.0) };
+    alerts.observe(&conditions(1, 0.3, 0.6, Some(0.0)));
+    assert!(alerts.observe_late(&late(1)).is_empty());
+    alerts.observe(&conditions(2, 0.3, 0.6, Some(0.2)));
+    assert_eq!(alerts.observe_late(&late(2))[0].standing.state, Firing);
+}
+
 #[test]
 fn faulty_and_contradictory_rules_are_named() {
     let scoreless = |more: Value| merged(json!({"name": "leak"}), more);
@@ -283,6 +339,14 @@ fn faulty_and_contradictory_rules_are_named() {
         (above(0.2, json!({"severity": "grave"})), "severity"),
         (above(0.2, json!({"runbook": "ftp://x"})), "runbook"),
         (above(0.2, json!({"over": 1})), "over"),
+        (above(0.2, json!({"unless": {"score": "ois", "below": 0.1}})), "unless"),
+        (together(json!({"score": "icl"})), "score"),
+        (together(json!({"all": []})), "all"),
+        (together(json!({"all": [{"score": "nonsense", "above": 0.1}]})), "all"),
+        (together(json!({"all": [{"score": "icl"}]})), "all"),
+        (together(json!({"all": [{"score": "icl", "above": 0.1, "below": 0.2}]})), "all"),
+        (together(json!({"unless": {"score": "icl", "below": "low"}})), "unless"),
+        (scoreless(json!({"unless": {"score": "icl", "below": 0.1}})), "all"),
     ];
     for (rule, key) in cases {
         let fault = read(vec![rule.clone()]).expect_err(key);

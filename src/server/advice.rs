@@ -158,7 +158,10 @@ impl Advice {
         let reasons: Vec<String> = given
             .alerts
             .reasons_to_stop(run)
-            .map(|(rule, standing)| format!("{}: {}", rule.name(), standing.evidence))
+            .map(|(rule, standing)| {
+                let action = rule.action().map_or(String::new(), |action| format!(". {action}"));
+                format!("{}: {}{action}", rule.name(), standing.evidence)
+            })
             .collect();
         let reason = match (reasons.is_empty(), self.splits.is_empty()) {
             (false, _) => reasons.join("; "),

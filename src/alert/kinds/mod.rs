@@ -8,6 +8,7 @@ mod rise;
 mod saturated;
 mod stale;
 mod threshold;
+mod together;
 
 use serde_json::Value;
 
@@ -20,6 +21,7 @@ pub use rise::Rise;
 pub use saturated::Saturated;
 pub use stale::Stale;
 pub use threshold::Threshold;
+pub use together::{Condition, Together};
 
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
@@ -97,7 +99,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! { Threshold, Rise, Stale, FewRows, Saturated }
+kinds! { Threshold, Together, Rise, Stale, FewRows, Saturated }
 
 /// Errors where the keys of two kinds are given.
 fn only_one(fields: &Fields) -> Result<(), KeyFault> {

@@ -1,0 +1,279 @@
+"""Writes the report on the runs of `train.py`, judged by the alert engine.
+
+python report.py target/release/examples/judge docs/evidence/runs.jsonl docs/evidence.md
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from grid import APART_SEEDS, DATA, SEEDS, name
+from verdicts import (
+    DROPS,
+    LEAKAGE,
+    Run,
+    beyond,
+    drops,
+    earliest,
+    early_stopping,
+    first,
+    group,
+    interval,
+    last,
+    leaks,
+    outcomes,
+)  # fmt: skip
+
+RULES = Path(__file__).parent / "rules"
+SHARE, FALSE = 0.95, 0.02
+
+Stops = Callable[[Run], "int | None"]
+
+
+def judged(judge: str, runs: Path) -> dict[tuple[str, str, bool], tuple[int | None, str | None]]:
+    """By run, set of rules and whether interventions are logged: the epoch of the advice, and the rule."""
+    sets = [f"{file.stem}={file}" for file in sorted(RULES.glob("*.json"))]
+    output = subprocess.run([judge, str(runs), *sets], check=True, capture_output=True, text=True).stdout
+    found = {}
+    for line in map(json.loads, output.splitlines()):
+        epoch = None if line["epoch"] is None else int(line["epoch"])
+        found[name(line), line["rules"], line["interventions"]] = (epoch, line["rule"])
+    return found
+
+
+def table(head: list[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
+
+
+def share(found: int, of: int) -> str:
+    if of == 0:
+        return "none"
+    low, high = interval(found, of)
+    return f"{found} of {of} ({100 * low:.1f} to {100 * high:.1f} %)"
+
+
+def epoch(epochs: list[int]) -> str:
+    return f"{median(epochs):g}" if epochs else "none"
+
+
+def without(leak: tuple[float, float, int]) -> Stops:
+    """The rules that need no interventions, with these limits."""
+    return lambda run: earliest([leaks(leak)(run), beyond(run)])
+
+
+class Report:
+    def __init__(self, judge: str, path: Path) -> None:
+        self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()]
+        self.outcome = dict(zip(map(name, self.runs), outcomes(self.runs), strict=True))
+        self.advice = judged(judge, path)
+        self.main = [run for run in self.runs if run["data"] in DATA and run["training"] == "joint"]
+        self.apart = [run for run in self.runs if run not in self.main]
+
+    def having(self, runs: list[Run], outcome: str) -> list[Run]:
+        return [run for run in runs if self.outcome[name(run)] == outcome]
+
+    def by(self, rules: str, interventions: bool) -> Stops:
+        return lambda run: self.advice[name(run), rules, interventions][0]
+
+    def row(self, title: str, runs: list[Run], stops: Stops) -> list[str]:
+        """Stopped among collapsing and among sound runs, and the median epoch among the former."""
+        cells = [title]
+        epochs = []
+        for outcome in ("collapsing", "sound"):
+            of = self.having(runs, outcome)
+            stopped = [at for run in of if (at := stops(run)) is not None]
+            cells.append(share(len(stopped), len(of)))
+            epochs = epochs or stopped
+        return [*cells, epoch(epochs)]
+
+    def groups(self, runs: list[Run]) -> dict[str, list[Run]]:
+        found: dict[str, list[Run]] = {}
+        for run in runs:
+            found.setdefault(group(run), []).append(run)
+        return found
+
+    def data(self) -> str:
+        rows = []
+        for title, runs in self.groups(self.runs).items():
+            of = Counter(self.outcome[name(run)] for run in runs)
+            seeds = len({run["seed"] for run in runs})
+            rows.append([
+                title, runs[0]["rows"], len(runs[0]["loss"]) - 1, len(runs), seeds,
+                *(of[outcome] for outcome in ("collapsing", "sound", "between")),
+            ])  # fmt: skip
+        head = ["data", "N", "epochs", "runs", "seeds", "collapsing", "sound", "between"]
+        return table(head, rows)
+
+    def ends(self) -> str:
+        """Quantiles of the scores after the last epoch."""
+        scores = (
+            "intervention_drop",
+            "ctl_conditional",
+            "concept_auc",
+            "concept_accuracy",
+            "ctl_excess",
+            "task_excess",
+        )
+        rows = []
+        for score in scores:
+            cells = []
+            for outcome in ("collapsing", "sound"):
+                values = [last(run, score) for run in self.having(self.main, outcome)]
+                cells.append(" / ".join(f"{value:.2f}" for value in np.nanquantile(values, [0, 0.05, 0.5, 0.95, 1])))
+            rows.append([f"`{score}`", *cells])
+        return table(["after the last epoch: least / 5 % / median / 95 % / most", "collapsing", "sound"], rows)
+
+    def stretches(self) -> str:
+        """For how many evaluations in a row the conditions hold in sound and in collapsing runs."""
+        rules = {
+            "`intervention_drop` > 0.25": (lambda p: p["intervention_drop"] > 0.25, 4),
+            "`ctl_conditional` > 0.12 and `concept_auc` < 0.85": (
+                lambda p: p["ctl_conditional"] > 0.12 and p["concept_auc"] < 0.85, 4),
+            "`task_excess` > 0.1": (lambda p: p["task_excess"] > 0.1, 3),
+        }  # fmt: skip
+
+        def longest(run: Run, holds: Callable[[dict[str, float]], bool]) -> int:
+            return max((n for n in range(1, 30) if first(run, holds, n) is not None), default=0)
+
+        rows = []
+        for title, (holds, needed) in rules.items():
+            cells = []
+            for outcome in ("sound", "collapsing"):
+                lengths = [longest(run, holds) for run in self.having(self.main, outcome)]
+                cells.append(" / ".join(f"{length:g}" for length in np.quantile(lengths, [0.05, 0.5, 0.95, 1])))
+            rows.append([title, needed, *cells])
+        return table(["condition", "evaluations needed", "sound: 5 % / median / 95 % / most", "collapsing"], rows)
+
+    def results(self, runs: list[Run], interventions: bool) -> str:
+        stops = self.by("default", interventions)
+        rows = [self.row(title, of, stops) for title, of in self.groups(runs).items()]
+        rows.append(self.row("**all**", runs, stops))
+        return table(["data", "stopped of collapsing", "stopped of sound", "median epoch"], rows)
+
+    def reasons(self) -> str:
+        rows = []
+        for interventions in (True, False):
+            first_of = Counter(
+                self.advice[name(run), "default", interventions][1] for run in self.having(self.main, "collapsing")
+            )
+            for rule, count in first_of.most_common():
+                rows.append(["logged" if interventions else "not logged", rule or "none: not stopped", count])
+        return table(["interventions", "first advice to stop by", "collapsing runs"], rows)
+
+    def beside(self, runs: list[Run]) -> str:
+        def low(score: str, limit: float) -> Stops:
+            return lambda run: first(run, lambda p: p[score] < limit, 4)
+
+        rows = [
+            self.row("default rules, interventions logged", runs, self.by("default", True)),
+            self.row("default rules, not logged", runs, self.by("default", False)),
+            self.row("`ctl_conditional` above 0.12 and `concept_auc` below 0.85 alone", runs, leaks((0.12, 0.85, 4))),
+            self.row("CTL, ICL and rises of ICL alone", runs, self.by("published", False)),
+            self.row("`concept_auc` below 0.85, 4 evaluations", runs, low("concept_auc", 0.85)),
+            self.row("`concept_accuracy` below 0.9, 4 evaluations", runs, self.by("accuracy", False)),
+            self.row("`concept_accuracy` below 0.8, 4 evaluations", runs, low("concept_accuracy", 0.8)),
+            self.row("Lightning EarlyStopping on the validation loss", runs, early_stopping),
+        ]
+        return table(["stops by", "stopped of collapsing", "stopped of sound", "median epoch"], rows)
+
+    def chosen(self, runs: list[Run], family: list[Any], rule: Callable[[Any], Stops]) -> Any:
+        """Limits that stop most collapsing runs with at most 2 % of sound ones; of equals, those in the middle."""
+        collapsing, sound = self.having(runs, "collapsing"), self.having(runs, "sound")
+
+        def stopped(of: list[Run], stops: Stops) -> int:
+            return sum(stops(run) is not None for run in of)
+
+        counts = [(limits, stopped(collapsing, rule(limits)), stopped(sound, rule(limits))) for limits in family]
+        allowed = [(limits, found) for limits, found, false in counts if false <= FALSE * len(sound)]
+        most = max(found for _, found in allowed)
+        near = [limits for limits, found in allowed if found >= most - 0.01 * len(collapsing)]
+        middle = np.mean(near, axis=0)
+        spread = np.ptp(np.array(family, dtype=float), axis=0)
+        return min(near, key=lambda limits: float((((np.array(limits) - middle) / spread) ** 2).sum()))
+
+    def left_out(self) -> str:
+        rows = []
+        for data, held in self.groups(self.main).items():
+            others = [run for run in self.main if run["data"] != data]
+            leak = self.chosen(others, LEAKAGE, leaks)
+            drop = self.chosen(others, DROPS, drops)
+            rows.append([*self.row(data, held, without(leak))[:3], "{:g}, {:g}, {}".format(*leak),
+                         *self.row(data, held, drops(drop))[1:3], "{:g}, {}".format(*drop)])  # fmt: skip
+        head = ["left out", "collapsing, not logged", "sound, not logged", "limits", "collapsing, logged",
+                "sound, logged", "limits"]  # fmt: skip
+        return table(head, rows)
+
+    def failures(self) -> str:
+        lines = []
+        for interventions in (True, False):
+            for run in self.runs:
+                outcome = self.outcome[name(run)]
+                at, rule = self.advice[name(run), "default", interventions]
+                logged = "logged" if interventions else "not logged"
+                if outcome == "collapsing" and at is None:
+                    what = f"not stopped; drop {last(run, 'intervention_drop'):.2f}, "
+                elif outcome == "sound" and at is not None:
+                    what = f"stopped at epoch {at}: {rule}; at the end "
+                else:
+                    continue
+                what += f"`ctl_conditional` {last(run, 'ctl_conditional'):.2f}, "
+                what += f"`concept_auc` {last(run, 'concept_auc'):.2f}"
+                lines.append(
+                    [f"{group(run)}, {run['encoding']}, λ = {run['weight']:g}, seed {run['seed']}", logged, what]
+                )
+        return table(["run", "interventions", "what happened"], lines) if lines else "None.\n"
+
+    def harmless(self) -> str:
+        """Runs that end with high conditional leakage and no drop."""
+        held = [
+            run for run in self.main if last(run, "ctl_conditional") > 0.16 and last(run, "intervention_drop") < 0.05
+        ]
+        settings = [(group(run), run["encoding"]) for run in held]
+        rows = []
+        for setting in sorted(set(settings)):
+            of = [run for run, its in zip(held, settings, strict=True) if its == setting]
+            advised = [sum(self.by("default", logged)(run) is not None for run in of) for logged in (True, False)]
+            rows.append([*setting, len(of), *advised])
+        return table(["data", "encoding", "runs", "advised to stop: logged", "not logged"], rows)
+
+
+def text(report: Report) -> str:
+    """The page: `page.md` with the tables."""
+    return (
+        (Path(__file__).parent / "page.md")
+        .read_text()
+        .format(
+            runs=len(report.runs),
+            main=len(report.main),
+            collapsing=len(report.having(report.main, "collapsing")),
+            sound=len(report.having(report.main, "sound")),
+            seeds=SEEDS,
+            apart_seeds=APART_SEEDS,
+            data=report.data(),
+            ends=report.ends(),
+            stretches=report.stretches(),
+            logged=report.results(report.main, True),
+            not_logged=report.results(report.main, False),
+            reasons=report.reasons(),
+            beside=report.beside(report.main),
+            beside_apart=report.beside(report.apart),
+            left_out=report.left_out(),
+            apart_logged=report.results(report.apart, True),
+            apart_not_logged=report.results(report.apart, False),
+            harmless=report.harmless(),
+            failures=report.failures(),
+        )
+    )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[3]).write_text(text(Report(sys.argv[1], Path(sys.argv[2]))))
