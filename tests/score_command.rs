@@ -124,6 +124,7 @@ fn with_inputs() -> impl Iterator<Item = &'static Score> {
     let has = move |input: &Input| match input {
         Input::Tensor(name) => given.contains(name),
         Input::EitherTensor(a, b) => given.contains(a) || given.contains(b),
+        Input::ReferenceTaskAccuracy => true, // heads are trained for it
         _ => false,
     };
     CATALOGUE.iter().filter(move |score| score.inputs.iter().all(has))
@@ -154,8 +155,12 @@ fn json_is_the_object_of_the_contract() {
             ("per_concept", row.per_concept),
             ("standard_error", row.no_standard_error.is_none()),
             ("value", true),
+            ("p_value", row.test.is_some() || id == "joint_leakage"),
+            ("per_concept_q", row.test.is_some() && row.per_concept),
+            ("matrix_q", row.test.is_some() && row.matrix),
         ];
-        let expected: Vec<&str> = has.into_iter().filter(|(_, has)| *has).map(|(part, _)| part).collect();
+        let mut expected: Vec<&str> = has.into_iter().filter(|(_, has)| *has).map(|(part, _)| part).collect();
+        expected.sort_unstable();
         assert_eq!(parts, expected, "{id}");
         assert!(entry["value"].is_f64() && entry.get("standard_error").is_none_or(Value::is_f64), "{id}");
         let per_concept = entry.get("per_concept").map(|values| values.as_array().unwrap().len());

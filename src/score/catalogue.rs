@@ -442,7 +442,7 @@ pub static CATALOGUE: &[Score] = &[
                from these rows is missing, such as effects of three and more activations among many and structure finer \
                than quarters of a stratum. joint_leakage_baseline says what there is to explain. A regression task counts \
                by the eighth of the rows it is in; rows of classes with fewer than four rows are left out. p_value: sign \
-               flips of the differences of the rows' losses.",
+               flips of the differences of the rows' losses, less 0.001 of H(y).",
         trust: "At 2,048 rows, for a truth of 0.86: 0.74 for an exclusive or of two logits among 6 and 0.72 among \
                 112; 0.80 for one of a logit and a concept; 0.77 for the distance of a logit from its mean; 0.53 for \
                 the parity of three logits among 6. 20 weak shifts with a truth of 0.20 read 0.17. Honest \
@@ -784,6 +784,9 @@ pub static CATALOGUE: &[Score] = &[
                the concepts do not determine, and loses that much when all are set to their true values. Where the run \
                does not state reference_task_accuracy, heads are trained as for intervention_score, and the score is slow; \
                undefined then with fewer than 10 rows a class.",
+        trust: "Of 173 sound models of nine data sets none ended above 0.02, and of 254 that collapse under intervention one \
+                in twenty above 0.29: it sees only what no concept of the set determines. The heads are tested on a fifth \
+                of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.",
         compute: reference::task_excess,
         ..ROW
     },

@@ -86,6 +86,13 @@ fn activations_that_follow_from_the_concepts_do_not_leak() {
 }
 
 #[test]
+fn a_task_that_its_concepts_determine_gives_no_significance_to_longer_training() {
+    let columns = law(600, 60, |c, _, _| f64::from(c[0] + c[1] > 0.5));
+    let outcome = columns.score("joint_leakage");
+    assert!(value(&outcome).abs() < 1e-3 && p_value(&outcome) > 0.5, "{}, {}", value(&outcome), p_value(&outcome));
+}
+
+#[test]
 fn hard_categorical_and_continuous_columns_are_taken() {
     // Wrong predictions name the task.
     let mut hard = law(1_200, 40, |_, _, random| coin(0.5, random)).kind(ActivationKind::Hard);
