@@ -132,12 +132,14 @@ impl<'a> Prepared<'a> {
 
     /// ĉ_i for each concept: discrete for hard activations, otherwise a scalar, or a vector for categorical concepts.
     pub fn activations(&self) -> Option<&[Variable]> {
+        // By one thread, as all cells that parallel parts of scores read: a worker that waits in here for others could be
+        // given work that reads the same cell, and would wait for itself.
         let build = || {
             let column = self.column(TensorName::ConceptActivations)?;
             let blocks = self.run.activation_blocks(column.width())?;
             let all = KnownRows::all(self.rows());
             let variable = |(i, block): (usize, Range<usize>)| self.activation(column, i, block, &all);
-            Some(blocks.into_par_iter().enumerate().map(variable).collect())
+            Some(blocks.into_iter().enumerate().map(variable).collect())
         };
         self.activations.get_or_init(build).as_deref()
     }
@@ -255,7 +257,7 @@ impl<'a> Prepared<'a> {
             let continuous = self.run.concept_label_kind == LabelKind::Continuous;
             let all = KnownRows::all(self.rows());
             let variable = |i| self.labels(column, TensorName::ConceptLabels, i, continuous, &all);
-            Some((0..self.concepts()).into_par_iter().map(variable).collect())
+            Some((0..self.concepts()).map(variable).collect())
         };
         self.concept_labels.get_or_init(build).as_deref()
     }

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,16 @@ def line_of(of: dict[str, Any], binary: str) -> dict[str, Any]:
     # The 12,432 pairs of the birds' concepts take 20 times as long as all else.
     found = curves(binary, split.val, of["encoding"], evaluations, pairs=of["data"] != "birds")
     return {**of, "rows": len(split.val.y), "loss": loss, **found}
+
+
+def lines_of(left: list[dict[str, Any]], binary: str, processes: int) -> Iterator[dict[str, Any]]:
+    if processes == 1:
+        yield from (line_of(of, binary) for of in left)
+        return
+    # A forked process would inherit the locks of PyTorch's threads.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(line_of, of, binary) for of in left]):
+            yield future.result()
 
 
 def main() -> None:
@@ -50,9 +62,9 @@ def main() -> None:
     chosen = [of for of in runs() if of["seed"] < options.seeds and (not options.data or of["data"] in options.data)]
     left = [of for of in chosen if name(of) not in known]
     start, done = time.monotonic(), 0
-    with ProcessPoolExecutor(options.processes) as pool, options.file.open("a") as file:
-        for future in as_completed([pool.submit(line_of, of, binary) for of in left]):
-            file.write(json.dumps(future.result()) + "\n")
+    with options.file.open("a") as file:
+        for line in lines_of(left, binary, options.processes):
+            file.write(json.dumps(line) + "\n")
             file.flush()
             done += 1
             took = time.monotonic() - start

@@ -8,6 +8,7 @@ Models already in the folder are not trained again.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -138,7 +139,8 @@ def main() -> None:
     wanted = plan()
     left = [of for of in wanted if not file_of(of, options.folder).exists()]
     start, known = time.monotonic(), len(wanted) - len(left)
-    with ProcessPoolExecutor(options.processes) as pool:
+    # A forked process would inherit the locks of PyTorch's threads.
+    with ProcessPoolExecutor(options.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         for done, _ in enumerate(pool.map(partial(train, folder=options.folder), left), 1):
             took = time.monotonic() - start
             rest = took / done * (len(left) - done)
