@@ -91,7 +91,7 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         with run.evaluation("val", step=1) as p:
             p.log(**rows)
         # It waits for the evaluation.
-        diagnosis = run.diagnosis(timeout=60.0)
+        diagnosis = run.diagnosis(timeout=20.0)
         assert diagnosis is not None
         assert {line.rule: line.subject for line in diagnosis.lines}["incomplete_concept_set"] == "Concept set"
         assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 12)

@@ -269,7 +269,7 @@ fn summary(models: &[Watched], took: Duration) {
     row("epochs", &|model| format!("{}{}", model.epochs, if model.stopped.is_some() { " (stopped)" } else { "" }));
     for model in models {
         if let Some(reason) = &model.stopped {
-            println!("\nThe model with lambda {} was stopped by the sidecar's advice: {reason}.", model.lambda);
+            println!("\nThe model with lambda {} was stopped by the sidecar's advice: {reason}", model.lambda);
         }
     }
     if let [clean, leaky] = models
