@@ -69,7 +69,7 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     assert_eq!(told["changes"].as_array().unwrap().len(), 2);
     assert_eq!(told["rules"][0]["few_rows"], 1000);
 
-    client.finish_run(FinishRunRequest { run: "r".into(), rank: 0, client: String::new() }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
     assert_eq!(state(), 0.0);
     let last = alerts(&sidecar)["changes"][2].clone();
     assert!(last["evidence"].as_str().unwrap().starts_with("the run finished; last: 64 rows"), "{last}");
@@ -250,7 +250,7 @@ async fn the_terminal_shows_points_and_alerts_as_they_arrive() {
         }
         if step % 10 == 0 {
             // Ends the alert, so that it fires again.
-            client.finish_run(FinishRunRequest { run: "r".into(), rank: 0, client: String::new() }).await.unwrap();
+            client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
             client.start_run(run("r")).await.unwrap();
         }
     }

@@ -103,7 +103,7 @@ async fn with_a_small_share_points_state_the_bounded_ages_of_their_pairs() {
     let pass = point(&mut client, "r", "val", 7).await;
     assert!(pass.scores.iter().all(|score| score.age.is_none() && score.value.is_some()));
     // The same holds for the last sample of a run.
-    let finish = FinishRunRequest { run: "r".into(), rank: 0, client: String::new() };
+    let finish = FinishRunRequest { run: "r".into(), ..Default::default() };
     client.finish_run(finish).await.unwrap();
     until("all pairs of the last sample are computed", || {
         let text = sidecar.get("/metrics");

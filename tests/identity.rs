@@ -221,7 +221,8 @@ async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_t
         assert_eq!(answers[0], answers[1]);
     }
 
-    let finish = |client: &str| FinishRunRequest { run: "r".into(), rank: 0, client: client.into() };
+    let finish =
+        |client: &str| FinishRunRequest { run: "r".into(), rank: 0, client: client.into(), ..Default::default() };
     client.finish_run(finish("evaluator")).await.unwrap();
     assert_eq!(stream.ask(trainer.batch(3, 0..64)).await.outcome(), Outcome::Accepted);
     client.finish_run(finish("trainer")).await.unwrap();

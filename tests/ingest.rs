@@ -218,14 +218,17 @@ async fn samples_stay_within_their_memory_limit_and_release_it() {
     client.start_run(again).await.unwrap();
     for rank in 0..2 {
         assert!(memory() > 0.0);
-        client.finish_run(FinishRunRequest { run: "full".into(), rank, client: String::new() }).await.unwrap();
+        client
+            .finish_run(FinishRunRequest { run: "full".into(), rank, client: String::new(), ..Default::default() })
+            .await
+            .unwrap();
     }
     assert_eq!(memory(), 0.0);
     client.start_run(run("next")).await.unwrap();
     let mut stream = Stream::open(&mut client).await;
     assert_eq!(stream.ask(heavy("next", 1, 0)).await.outcome(), Outcome::Accepted);
     assert!(memory() > 2e6);
-    client.finish_run(FinishRunRequest { run: "next".into(), rank: 0, client: String::new() }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: "next".into(), ..Default::default() }).await.unwrap();
     assert_eq!(memory(), 0.0);
 }
 
@@ -323,7 +326,7 @@ async fn a_last_batch_may_carry_the_end_of_its_pass() {
         assert!(client.start_run(run(run_name)).await.unwrap().into_inner().takes_joined_ends);
     }
     let mut stream = Stream::open(&mut client).await;
-    let end = |rows| Some(JoinedEnd { sequence: 3, rows, left_out: 0 });
+    let end = |rows| Some(JoinedEnd { sequence: 3, rows, ..JoinedEnd::default() });
     assert_eq!(stream.ask(chunk("joined", 1, 0..32)).await.end_pass, None);
     let last = BatchChunk { end_pass: end(64), ..chunk("joined", 2, 32..64) };
     let answer = stream.ask(last.clone()).await;

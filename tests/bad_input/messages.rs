@@ -248,7 +248,7 @@ async fn try_case(
         );
     }
     if case.finish {
-        client.finish_run(FinishRunRequest { run: name.into(), rank: 0, client: String::new() }).await.unwrap();
+        client.finish_run(FinishRunRequest { run: name.into(), ..Default::default() }).await.unwrap();
     }
     let answer = stream.ask(last.clone()).await;
     let got = (answer.outcome(), Code::from(answer.code), answer.field.as_str());
@@ -286,5 +286,5 @@ async fn try_case(
     let point = point(client, name, "val", step).await;
     let found = (point.rows, point.rows_seen);
     faults.check(&case.name, found == (rows, rows), format!("the point then has {found:?} rows, expected {rows}"));
-    client.finish_run(FinishRunRequest { run: name.into(), rank: 0, client: String::new() }).await.unwrap();
+    client.finish_run(FinishRunRequest { run: name.into(), ..Default::default() }).await.unwrap();
 }

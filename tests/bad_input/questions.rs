@@ -77,7 +77,7 @@ pub fn cases() -> Vec<Case> {
             Call::Advice(GetAdviceRequest { run: other(), ..advice() })
         }),
         case("the end of an unknown run", unknown, "run", "'other' is unknown", {
-            Call::Finish(FinishRunRequest { run: other(), rank: 0, client: String::new() })
+            Call::Finish(FinishRunRequest { run: other(), ..Default::default() })
         }),
     ];
     for (what, seconds) in
@@ -97,11 +97,7 @@ pub fn cases() -> Vec<Case> {
         hostile("a series of a run", "run", Call::Series(GetSeriesRequest { run: name.clone(), ..series() }));
         hostile("a series of a split", "split", Call::Series(GetSeriesRequest { split: name.clone(), ..series() }));
         hostile("advice for a run", "run", Call::Advice(GetAdviceRequest { run: name.clone(), ..advice() }));
-        hostile(
-            "the end of a run",
-            "run",
-            Call::Finish(FinishRunRequest { run: name.clone(), rank: 0, client: String::new() }),
-        );
+        hostile("the end of a run", "run", Call::Finish(FinishRunRequest { run: name.clone(), ..Default::default() }));
         hostile("a watch of a run", "runs", Call::Watch(WatchRequest { runs: vec![name.clone()] }));
         if !name.is_empty() {
             hostile("a series of a concept", "concept", Call::Series(GetSeriesRequest { concept: name, ..series() }));

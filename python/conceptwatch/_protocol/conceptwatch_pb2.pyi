@@ -201,7 +201,7 @@ class StartRunRequest(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
-    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run")
+    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run", "incarnation")
     class WindowsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +220,7 @@ class StartRunResponse(_message.Message):
     PAGE_URL_FIELD_NUMBER: _ClassVar[int]
     TAKES_JOINED_ENDS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     resumed: bool
     server_version: str
     sample_rows: int
@@ -231,21 +232,36 @@ class StartRunResponse(_message.Message):
     page_url: str
     takes_joined_ends: bool
     run: str
-    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ..., run: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ..., run: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class FinishRunRequest(_message.Message):
-    __slots__ = ("run", "rank", "client")
+    __slots__ = ("run", "rank", "client", "timeout_seconds")
     RUN_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     run: str
     rank: int
     client: str
-    def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ...) -> None: ...
+    timeout_seconds: float
+    def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
 
 class FinishRunResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("finished", "unsettled")
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    finished: bool
+    unsettled: _containers.RepeatedCompositeFieldContainer[Unsettled]
+    def __init__(self, finished: bool = ..., unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ...) -> None: ...
+
+class Unsettled(_message.Message):
+    __slots__ = ("split", "step")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    split: str
+    step: int
+    def __init__(self, split: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ()
@@ -334,17 +350,19 @@ class BatchChunk(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ..., end_pass: _Optional[_Union[JoinedEnd, _Mapping]] = ...) -> None: ...
 
 class JoinedEnd(_message.Message):
-    __slots__ = ("sequence", "rows", "left_out")
+    __slots__ = ("sequence", "rows", "left_out", "backlog")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     rows: int
     left_out: int
-    def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
+    backlog: bool
+    def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ..., backlog: bool = ...) -> None: ...
 
 class EndPass(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows", "left_out")
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows", "left_out", "backlog")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +372,7 @@ class EndPass(_message.Message):
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -363,7 +382,8 @@ class EndPass(_message.Message):
     sequence: int
     rows: int
     left_out: int
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
+    backlog: bool
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ..., backlog: bool = ...) -> None: ...
 
 class IngestRequest(_message.Message):
     __slots__ = ("chunk", "end_pass")
@@ -374,7 +394,7 @@ class IngestRequest(_message.Message):
     def __init__(self, chunk: _Optional[_Union[BatchChunk, _Mapping]] = ..., end_pass: _Optional[_Union[EndPass, _Mapping]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass", "keep_ms")
+    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass", "keep_ms", "settled")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[IngestResponse.Outcome]
@@ -395,6 +415,7 @@ class IngestResponse(_message.Message):
     ROWS_DROPPED_FIELD_NUMBER: _ClassVar[int]
     END_PASS_FIELD_NUMBER: _ClassVar[int]
     KEEP_MS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     outcome: IngestResponse.Outcome
     code: int
@@ -405,7 +426,36 @@ class IngestResponse(_message.Message):
     rows_dropped: int
     end_pass: IngestResponse
     keep_ms: int
-    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ...) -> None: ...
+    settled: _containers.RepeatedCompositeFieldContainer[Settled]
+    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[Settled, _Mapping]]] = ...) -> None: ...
+
+class Settled(_message.Message):
+    __slots__ = ("run", "split", "step", "outcome", "reason")
+    class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OUTCOME_UNSPECIFIED: _ClassVar[Settled.Outcome]
+        OUTCOME_POINT: _ClassVar[Settled.Outcome]
+        OUTCOME_INCOMPLETE: _ClassVar[Settled.Outcome]
+        OUTCOME_SKIPPED: _ClassVar[Settled.Outcome]
+        OUTCOME_DISCARDED: _ClassVar[Settled.Outcome]
+        OUTCOME_FAILED: _ClassVar[Settled.Outcome]
+    OUTCOME_UNSPECIFIED: Settled.Outcome
+    OUTCOME_POINT: Settled.Outcome
+    OUTCOME_INCOMPLETE: Settled.Outcome
+    OUTCOME_SKIPPED: Settled.Outcome
+    OUTCOME_DISCARDED: Settled.Outcome
+    OUTCOME_FAILED: Settled.Outcome
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    split: str
+    step: int
+    outcome: Settled.Outcome
+    reason: str
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., outcome: _Optional[_Union[Settled.Outcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age", "left_out", "left_out_why", "left_out_pairs", "left_out_of", "p_value", "per_concept_q", "matrix_q", "curve")

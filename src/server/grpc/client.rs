@@ -89,6 +89,7 @@ impl Client {
             sequence: self.sequence,
             rows,
             left_out: 0,
+            backlog: false,
         };
         check_accepted(self.relay.end_pass(end).await?)
     }
@@ -112,7 +113,14 @@ impl Client {
     }
 
     pub async fn finish(&mut self) -> Result<(), ClientError> {
-        self.relay.finish(FinishRunRequest { run: self.run.clone(), rank: 0, client: self.name.clone() }).await
+        self.relay
+            .finish(FinishRunRequest {
+                run: self.run.clone(),
+                rank: 0,
+                client: self.name.clone(),
+                timeout_seconds: 0.0,
+            })
+            .await
     }
 }
 

@@ -392,6 +392,7 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
         sequence: end.sequence,
         rows: end.rows,
         left_out: end.left_out,
+        backlog: end.backlog,
     })
 }
 

@@ -105,6 +105,7 @@ impl ConceptWatch for Service {
             page_url: self.page_url.clone(),
             takes_joined_ends: true,
             run: running.run.name.clone(),
+            ..proto::StartRunResponse::default()
         }))
     }
 
@@ -124,12 +125,12 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::FinishRunRequest>,
     ) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let proto::FinishRunRequest { run: name, rank, client } = request.into_inner();
+        let proto::FinishRunRequest { run: name, rank, client, .. } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
         match self.ingest.runs.finish(&name, &client, rank) {
             // A run of an earlier process, known only to the history, has nothing left to close.
             Ok(Finished::Run) | Err(Refusal::Unknown { .. }) => {}
-            Ok(Finished::NotYet) => return Ok(Response::new(proto::FinishRunResponse {})),
+            Ok(Finished::NotYet) => return Ok(Response::new(proto::FinishRunResponse::default())),
             Err(refusal) => return Err(refusal.into()),
         }
         let stored = name.clone();
@@ -139,7 +140,7 @@ impl ConceptWatch for Service {
         self.board.finish(&name);
         self.advice.finish(&name, unix_time());
         self.announce(Event::Run(name));
-        Ok(Response::new(proto::FinishRunResponse {}))
+        Ok(Response::new(proto::FinishRunResponse::default()))
     }
 
     async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {
