@@ -49,7 +49,7 @@ fn render() -> String {
              What was measured of each on data of known truth or against interventions: sample sizes, classes and widths, and what \
              it does not see. Digits are scikit-learn's; the other data sets are those of the papers.\n\n";
     for score in CATALOGUE {
-        writeln!(text, "- `{}`: {}", score.id, score.trust).unwrap();
+        writeln!(text, "- `{}`: {}", score.id, score.trust.join(" ")).unwrap();
     }
     text += "\nPapers:\n\n";
     let papers = [

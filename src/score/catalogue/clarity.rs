@@ -1,0 +1,175 @@
+//! Clarity, and the sparsity of heads.
+
+use super::inputs::{Input, TASK_PREDICTED};
+use super::paper::Paper;
+use super::row::{MEANS, ROW, Score};
+use crate::point::CurveDescription;
+use crate::run::MAX_LATENTS;
+use crate::score::{clarity, head};
+use crate::tensor::TensorName::{ActiveConcepts, ConceptActivations, ConceptLabels, TaskLabels};
+
+const FAMILY: &str = "clarity";
+
+const ACTIVITY: Input = Input::EitherTensor(ActiveConcepts, ConceptActivations);
+
+const ACTIVITY_AND_ALL_LABELS: &[Input] =
+    &[ACTIVITY, Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
+
+const SWEPT: &[Input] =
+    &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
+
+pub(super) const ROWS: [Score; 10] = [
+    Score {
+        id: "sparsity",
+        title: "Sparsity",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        unit: "share of concepts",
+        per_concept: true,
+        inputs: &[ACTIVITY],
+        help: "Mean share of inactive concepts in a row. Active are active_concepts; without them the active_top_k \
+               largest activations, or contributions |w_yj ĉ_j| of head_weights above activity_threshold (without it \
+               the threshold of highest Clarity), or activations above activity_threshold (without it the decision \
+               threshold). Logits are compared as probabilities.",
+        trust: &[MEANS],
+        compute: clarity::sparsity,
+        ..ROW
+    },
+    Score {
+        id: "precision",
+        title: "Precision of active concepts",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        unit: "share of active concepts",
+        inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
+        help: "Mean over rows of the share of active concepts that are present. Rows without an active concept are \
+               left out: rows_without_active says how many.",
+        trust: &[MEANS],
+        compute: clarity::precision,
+        ..ROW
+    },
+    Score {
+        id: "rows_without_active",
+        title: "Rows without an active concept",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "share of rows",
+        inputs: &[ACTIVITY],
+        help: "Share of rows that have no active concept and so no precision.",
+        trust: &[MEANS],
+        compute: clarity::rows_without_active,
+        ..ROW
+    },
+    Score {
+        id: "binary_accuracy",
+        title: "Binary accuracy of active concepts",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        unit: "accuracy",
+        per_concept: true,
+        inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
+        help: "Share of rows in which a concept is active if and only if it is present, mean over concepts. High \
+               wherever most concepts are absent and few are active.",
+        trust: &[MEANS],
+        compute: clarity::binary_accuracy,
+        ..ROW
+    },
+    Score {
+        id: "clarity",
+        title: "Clarity",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        equation: "23",
+        unit: "harmonic mean",
+        inputs: ACTIVITY_AND_ALL_LABELS,
+        help: "Harmonic mean of sparsity, precision and task accuracy, weighted by clarity_weights. docs/clarity.md \
+               says which of the paper's rows are this form.",
+        trust: &[MEANS],
+        compute: clarity::clarity,
+        ..ROW
+    },
+    Score {
+        id: "clarity_dense",
+        title: "Clarity without sparsity",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        equation: "23 without sparsity",
+        unit: "harmonic mean",
+        inputs: ACTIVITY_AND_ALL_LABELS,
+        help: "Harmonic mean of precision and task accuracy, for models that do not aim at sparsity.",
+        trust: &[MEANS],
+        compute: clarity::clarity_dense,
+        ..ROW
+    },
+    Score {
+        id: "clarity_best",
+        title: "Highest Clarity over thresholds",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        equation: "23",
+        unit: "harmonic mean",
+        curve: Some(CurveDescription {
+            x: "activity threshold τ",
+            y: "Clarity",
+            best: Some("clarity_best_threshold"),
+            beside: None,
+        }),
+        inputs: SWEPT,
+        help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
+               the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
+               is; the paper retrains its head at each threshold. The standard error takes the threshold as given.",
+        trust: &["The highest of 17 values on the same rows, so it is biased upwards; the standard error leaves that \
+                 out."],
+        compute: clarity::clarity_best,
+        ..ROW
+    },
+    Score {
+        id: "clarity_best_threshold",
+        title: "Threshold of highest Clarity",
+        family: FAMILY,
+        paper: Paper::Clarity,
+        unit: "threshold",
+        range: (1e-4, 0.9),
+        inputs: SWEPT,
+        no_standard_error: Some("it is one of 17 values"),
+        help: "Where clarity_best was found, the lowest of equals.",
+        trust: &["One of 17 values, so it jumps; its error is not known."],
+        compute: clarity::clarity_best_threshold,
+        ..ROW
+    },
+    Score {
+        id: "nec",
+        title: "Number of effective concepts (NEC)",
+        family: FAMILY,
+        paper: Paper::Guidance,
+        equation: "Section 4, NEC",
+        unit: "concepts a class",
+        range: (0.0, MAX_LATENTS as f64),
+        inputs: &[Input::HeadWeights],
+        latents: true,
+        no_standard_error: Some("it counts weights"),
+        help: "Weights of head_weights above 1e-5, over the number of classes: how many concepts a person reads to follow one \
+               decision.",
+        trust: &["A count of the head's weights: no row enters it, so it is exact for every sample."],
+        compute: head::effective_concepts,
+        ..ROW
+    },
+    Score {
+        id: "anec",
+        title: "Accuracy at few effective concepts (ANEC)",
+        family: FAMILY,
+        paper: Paper::Guidance,
+        equation: "Section 4, ANEC-avg",
+        unit: "accuracy",
+        curve: Some(CurveDescription { x: "effective concepts (NEC)", y: "Task accuracy", best: None, beside: None }),
+        inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
+        latents: true,
+        help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective concepts; the \
+               curve has each. Heads of many concepts do well on concepts without meaning, which this does not reward. The \
+               authors fit a sparse head for each level before they cut, which is at least as accurate. Biases are head_bias, \
+               or 0.",
+        trust: &[MEANS],
+        compute: head::accuracy_at_effective_concepts,
+        ..ROW
+    },
+];

@@ -1,0 +1,34 @@
+//! What scores need, and the sets of inputs that several families share.
+
+use std::fmt;
+
+use crate::tensor::TensorName;
+use TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels, TaskLogits, TaskPredictions};
+
+/// Something a score cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    Tensor(TensorName),
+    EitherTensor(TensorName, TensorName),
+    ReferenceTaskAccuracy,
+    HeadWeights,
+    ConceptParts,
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(name) => write!(f, "{name}"),
+            Self::EitherTensor(a, b) => write!(f, "{a} or {b}"),
+            Self::ReferenceTaskAccuracy => f.write_str("reference_task_accuracy"),
+            Self::HeadWeights => f.write_str("head_weights"),
+            Self::ConceptParts => f.write_str("concept_parts"),
+        }
+    }
+}
+
+pub(super) const ACTIVATIONS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels)];
+
+pub(super) const TASK_PREDICTED: Input = Input::EitherTensor(TaskPredictions, TaskLogits);
+
+pub(super) const EMBEDDINGS_AND_LABELS: &[Input] = &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels)];

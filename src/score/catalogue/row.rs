@@ -1,0 +1,95 @@
+//! A row of the catalogue.
+
+use crate::point::{CurveDescription, Outcome, ScoreDescription, Significance};
+use crate::prepare::Prepared;
+
+use super::inputs::Input;
+use super::paper::Paper;
+
+/// One score.
+#[derive(Clone, Copy)]
+pub struct Score {
+    pub id: &'static str,
+    pub title: &'static str,
+    pub family: &'static str,
+    pub paper: Paper,
+    /// Number in the paper; empty for this project's own.
+    pub equation: &'static str,
+    pub unit: &'static str,
+    /// Least and largest value the definition allows, estimation noise aside.
+    pub range: (f64, f64),
+    /// Gives a value for each concept.
+    pub per_concept: bool,
+    /// Gives a value for each pair of concepts.
+    pub matrix: bool,
+    /// Comes with a curve, over this.
+    pub curve: Option<CurveDescription>,
+    pub inputs: &'static [Input],
+    /// Whether it is defined for activations that were learnt without labels, of which none belongs to a concept.
+    pub latents: bool,
+    pub cost: Cost,
+    /// Why its values come without a standard error; `None` where they have one.
+    pub no_standard_error: Option<&'static str>,
+    /// What it shows, and what it does not.
+    pub help: &'static str,
+    /// When to trust it: rows, classes and widths for which it was measured, and what it does not see, in remarks of one
+    /// or more sentences.
+    pub trust: &'static [&'static str],
+    pub compute: fn(&Prepared) -> Outcome,
+    /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
+    pub test: Option<fn(&Prepared) -> Significance>,
+}
+
+/// What a row need not state.
+pub(super) const ROW: Score = Score {
+    id: "",
+    title: "",
+    family: "",
+    paper: Paper::Common,
+    equation: "",
+    unit: "",
+    range: (0.0, 1.0),
+    per_concept: false,
+    matrix: false,
+    curve: None,
+    inputs: &[],
+    latents: false,
+    cost: Cost::Fast,
+    no_standard_error: None,
+    help: "",
+    trust: &[],
+    compute: |_| Outcome::undefined("nothing computes it"),
+    test: None,
+};
+
+/// How long a score takes, which decides how often it is computed while a model trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Seconds at most: with every point of the curve.
+    Fast,
+    /// Trains networks, up to a minute: on a slower cadence of its own, which the fast scores never wait for.
+    Slow,
+}
+
+impl Score {
+    /// The row without its function and inputs, for those who only show scores.
+    pub fn describe(&self) -> ScoreDescription {
+        ScoreDescription {
+            id: self.id,
+            title: self.title,
+            family: self.family,
+            paper: self.paper.citation(),
+            equation: self.equation,
+            unit: self.unit,
+            range: self.range,
+            per_concept: self.per_concept,
+            matrix: self.matrix,
+            curve: self.curve,
+            help: self.help,
+        }
+    }
+}
+
+/// Of scores that are means of rows.
+pub(super) const MEANS: &str = "Accuracies, F1, AUC and other functions of means of rows: intervals of ±1.96 standard errors hold the expected \
+     value in 93 to 96 % of 500 synthetic data sets.";

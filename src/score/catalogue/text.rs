@@ -1,0 +1,141 @@
+//! Texts and images: concepts as phrases, and explanations against references.
+
+use super::inputs::Input;
+use super::paper::Paper;
+use super::row::{MEANS, ROW, Score};
+use crate::score::text;
+use crate::tensor::TensorName::{
+    ImageEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText, ReferenceTextEmbeddings,
+};
+
+const FAMILY: &str = "text and image";
+
+const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
+
+/// Of cosines between embeddings.
+const ONE_ENCODER: &str = "Compare models by one encoder: cosines of two encoders have different scales.";
+
+/// Of ROUGE.
+const ROUGE: &str = "Equal to rouge-score 0.1.2 on the pairs of texts that the tests hold.";
+
+pub(super) const ROWS: [Score; 8] = [
+    Score {
+        id: "concept_score",
+        title: "ConceptScore",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "1",
+        unit: "cosine times ω",
+        // At most ω, a constant of the run.
+        range: (0.0, f64::INFINITY),
+        inputs: &[Input::Tensor(ImageEmbeddings), Input::Tensor(PredictedTextEmbeddings)],
+        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, by \
+               default 1. At most ω.",
+        trust: &[ONE_ENCODER, MEANS],
+        compute: text::concept_score,
+        ..ROW
+    },
+    Score {
+        id: "ref_concept_score",
+        title: "Ref-ConceptScore",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "3",
+        unit: "harmonic mean of cosines",
+        range: (0.0, 2.0),
+        inputs: &[
+            Input::Tensor(ImageEmbeddings),
+            Input::Tensor(PredictedTextEmbeddings),
+            Input::Tensor(ReferenceTextEmbeddings),
+        ],
+        help: "Mean harmonic mean of ConceptScore and max(cos(prompt of the predicted concepts, prompt of the annotated \
+               ones), 0). At most 2ω/(1 + ω): 1 for ω = 1.",
+        trust: &[ONE_ENCODER, MEANS],
+        compute: text::ref_concept_score,
+        ..ROW
+    },
+    Score {
+        id: "bleu",
+        title: "BLEU of predicted concepts",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "4-6",
+        unit: "BLEU",
+        inputs: TEXTS,
+        help: "Mean sentence BLEU of predicted_text against reference_text, as sacrebleu 2 computes it: 13a tokens, \
+               4-grams, exponential smoothing, effective order.",
+        trust: &["Equal to sacrebleu 2.6 on the pairs of texts that the tests hold."],
+        compute: text::bleu,
+        ..ROW
+    },
+    Score {
+        id: "meteor",
+        title: "METEOR of predicted concepts",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "7-10",
+        unit: "METEOR",
+        inputs: TEXTS,
+        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal words \
+               and equal English Snowball stems. Synonyms do not match: that takes WordNet, which is not part of this \
+               program.",
+        trust: &["Equal to NLTK 3.10 without synonyms on the pairs of texts that the tests hold."],
+        compute: text::meteor,
+        ..ROW
+    },
+    Score {
+        id: "meteor_eq9",
+        title: "METEOR by equation 9",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "7-10",
+        unit: "METEOR",
+        inputs: TEXTS,
+        help: "METEOR with the harmonic mean 2PR / (P + R) of equation 9, where NLTK's default weighs recall nine times as \
+               much: NLTK 3 with alpha = 0.5. Otherwise as meteor.",
+        trust: &["Equal to NLTK 3.10 with alpha 1/2 and without synonyms on the pairs of texts that the tests hold."],
+        compute: text::meteor_of_equation_9,
+        ..ROW
+    },
+    Score {
+        id: "rouge_1",
+        title: "ROUGE-1 of predicted concepts",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "11, n = 1",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "Mean F-measure of the words that predicted_text and reference_text share, as the rouge-score package computes \
+               it, without stemming. Equation 11 has the recall alone.",
+        trust: &[ROUGE],
+        compute: text::rouge_1,
+        ..ROW
+    },
+    Score {
+        id: "rouge_2",
+        title: "ROUGE-2 of predicted concepts",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "11, n = 2",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "The same of pairs of neighbouring words; 0 where a text has one word.",
+        trust: &[ROUGE],
+        compute: text::rouge_2,
+        ..ROW
+    },
+    Score {
+        id: "rouge_l",
+        title: "ROUGE-L of predicted concepts",
+        family: FAMILY,
+        paper: Paper::TextImage,
+        equation: "12",
+        unit: "F-measure",
+        inputs: TEXTS,
+        help: "Mean F-measure of the longest common subsequence of predicted_text and reference_text, as the rouge-score \
+               package computes it, without stemming. Equation 12 has the recall alone.",
+        trust: &[ROUGE],
+        compute: text::rouge_l,
+        ..ROW
+    },
+];
