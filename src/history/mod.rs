@@ -6,18 +6,25 @@
 mod blob;
 mod error;
 mod open;
+mod ranks;
 mod read;
 mod record;
 mod retain;
 mod runs;
+mod seal;
+mod settled;
 mod store;
 #[cfg(test)]
 mod tests;
+mod unscored;
 
 pub use error::HistoryError;
 pub use open::FILE_NAME;
+pub use ranks::StoredRank;
 pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
 pub use record::Recorded;
 pub use retain::Usage;
 pub use runs::{Identity, RunRecord};
+pub use settled::{Ending, Unscored, Written};
 pub use store::{Dropped, History, Limits};
+pub use unscored::UNSCORED_PER_RUN;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::HistoryError;
+use super::seal::seal_older;
 
 /// The file in the data directory.
 pub const FILE_NAME: &str = "history.sqlite3";
@@ -17,7 +18,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_3.sql"),
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
+    include_str!("schema_6.sql"),
 ];
+
+/// The first schema with checksums.
+const FIRST_SEALED: i64 = 6;
 
 /// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
@@ -86,7 +91,12 @@ fn prepare(path: &Path, memory: bool) -> Result<Connection, Fault> {
     for migration in &MIGRATIONS[found as usize..] {
         transaction.execute_batch(migration)?;
     }
-    transaction.pragma_update(None, "user_version", known)?;
+    if found < known {
+        if 0 < found && found < FIRST_SEALED {
+            seal_older(&transaction).map_err(|error| Fault::Typed(Box::new(error)))?;
+        }
+        transaction.pragma_update(None, "user_version", known)?;
+    }
     transaction.commit()?;
     Ok(connection)
 }

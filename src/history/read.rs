@@ -8,6 +8,7 @@ use super::error::HistoryError;
 use super::store::History;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::Run;
+use crate::sample::Attempt;
 
 /// A run as declared.
 #[derive(Clone, Debug, PartialEq)]
@@ -249,6 +250,28 @@ impl History {
         point.concept_rows = serde_json::from_str(&concept_rows)?;
         point.scores = scores(connection, id, matrices, declared.concept_count())?;
         Ok(Some(point))
+    }
+
+    /// Whether the history has a complete point of this step that `attempt` made: neither provisional nor incomplete.
+    /// Errors when the run is unknown.
+    pub fn has_complete_point(
+        &self,
+        run: &str,
+        split: &str,
+        step: u64,
+        attempt: Attempt,
+    ) -> Result<bool, HistoryError> {
+        let store = self.store();
+        let (run, _) = find_run(&store.connection, run)?;
+        let Ok(step) = i64::try_from(step) else { return Ok(false) };
+        let found = store
+            .connection
+            .prepare_cached(
+                "SELECT 1 FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5 \
+                 AND NOT provisional AND NOT incomplete",
+            )?
+            .exists(params![run, split, step, attempt.launch, attempt.restart])?;
+        Ok(found)
     }
 
     /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.

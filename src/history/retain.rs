@@ -27,6 +27,7 @@ impl Store {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
         let Self { connection, dropped } = self;
         let stages = [
+            ("DELETE FROM unscored WHERE id IN (SELECT id FROM unscored ORDER BY id LIMIT ?1)", &mut dropped.unscored),
             (
                 "DELETE FROM matrix WHERE rowid IN (SELECT m.rowid FROM matrix m \
                  WHERE m.point < (SELECT max(id) FROM point) ORDER BY m.point LIMIT ?1)",

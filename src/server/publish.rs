@@ -50,7 +50,7 @@ impl Publisher {
         }
         let slow = Arc::new(Point { scores: late.outcomes, ..point.clone() });
         let whole = Arc::new(joined(point, &slow, late.tests, seconds));
-        if let Err(error) = self.history.record_point(&whole) {
+        if let Err(error) = self.history.record_point(&whole, Some(evaluation.attempt)) {
             self.metrics.history_errors.inc();
             tracing::error!(run = %point.run, step = point.step, %error, "slow scores could not be stored");
         }
@@ -73,8 +73,9 @@ impl Publisher {
     /// Stores a point. Returns whether to publish it: not if the history has a more complete one of the same attempt and
     /// step.
     fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
-        match self.history.record_point(point) {
-            Ok(Recorded::Stored) => self.metrics.points_recorded.inc(),
+        match self.history.record_point(point, Some(evaluation.attempt)) {
+            // A point that waits is counted too: it is written when the history can be.
+            Ok(Recorded::Stored | Recorded::Waiting) => self.metrics.points_recorded.inc(),
             Ok(Recorded::Outranked { time }) => {
                 self.metrics.points_outranked.inc();
                 tracing::warn!(

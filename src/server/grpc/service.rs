@@ -63,18 +63,21 @@ impl ConceptWatch for Service {
         check_name("client", &request.client).map_err(refused)?;
         let message = request.run.ok_or_else(|| refused(Fault::new("run", "is missing")))?;
         let run = convert::run(message).map_err(refused)?;
+        let mut rank = Rank::default();
         if !request.job.is_empty() {
             check_name("job", &request.job).map_err(refused)?;
-            Rank::of(request.rank, run.world_size).map_err(refused)?;
+            rank = Rank::of(request.rank, run.world_size).map_err(refused)?;
         }
         if request.attempt > MOST_RESTARTS {
             let message = format!("got {}, expected at most {MOST_RESTARTS}", request.attempt);
             return Err(refused(Fault::new("attempt", message)));
         }
         let record = {
-            let (job, restart, resume) = (request.job.clone(), request.attempt, request.resume);
+            let (job, client) = (request.job.clone(), request.client.clone());
+            let (restart, resume) = (request.attempt, request.resume);
             self.blocking(move |history| {
-                history.record_run(&run, &Identity { job: &job, restart, resume }, unix_time())
+                let identity = Identity { job: &job, restart, resume, rank, client: &client };
+                history.record_run(&run, &identity, unix_time())
             })
             .await?
         };

@@ -206,9 +206,13 @@ impl Collector for HistoryCollector {
         let bytes = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.used.set(bytes(usage.bytes));
         self.limit.set(bytes(usage.limit));
-        for (kind, count) in
-            [("matrix", usage.dropped.matrices), ("point", usage.dropped.points), ("run", usage.dropped.runs)]
-        {
+        let removed = usage.dropped;
+        for (kind, count) in [
+            ("matrix", removed.matrices),
+            ("point", removed.points),
+            ("run", removed.runs),
+            ("unscored", removed.unscored),
+        ] {
             dropped.with_label_values(&[kind]).inc_by(count);
         }
         [self.used.collect(), self.limit.collect(), dropped.collect()].concat()

@@ -91,7 +91,7 @@ async fn pairs_of_earlier_samples_come_with_their_ages() {
     if let Outcome::Value(icl) = &mut aged.scores[0].1 {
         (icl.age, icl.ages) = (Some(15.0), Some(vec![vec![0.0, 15.0], vec![7.5, 0.0]]));
     }
-    port.app.history.record_point(&aged).unwrap();
+    port.app.history.record_point(&aged, None).unwrap();
     let matrix = port.get(&format!("/api/v1/matrix?run={ENCODED}&split=val&score=icl")).await.json();
     assert_eq!((&matrix["step"], &matrix["ages"]), (&json!(4), &json!([[0.0, 15.0], [7.5, 0.0]])));
     let shown = port.get(&format!("/api/v1/point?run={ENCODED}&split=val&step=4")).await.json();

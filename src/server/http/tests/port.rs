@@ -166,7 +166,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     history.record_run(&run(NAME), &Identity::default(), 20.0).unwrap();
     history.finish_run("earlier", 15.0).unwrap();
     for step in [1, 2] {
-        history.record_point(&point(step)).unwrap();
+        history.record_point(&point(step), None).unwrap();
     }
     let busy = Arc::new(AtomicBool::new(false));
     let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));

@@ -1,0 +1,68 @@
+//! How a pass is settled that has no complete point.
+
+use serde::Serialize;
+
+use crate::sample::Attempt;
+
+/// How a pass ended that has no complete point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// A newer pass was ready before it could be scored.
+    Skipped,
+    /// A newer attempt of the run began.
+    Discarded,
+    /// It had no rows, or its scores could not be computed.
+    Failed,
+    /// The sidecar stopped before it was scored.
+    Unsettled,
+    /// The stored point does not match its checksum. Only read, never recorded.
+    Damaged,
+}
+
+impl Ending {
+    const ALL: [Self; 5] = [Self::Skipped, Self::Discarded, Self::Failed, Self::Unsettled, Self::Damaged];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Discarded => "discarded",
+            Self::Failed => "failed",
+            Self::Unsettled => "unsettled",
+            Self::Damaged => "damaged",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ending| ending.name() == name)
+    }
+}
+
+/// A pass that was settled without a complete point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unscored {
+    #[serde(skip)]
+    pub run: String,
+    pub split: String,
+    pub step: u64,
+    /// Seconds since 1970-01-01 UTC at which it was settled.
+    pub time: f64,
+    pub outcome: Ending,
+    /// In words.
+    pub reason: String,
+    /// Distinct rows that had arrived.
+    pub rows_seen: u64,
+    #[serde(skip)]
+    pub attempt: Option<Attempt>,
+}
+
+/// A point or record that had to wait and is durable now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub run: String,
+    pub split: String,
+    pub step: u64,
+    pub attempt: Option<Attempt>,
+    /// How the pass ended; `None` for one that has a point.
+    pub ending: Option<Ending>,
+}

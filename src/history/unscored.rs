@@ -1,0 +1,126 @@
+//! Passes that were settled without a complete point: which, how they ended and why.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::error::HistoryError;
+use super::record::{finite, integer, run_id};
+use super::seal::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
+use super::settled::{Ending, Unscored};
+use super::store::History;
+use crate::sample::Attempt;
+
+/// Records kept of each run; beyond it the oldest are removed.
+pub const UNSCORED_PER_RUN: u64 = 10_000;
+
+impl History {
+    /// Records passes in one transaction. The newest record of a step replaces earlier ones; a step that has a complete
+    /// point gets none, and neither does a run that is unknown. Returns whether the records are durable; if not, they
+    /// are kept and written later (see [`History::write_waiting`]).
+    pub fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
+        if passes.is_empty() {
+            return Ok(true);
+        }
+        let mut store = self.store();
+        let transaction = store.connection.transaction()?;
+        let removed = insert_unscored(&transaction, passes)?;
+        transaction.commit()?;
+        store.dropped.unscored += removed;
+        store.retain(&self.limits)?;
+        Ok(true)
+    }
+
+    /// The passes of a split without a complete point, by step. Errors when the run is unknown.
+    pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
+        self.select_unscored(run, split, None)
+    }
+
+    /// The record of one pass. Errors when the run is unknown.
+    pub fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
+        Ok(self.select_unscored(run, split, Some(step))?.pop())
+    }
+
+    fn select_unscored(&self, run: &str, split: &str, step: Option<u64>) -> Result<Vec<Unscored>, HistoryError> {
+        let store = self.store();
+        let run = run_id(&store.connection, run)?;
+        let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(Vec::new()) };
+        let mut statement = store.connection.prepare_cached(&format!(
+            "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
+             WHERE unscored.run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step"
+        ))?;
+        let rows = statement.query_map(params![run, split, step], read)?;
+        let mut passes = Vec::new();
+        for row in rows {
+            passes.extend(row?);
+        }
+        Ok(passes)
+    }
+}
+
+/// `None` if the row does not match its checksum.
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
+    if Seal::new().matching(row, 0, UNSCORED_COLUMNS)?.is_none() {
+        return Ok(None);
+    }
+    let attempt = row.get::<_, Option<u32>>(7)?.zip(row.get::<_, Option<u32>>(8)?);
+    let outcome = Ending::named(row.get_ref(4)?.as_str()?);
+    Ok(outcome.map(|outcome| Unscored {
+        run: row.get_unwrap(0),
+        split: row.get_unwrap(1),
+        step: row.get_unwrap::<_, i64>(2).cast_unsigned(),
+        time: row.get_unwrap(3),
+        outcome,
+        reason: row.get_unwrap(5),
+        rows_seen: row.get_unwrap::<_, i64>(6).cast_unsigned(),
+        attempt: attempt.map(|(launch, restart)| Attempt { launch, restart }),
+    }))
+}
+
+/// Returns how many older records the bound for each run has removed.
+pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> Result<u64, HistoryError> {
+    let mut runs = std::collections::BTreeSet::new();
+    for pass in passes {
+        finite("unscored.time", pass.time)?;
+        let id = match run_id(connection, &pass.run) {
+            Ok(id) => id,
+            Err(HistoryError::Unknown { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let step = integer("unscored.step", pass.step)?;
+        let scored = connection
+            .prepare_cached(
+                "SELECT 1 FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 AND NOT provisional AND NOT incomplete",
+            )?
+            .query_row(params![id, pass.split, step], |_| Ok(()))
+            .optional()?;
+        if scored.is_some() {
+            continue;
+        }
+        let values = [
+            Value::from(pass.run.clone()),
+            Value::from(pass.split.clone()),
+            Value::from(step),
+            Value::from(pass.time),
+            Value::from(pass.outcome.name().to_owned()),
+            Value::from(pass.reason.clone()),
+            Value::from(integer("unscored.rows_seen", pass.rows_seen)?),
+            Value::from(pass.attempt.map(|attempt| attempt.launch)),
+            Value::from(pass.attempt.map(|attempt| attempt.restart)),
+        ];
+        let checksum = Seal::new().of(&values);
+        let statement = "INSERT OR REPLACE INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, \
+                         restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        insert(connection, statement, &[Value::from(id)], &values[1..], checksum)?;
+        runs.insert(id);
+    }
+    let mut removed = 0;
+    for run in runs {
+        removed += connection
+            .prepare_cached(
+                "DELETE FROM unscored WHERE run = ?1 AND id IN \
+                 (SELECT id FROM unscored WHERE run = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2)",
+            )?
+            .execute(params![run, UNSCORED_PER_RUN as i64])? as u64;
+    }
+    Ok(removed)
+}
