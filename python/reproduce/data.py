@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.append(str(Path(__file__).parents[1] / "examples"))
+sys.path += [str(Path(__file__).parents[1] / programs) for programs in ("examples", "evidence")]
 
-import many_classes
+import tasks
 from plan import FACTORS, Settings, seed_of
 
 from train_cbm import Rows, tabular_toy
@@ -52,9 +52,9 @@ def toy(of: Settings) -> Parts:
 
 def other(of: Settings) -> Parts:
     """Digits in an order of the model's own, and images drawn for it. No row is held out to stop early."""
-    drawn = many_classes.DRAW[of["data"]](np.random.default_rng(seed_of(of)))
+    drawn = tasks.DRAW[of["data"]](np.random.default_rng(seed_of(of)))
 
-    def rows(found: many_classes.Rows) -> Rows:
+    def rows(found: tasks.Rows) -> Rows:
         x, c, y = (torch.from_numpy(array) for array in (found.x, found.c, found.y))
         return Rows(x, c, y, torch.arange(len(y)))
 

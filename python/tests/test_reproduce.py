@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reproduce"))
+sys.path.append(str(Path(__file__).parents[1] / "evidence"))
 
-from many_classes import DRAW
 from plan import OTHERS, name_of, plan, seed_of
 from pooling import as_published, pooled, separation
 from results import has, shown, values
+from tasks import DRAW
 
 
 def model(**scores: float) -> dict[str, Any]:
