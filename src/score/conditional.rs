@@ -12,17 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::estimate::{Conditional, Variable, conditional_information, conditional_information_with_each};
-use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
 use super::leakage;
 use super::left_out::Over;
-use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
+use super::pairs::{Pairs, outcome, with_others};
 use super::term::{
     Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts, normaliser, task_in,
 };
-use super::units::{self, Computed, Shape};
 
 /// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
 pub fn concepts_task(p: &Prepared) -> Outcome {
@@ -112,10 +110,10 @@ fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
 fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
     p.shared("conditional interconcept leakage", || {
         let (activations, labels) = inputs(p)?;
-        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();
         let k = p.concepts();
-        let most_left_out = AtomicUsize::new(0);
-        let concept = |i: usize, sums: &mut [Sum]| {
+        let most_left_out = &AtomicUsize::new(0);
+        let concept = |i: usize| {
             let name = |at: usize| &p.run().concepts[at].name;
             let others: Vec<&Variable> = with_others(i, k).map(|(_, j)| &labels[j]).collect();
             let informations: Vec<Result<Conditional, String>> = match varied(&activations[i], &labels[i]) {
@@ -128,8 +126,7 @@ fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
                     .collect(),
             };
             let mut informations = informations.into_iter();
-            let mut term = |j: usize| -> Result<Term, String> {
-                p.pause();
+            move |j: usize| -> Result<Term, String> {
                 let found = informations.next();
                 let rows = known_pair(p, i, j)?;
                 let ((activation, label), (_, other)) = (concept_in(p, i, &rows)?, concept_in(p, j, &rows)?);
@@ -143,22 +140,10 @@ fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
                 let found = found.map_err(|why| format!("concept '{}': {why}", name(i)))?;
                 most_left_out.fetch_max(found.left_out, Ordering::Relaxed);
                 Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
-            };
-            let mut sum = Sum::new(p.rows());
-            let cell = |(_, j): (usize, usize)| {
-                let term = term(j);
-                term.iter().for_each(|term| sum.add_in_any_order(term));
-                units::cell(&term)
-            };
-            let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
-            sums[0].add_sum(1.0, &sum);
-            Computed { error: error_of_unit(&sum, &cells), cells }
+            }
         };
-        let others = k.saturating_sub(1);
-        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.conditional;
-        let shape = Shape { family, units: k, cells: others, pairs: others, sums: 1 };
-        let units = units::compute(p, &shape, concept);
-        remark(p, "icl_conditional", "label of another concept", most_left_out.into_inner());
-        Pairs::assemble(p, &units, &units.sums[0], |i| with_others(i, k), Symmetry::Ordered)
+        let pairs = Pairs::of_each_with_others(p, |kept| &mut kept.conditional, concept);
+        remark(p, "icl_conditional", "label of another concept", most_left_out.load(Ordering::Relaxed));
+        pairs
     })
 }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::estimate::{Estimate, Variable, mutual_information, mutual_information_with_each};
-use crate::kept::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
 use super::left_out::Over;
-use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
+use super::pairs::{Pairs, Symmetry, outcome};
 use super::term::{
     Normaliser, Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts,
     normaliser, task_in,
@@ -138,10 +137,9 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
 fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
     p.shared("leakage against labels", || {
         let (activations, labels, _) = inputs(p)?;
-        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
+        let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();
         let every_label: Vec<&Variable> = labels.iter().collect();
-        let k = p.concepts();
-        let concept = |i: usize, sums: &mut [Sum]| {
+        let concept = |i: usize| {
             // One search serves the labels of all rows; labels of some rows have a search each.
             let mut together = match p.has_unknown_labels() {
                 true => Vec::new(),
@@ -149,10 +147,9 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
             }
             .into_iter()
             .enumerate()
-            .filter(|(j, _)| *j != i)
+            .filter(move |(j, _)| *j != i)
             .map(|(_, learnt)| learnt);
-            let mut term = |j: usize| -> Result<Term, String> {
-                p.pause();
+            move |j: usize| -> Result<Term, String> {
                 let learnt = together.next();
                 let rows = known_pair(p, i, j)?;
                 let (activation, label) = concept_in(p, i, &rows)?;
@@ -170,22 +167,9 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
                 let learnt = learnt.map_err(|e| format!("activations of concept '{name}': {e}"))?;
                 let truth = mutual_information(&label, &other, p.settings()).map_err(|e| e.to_string())?;
                 Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
-            };
-            let mut sum = Sum::new(p.rows());
-            let cell = |(_, j): (usize, usize)| {
-                let term = term(j);
-                term.iter().for_each(|term| sum.add_in_any_order(term));
-                units::cell(&term)
-            };
-            let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
-            sums[0].add_sum(1.0, &sum);
-            Computed { error: error_of_unit(&sum, &cells), cells }
+            }
         };
-        let others = k.saturating_sub(1);
-        let family: fn(&mut Kept) -> &mut Family = |kept| &mut kept.against_labels;
-        let shape = Shape { family, units: k, cells: others, pairs: others, sums: 1 };
-        let units = units::compute(p, &shape, concept);
-        Pairs::assemble(p, &units, &units.sums[0], |i| with_others(i, k), Symmetry::Ordered)
+        Pairs::of_each_with_others(p, |kept| &mut kept.against_labels, concept)
     })
 }
 

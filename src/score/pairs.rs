@@ -1,13 +1,13 @@
 //! Scores over pairs of concepts: k × k matrices, their means per concept and overall, and the error of the mean.
 
-use crate::kept::{Cell, Numbers};
+use crate::kept::{Cell, Family, Kept, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
 pub use super::left_out::Matrix;
 use super::left_out::{Over, mean_of_pairs, mean_of_row};
-use super::term::{Sum, oldest};
-use super::units::Units;
+use super::term::{Sum, Term, oldest};
+use super::units::{self, Computed, Shape, Units};
 
 /// Two k × k matrices and the error of their mean.
 pub struct Pairs {
@@ -75,6 +75,33 @@ impl Pairs {
 }
 
 impl Pairs {
+    /// Pairs in units of one concept with each other. `concept` prepares what the terms of a concept share, and gives the
+    /// term of each other concept, in ascending order.
+    pub fn of_each_with_others<T: FnMut(usize) -> Result<Term, String>>(
+        p: &Prepared,
+        family: fn(&mut Kept) -> &mut Family,
+        concept: impl Fn(usize) -> T + Sync,
+    ) -> Result<Self, String> {
+        let k = p.concepts();
+        let unit = |i: usize, sums: &mut [Sum]| {
+            let mut term = concept(i);
+            let mut sum = Sum::new(p.rows());
+            let cell = |(_, j): (usize, usize)| {
+                p.pause();
+                let term = term(j);
+                term.iter().for_each(|term| sum.add_in_any_order(term));
+                units::cell(&term)
+            };
+            let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
+            sums[0].add_sum(1.0, &sum);
+            Computed { error: error_of_unit(&sum, &cells), cells }
+        };
+        let others = k.saturating_sub(1);
+        let shape = Shape { family, units: k, cells: others, pairs: others, sums: 1 };
+        let units = units::compute(p, &shape, unit);
+        Self::assemble(p, &units, &units.sums[0], |i| with_others(i, k), Symmetry::Ordered)
+    }
+
     /// The rows' influence on the mean excess, and what that is over; `None` if it has no value, or any pair is of an
     /// earlier sample.
     pub fn influence(&self) -> Option<(Sum, Over)> {
