@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use conceptwatch::cli::ServeOptions;
+use conceptwatch::server::peers::Listener;
 use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use conceptwatch::server::proto::concept_watch_server::{ConceptWatch, ConceptWatchServer};
 use conceptwatch::server::proto::ingest_response::Outcome;
@@ -103,7 +104,8 @@ async fn start_real() -> SocketAddr {
     let ((grpc, address), (http, _)) = (bind().await, bind().await);
     let options = ServeOptions::default().server().expect("defaults are valid");
     tokio::spawn(async move {
-        let served = run(Listeners { grpc, http }, options, std::future::pending()).await;
+        let port = |listener: TcpListener| Listener::try_from(listener).expect("a bound socket has an address");
+        let served = run(Listeners { grpc: port(grpc), http: port(http) }, options, std::future::pending()).await;
         served.expect("the server runs until the process ends");
     });
     address

@@ -6,7 +6,7 @@ mod common;
 use std::process::Output;
 
 use common::rows::{floats, tensors};
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
 use serde_json::Value;
 
 /// Rows per pass.
@@ -228,7 +228,7 @@ async fn drop_first_concept(client: &mut Client, name: &str, passes: u64) {
 async fn faults_of_a_comparison_name_the_parameter() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("token");
-    std::fs::write(&token, "a-token-of-the-tests").unwrap();
+    write_secret(&token, "a-token-of-the-tests");
     let sidecar = Sidecar::start(&["--token-file", text(&token)]);
     let address = sidecar.http.to_string();
     let open = refused(&compare(&["a", "b", "--address", &address]), 1);

@@ -180,6 +180,8 @@ def test_a_sidecar_with_a_token_takes_only_it(
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text("0123456789abcdef\n")
     wrong.write_text("0123456789abcdeX\n")
+    right.chmod(0o600)
+    wrong.chmod(0o600)
     with serving("--token-file", str(right)) as address:
         for given, said in ((None, "got none"), (wrong, "that is not its own")):
             run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)

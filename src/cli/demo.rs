@@ -13,11 +13,12 @@ use crate::nn::rows::Rows;
 use crate::nn::tabular_toy::{Split, TabularToy};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::client::{Client, class_tensor, float_tensor};
+use crate::server::peers::Remote;
 use crate::server::proto;
 
 use super::in_process::{InProcess, Port};
 use super::logs;
-use super::options::ServeOptions;
+use super::options::{DEFAULT_ADDRESSES, ServeOptions};
 
 /// Watch two concept bottleneck models train
 ///
@@ -71,7 +72,7 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
     let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let defaults = ServeOptions::default();
-    let (default_grpc, default_http) = defaults.addresses();
+    let [default_grpc, default_http] = DEFAULT_ADDRESSES;
     let port = |chosen: Option<SocketAddr>, default| chosen.map_or(Port::Preferably(default), Port::At);
     let ports = [port(options.grpc_address, default_grpc), port(options.http_address, default_http)];
     let sidecar = InProcess::start(&runtime, defaults, ports)?;
@@ -133,7 +134,7 @@ impl Watched {
             ..RunFields::default()
         });
         let run = run.map_err(|fault| fault.to_string())?;
-        let client = runtime.block_on(Client::start(grpc, &run, &format!("demo-{lambda}")));
+        let client = runtime.block_on(Client::start(&Remote::from(grpc).into(), &run, &format!("demo-{lambda}")));
         Ok(Self {
             lambda,
             model: Bottleneck::new(BottleneckKind::Soft, lambda, options.seed),

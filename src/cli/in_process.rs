@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::server::peers::Listener;
 use crate::server::{Listeners, ServeError, run};
 
 use super::options::ServeOptions;
@@ -57,9 +58,12 @@ impl InProcess {
         options.niceness = Some(0);
         let server = options.server().map_err(|fault| fault.to_string())?;
         server.check().map_err(|fault| fault.to_string())?;
-        let listeners = Listeners { grpc: runtime.block_on(grpc.bind())?, http: runtime.block_on(http.bind())? };
+        let (grpc, http) = (runtime.block_on(grpc.bind())?, runtime.block_on(http.bind())?);
         let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
-        let (grpc, http) = (address(&listeners.grpc)?, address(&listeners.http)?);
+        let addresses = (address(&grpc)?, address(&http)?);
+        let port = |listener: TcpListener| Listener::try_from(listener).map_err(|error| error.to_string());
+        let listeners = Listeners { grpc: port(grpc)?, http: port(http)? };
+        let (grpc, http) = addresses;
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = runtime.spawn(run(listeners, server, async {
             // An error means that the sender was dropped, which is the stop signal.

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod compare;
+mod contact;
 mod demo;
 mod diagnose;
 mod failure;

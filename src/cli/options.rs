@@ -1,7 +1,7 @@
 //! The options of `conceptwatch serve`: flags, environment variables and a TOML file.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::run::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
+use crate::server::peers::{Endpoint, Tls, TlsFiles, check_private};
 use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions};
 
 /// Serve: receive batches, score them, show the curves
@@ -29,18 +30,38 @@ pub struct ServeOptions {
     #[arg(long, env = "CONCEPTWATCH_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     config: Option<PathBuf>,
-    /// Address for training jobs (gRPC); port 0 takes a free one [default: 127.0.0.1:7800]
-    #[arg(long, env = "CONCEPTWATCH_GRPC_ADDRESS", value_name = "HOST:PORT")]
-    pub grpc_address: Option<SocketAddr>,
-    /// Address of the page, /metrics and the API; port 0 takes a free one [default: 127.0.0.1:7801]
-    #[arg(long, env = "CONCEPTWATCH_HTTP_ADDRESS", value_name = "HOST:PORT")]
-    pub http_address: Option<SocketAddr>,
+    /// Address for training jobs (gRPC): IP:PORT, where port 0 takes a free one, or unix:///path of a socket
+    /// [default: 127.0.0.1:7800]
+    #[arg(long, env = "CONCEPTWATCH_GRPC_ADDRESS", value_name = "ADDRESS")]
+    pub grpc_address: Option<Endpoint>,
+    /// Address of the page, /metrics and the API, in the same forms [default: 127.0.0.1:7801]
+    #[arg(long, env = "CONCEPTWATCH_HTTP_ADDRESS", value_name = "ADDRESS")]
+    pub http_address: Option<Endpoint>,
     /// Further host names of the page, besides its address and localhost.
     #[arg(long, env = "CONCEPTWATCH_HOST_NAMES", value_delimiter = ',', value_name = "NAME,NAME")]
     host_names: Option<Vec<String>>,
-    /// File with the bearer token that both ports require; mandatory on any address but loopback.
+    /// File with the bearer token that both ports require. On any address that other machines can reach, this or
+    /// --client-ca is mandatory.
     #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// PEM file with the certificate of both ports, and those between it and its authority: they then speak TLS. Read
+    /// again when it changes, as are the next two.
+    #[arg(long, env = "CONCEPTWATCH_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the certificate's private key.
+    #[arg(long, env = "CONCEPTWATCH_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// PEM file with the authorities of client certificates. Clients then need one, or the token where there is one.
+    #[arg(long, env = "CONCEPTWATCH_CLIENT_CA", value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Accept token and key files that others can read, as those mounted into a container.
+    #[arg(long, env = "CONCEPTWATCH_SHARED_SECRETS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    shared_secrets: Option<bool>,
+    /// Inherited file descriptor to read a secret from, to its end, by which the sidecar proves itself to the process that
+    /// started it.
+    #[arg(long, env = "CONCEPTWATCH_SECRET_FD", value_name = "FD")]
+    #[serde(skip)]
+    pub(super) secret_fd: Option<i32>,
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -138,6 +159,12 @@ pub struct ServeOptions {
     alerts: Option<Vec<Fields>>,
 }
 
+/// Addresses of the gRPC and the HTTP port, unless others are chosen.
+pub const DEFAULT_ADDRESSES: [SocketAddr; 2] = [
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7800)),
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7801)),
+];
+
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
     let (split, window) = text.split_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
     let window = match window {
@@ -187,6 +214,11 @@ impl ServeOptions {
             http_address,
             host_names,
             token_file,
+            tls_cert,
+            tls_key,
+            client_ca,
+            shared_secrets,
+            secret_fd,
             data_dir,
             history_mib,
             sample_rows,
@@ -234,9 +266,27 @@ impl ServeOptions {
     }
 
     /// Addresses of the gRPC and the HTTP port.
-    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        (self.grpc_address.unwrap_or(loopback(7800)), self.http_address.unwrap_or(loopback(7801)))
+    pub fn addresses(&self) -> (Endpoint, Endpoint) {
+        let or_default =
+            |chosen: &Option<Endpoint>, port: usize| chosen.clone().unwrap_or(Endpoint::Tcp(DEFAULT_ADDRESSES[port]));
+        (or_default(&self.grpc_address, 0), or_default(&self.http_address, 1))
+    }
+
+    fn shares_secrets(&self) -> bool {
+        self.shared_secrets.unwrap_or(false)
+    }
+
+    /// The files of TLS; `None` without a certificate.
+    fn tls(&self) -> Result<Option<Tls>, Fault> {
+        match (&self.tls_cert, &self.tls_key, &self.client_ca) {
+            (None, None, None) => Ok(None),
+            (Some(cert), Some(key), client_ca) => {
+                let (cert, key, client_ca) = (cert.clone(), key.clone(), client_ca.clone());
+                Tls::load(TlsFiles { cert, key, client_ca, shared: self.shares_secrets() }).map(Some)
+            }
+            (None, ..) => Err(Fault::new("tls_cert", "is missing, expected it beside tls_key and client_ca")),
+            (_, None, _) => Err(Fault::new("tls_key", "is missing, expected it beside tls_cert")),
+        }
     }
 
     /// The server's options, checked.
@@ -294,7 +344,9 @@ impl ServeOptions {
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
             alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
-            token: self.token_file.as_deref().map(token).transpose()?,
+            token: self.token_file.as_deref().map(|path| token(path, self.shares_secrets())).transpose()?,
+            tls: self.tls()?,
+            secret: None,
             host_names: self.host_names.clone().unwrap_or_default(),
         })
     }
@@ -328,8 +380,10 @@ fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fau
     within(field, value.unwrap_or(default), 8, 1 << 20).map(|mebibytes| (mebibytes as usize) << 20)
 }
 
-/// The token a file holds: one line of printable ASCII, at least 16 characters.
-pub(super) fn token(path: &std::path::Path) -> Result<String, Fault> {
+/// The token a file holds: one line of printable ASCII, at least 16 characters. Unless it is `shared`, others must not be
+/// able to read it.
+pub(super) fn token(path: &std::path::Path, shared: bool) -> Result<String, Fault> {
+    check_private("token_file", path, shared)?;
     let text = std::fs::read_to_string(path)
         .map_err(|error| Fault::new("token_file", format!("{} cannot be read: {error}", path.display())))?;
     let token = text.trim_end();

@@ -1,7 +1,6 @@
 //! `conceptwatch replay`: scores recordings of jobs in this process, or sends them to a sidecar.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,13 +12,15 @@ use tokio::runtime::Runtime;
 use crate::fault::Fault;
 use crate::score::catalogue;
 use crate::server::client::{ClientError, Relay};
+use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
+use super::contact::Contact;
 use super::failure::{Failure, conclude, print};
 use super::in_process::{InProcess, Port};
 use super::logs;
-use super::options::{ServeOptions, token};
+use super::options::ServeOptions;
 
 /// Replay recordings that jobs made with mode="offline"
 ///
@@ -32,12 +33,11 @@ pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// gRPC address of a sidecar to send the recordings to.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["data_dir", "config"])]
-    address: Option<SocketAddr>,
-    /// File with the sidecar's token, if it requires one.
-    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    /// gRPC address of a sidecar to send the recordings to: HOST:PORT, https://HOST:PORT or unix:///path
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["data_dir", "config"])]
+    address: Option<Remote>,
+    #[command(flatten)]
+    contact: Contact,
     /// Directory to keep the curves in, created if absent.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -71,12 +71,13 @@ fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
-    let token = options.token_file.as_deref().map(token).transpose()?;
+    let token = options.contact.token()?;
     logs::start("warn", false)?;
     let runtime = Runtime::new().map_err(Failure::running)?;
     let mut replay = Replay { options, merged: Merged::new(recordings)?, tallies: BTreeMap::new() };
-    if let Some(address) = options.address {
-        let done = runtime.block_on(async { replay.to(address, token.as_deref(), false).await });
+    if let Some(address) = &options.address {
+        let dialer = options.contact.dialer(address, Protocol::Http2)?;
+        let done = runtime.block_on(async { replay.to(&dialer, token.as_deref(), false).await });
         return done.and_then(|()| replay.summary());
     }
     let mut serve = ServeOptions::of_file(options.config.clone())?;
@@ -85,7 +86,7 @@ fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     let token = serve.server()?.token;
     let sidecar = InProcess::start(&runtime, serve, [Port::ANY; 2]).map_err(Failure::running)?;
-    let done = runtime.block_on(replay.to(sidecar.grpc, token.as_deref(), true));
+    let done = runtime.block_on(replay.to(&Remote::from(sidecar.grpc).into(), token.as_deref(), true));
     sidecar.end(runtime).map_err(Failure::running)?;
     done.and_then(|()| replay.summary())
 }
@@ -109,8 +110,8 @@ struct Replay<'o> {
 
 impl Replay<'_> {
     /// Sends everything. With `scored`, waits for the scores of each pass and prints them.
-    async fn to(&mut self, address: SocketAddr, token: Option<&str>, scored: bool) -> Result<(), Failure> {
-        let mut relay = Relay::connect(address, token).await?;
+    async fn to(&mut self, dialer: &Dialer, token: Option<&str>, scored: bool) -> Result<(), Failure> {
+        let mut relay = Relay::connect(dialer, token).await?;
         for part in &mut self.merged.parts {
             part.run = relay.start(part.recording.start().clone()).await?;
             self.tallies.entry(part.run.clone()).or_default();

@@ -1,16 +1,19 @@
 //! `conceptwatch serve`: the sidecar.
 
-use std::io::Read;
-use std::net::SocketAddr;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
+use crate::server::peers::{Endpoint, Listener, Secret, Tls};
 use crate::server::{Listeners, run as run_server};
 
 use super::failure::{Failure, conclude};
@@ -24,13 +27,19 @@ pub fn run(options: ServeOptions) -> ExitCode {
 fn serve(options: ServeOptions) -> Result<(), Failure> {
     let options = options.with_file()?;
     logs::start(options.log.as_deref().unwrap_or("info"), options.log_json.unwrap_or(false))?;
-    let server = options.server()?;
+    let mut server = options.server()?;
+    server.secret = options.secret_fd.map(secret).transpose()?;
     let (grpc, http) = options.addresses();
-    if server.token.is_none()
-        && let Some(open) = [grpc, http].into_iter().find(|address| !address.ip().is_loopback())
-    {
-        let message = format!("{open} can be reached from other machines, which requires --token-file");
-        return Err(Fault::new("token_file", message).into());
+    let proved = server.token.is_some() || server.tls.as_ref().is_some_and(Tls::knows_clients);
+    if let Some(open) = [&grpc, &http].into_iter().find(|address| address.is_remote()) {
+        if !proved {
+            let message =
+                format!("{open} can be reached from other machines, which requires --token-file or --client-ca");
+            return Err(Fault::new("token_file", message).into());
+        }
+        if server.tls.is_none() {
+            tracing::warn!(address = %open, "the token and the data cross the network unencrypted: set --tls-cert and --tls-key");
+        }
     }
     server.check()?;
     outlive_file_limits();
@@ -38,8 +47,10 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::running)?;
     let served = runtime.block_on(async {
         let mut signals = StopSignals::catch();
-        let listeners = Listeners { grpc: bind("grpc_address", grpc).await?, http: bind("http_address", http).await? };
-        let addresses = Addresses::of(&listeners)?;
+        let listeners =
+            Listeners { grpc: bind("grpc_address", &grpc).await?, http: bind("http_address", &http).await? };
+        let tls = server.tls.is_some();
+        let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
         let mut announced = Ok(());
         let stop = async {
             // The server polls this future once it is up, so ports that would close at once are not announced.
@@ -62,35 +73,59 @@ fn outlive_file_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-async fn bind(field: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
+async fn bind(field: &str, address: &Endpoint) -> Result<Listener, Failure> {
+    let bound = Listener::bind(address).await;
     bound.map_err(|error| Failure::running(format!("{field}: {address} cannot be opened: {error}")))
 }
 
 /// Where both ports were opened.
 struct Addresses {
-    grpc: SocketAddr,
-    http: SocketAddr,
+    grpc: Endpoint,
+    http: Endpoint,
+    tls: bool,
 }
 
 impl Addresses {
-    fn of(listeners: &Listeners) -> Result<Self, Failure> {
-        let grpc = listeners.grpc.local_addr().map_err(Failure::running)?;
-        let http = listeners.http.local_addr().map_err(Failure::running)?;
-        Ok(Self { grpc, http })
-    }
-
-    fn announce(&self, port_file: Option<&std::path::Path>) -> Result<(), Failure> {
-        let Self { grpc, http } = self;
-        tracing::info!(%grpc, page = %format!("http://{http}/"), version = env!("CARGO_PKG_VERSION"), "listening");
+    fn announce(&self, port_file: Option<&Path>) -> Result<(), Failure> {
+        let Self { grpc, http, tls } = self;
+        let page = match http {
+            Endpoint::Tcp(address) => format!("{}://{address}/", if *tls { "https" } else { "http" }),
+            Endpoint::Unix(_) => http.to_string(),
+        };
+        tracing::info!(%grpc, page, tls, version = env!("CARGO_PKG_VERSION"), "listening");
         let Some(path) = port_file else { return Ok(()) };
-        // Written beside and renamed, so that no reader sees half a line.
-        let unfinished = path.with_extension("unfinished");
-        let written = std::fs::write(&unfinished, format!("{grpc} {http}\n"));
-        written
-            .and_then(|()| std::fs::rename(&unfinished, path))
+        write_owned(path, &format!("{grpc} {http}\n"))
             .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))
     }
+}
+
+/// Writes a file that only this user can read. It is written beside and renamed: no reader sees half a line, and a link that
+/// stands at either place is replaced or refused, and never followed.
+fn write_owned(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let unfinished = path.with_file_name(name);
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&unfinished)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// Reads the secret from an inherited file descriptor, and closes it.
+fn secret(descriptor: i32) -> Result<Secret, Fault> {
+    let fault = |message: String| Fault::new("secret_fd", message);
+    // SAFETY: F_GETFD reads a flag and touches no memory.
+    if descriptor < 3 || unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(fault(format!("got {descriptor}, expected an open file descriptor of 3 or more")));
+    }
+    // SAFETY: it is open, and nothing else in this process knows of it: the starting process passed it for this alone.
+    let file = unsafe { std::fs::File::from_raw_fd(descriptor) };
+    let mut bytes = Vec::new();
+    file.take(4096).read_to_end(&mut bytes).map_err(|error| fault(format!("{descriptor} cannot be read: {error}")))?;
+    Secret::new(&bytes).ok_or_else(|| fault(format!("got a secret of {} bytes, expected 16 to 1024", bytes.len())))
 }
 
 /// SIGTERM and SIGINT, caught from construction on, so also while the server starts.

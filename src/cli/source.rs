@@ -1,6 +1,5 @@
 //! Where commands get answers about finished evaluations: a running sidecar, or the curves of a stopped one.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 
 use crate::fault::Fault;
 use crate::history::{FILE_NAME, History, Limits};
 use crate::question::Refused;
+use crate::server::peers::{Dialer, Protocol, Remote};
 
+use super::contact::Contact;
 use super::failure::Failure;
-use super::options::token;
 
 /// Timeout for an answer; any real one is faster.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,12 +26,11 @@ const LARGEST: usize = 256 << 20;
 
 #[derive(Args)]
 pub struct Source {
-    /// The sidecar's HTTP port.
-    #[arg(long, default_value = "127.0.0.1:7801", value_name = "HOST:PORT", conflicts_with = "data_dir")]
-    address: SocketAddr,
-    /// File with the sidecar's token, if it needs one.
-    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    /// The sidecar's HTTP port: HOST:PORT, https://HOST:PORT or unix:///path
+    #[arg(long, default_value = "127.0.0.1:7801", value_name = "ADDRESS", conflicts_with = "data_dir")]
+    address: Remote,
+    #[command(flatten)]
+    contact: Contact,
     /// Read the curves of a stopped sidecar from this directory instead.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -56,11 +54,12 @@ impl Source {
     }
 
     fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, Failure> {
-        let token = self.token_file.as_deref().map(token).transpose()?;
+        let token = self.contact.token()?;
+        let dialer = self.contact.dialer(&self.address, Protocol::Http1)?;
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
         let target = format!("{path}?{query}");
-        let asked = get(self.address, &target, token.as_deref());
+        let asked = get(&dialer, &target, token.as_deref());
         let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
         let (status, body) = answered
             .map_err(|_| Failure::running(format!("{} did not answer within {PATIENCE:?}", self.address)))?
@@ -81,13 +80,13 @@ impl Source {
 }
 
 async fn get(
-    address: SocketAddr,
+    dialer: &Dialer,
     target: &str,
     token: Option<&str>,
 ) -> Result<(StatusCode, axum::body::Bytes), Box<dyn std::error::Error>> {
-    let stream = TcpStream::connect(address).await?;
+    let stream = dialer.connect().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = Request::get(target).header(HOST, address.to_string());
+    let mut request = Request::get(target).header(HOST, dialer.remote().authority());
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 
@@ -12,11 +10,13 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
 use crate::score::catalogue;
-use crate::server::client::{Heard, Reader};
+use crate::server::client::{ClientError, Heard, Reader};
+use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 
 use super::BAD_INPUT;
-use super::options::token;
+use super::contact::Contact;
+use super::failure::{Failure, conclude};
 
 /// Show the curves of runs in a terminal
 ///
@@ -33,12 +33,11 @@ pub struct WatchOptions {
     /// Split to show.
     #[arg(long, default_value = "val")]
     split: String,
-    /// The sidecar's gRPC port.
-    #[arg(long, default_value = "127.0.0.1:7800", value_name = "HOST:PORT")]
-    address: SocketAddr,
-    /// File with the sidecar's token, if it needs one.
-    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    /// The sidecar's gRPC port: HOST:PORT, https://HOST:PORT or unix:///path
+    #[arg(long, default_value = "127.0.0.1:7800", value_name = "ADDRESS")]
+    address: Remote,
+    #[command(flatten)]
+    contact: Contact,
 }
 
 /// Alerts shown at a time.
@@ -52,30 +51,25 @@ pub fn run(options: &WatchOptions) -> ExitCode {
         eprintln!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue");
         return ExitCode::from(BAD_INPUT);
     }
-    match watch(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("conceptwatch watch: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    conclude("watch", watch(options).map(|()| String::new()))
 }
 
-fn watch(options: &WatchOptions) -> Result<(), String> {
-    let token = options.token_file.as_deref().map(token).transpose().map_err(|fault| fault.to_string())?;
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+fn watch(options: &WatchOptions) -> Result<(), Failure> {
+    let token = options.contact.token()?;
+    let dialer = options.contact.dialer(&options.address, Protocol::Http2)?;
+    let runtime = Runtime::new().map_err(Failure::running)?;
     let watched = runtime.block_on(async {
         tokio::select! {
-            ended = follow(options, token.as_deref()) => ended,
+            ended = follow(options, &dialer, token.as_deref()) => ended,
             _ = tokio::signal::ctrl_c() => Ok(()),
         }
     });
     runtime.shutdown_background();
-    watched.map_err(|error| error.to_string())
+    Ok(watched?)
 }
 
-async fn follow(options: &WatchOptions, token: Option<&str>) -> Result<(), crate::server::client::ClientError> {
-    let mut reader = Reader::connect(options.address, token).await?;
+async fn follow(options: &WatchOptions, dialer: &Dialer, token: Option<&str>) -> Result<(), ClientError> {
+    let mut reader = Reader::connect(dialer, token).await?;
     // Subscribes first, so that no event is missed while the curves are fetched.
     let mut heard = pin!(reader.watch(options.runs.clone()).await?);
     let mut screen = Screen::new(options);

@@ -19,6 +19,7 @@ pub mod metrics;
 mod notify;
 mod options;
 mod parts;
+pub mod peers;
 mod publish;
 mod refusal;
 mod release;
@@ -51,14 +52,18 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// of range, the history cannot be opened, or the gRPC port fails.
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
     options.check()?;
+    let tls = options.tls.clone();
     let history = open_history(&options).await?;
     let parts = Parts::assemble(options, history, &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());
     let (metrics, stop) = (parts.metrics.clone(), parts.stop.clone());
-    let http = tokio::spawn(http::serve(listeners.http, app, Bounds::default(), stop.clone()));
+    let http = tokio::spawn(http::serve(listeners.http, tls.clone(), app, Bounds::default(), stop.clone()));
     let mut grpc = tokio::spawn(grpc::serve(listeners.grpc, port, service, metrics, stop.clone()));
+    if let Some(tls) = tls {
+        tokio::spawn(tls.keep_current(stop.clone()));
+    }
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
 
     let failed = tokio::select! {

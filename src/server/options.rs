@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use tokio::net::TcpListener;
-
 use crate::alert::Rules;
 use crate::fault::Fault;
 use crate::history::HistoryError;
@@ -11,6 +9,7 @@ use crate::schedule::{Budget as CpuBudget, Ticks};
 
 use super::grpc::IngestLimits;
 use super::notify::Options as NotifyOptions;
+use super::peers::{Listener, Secret, Tls};
 use super::runs::SamplingOptions;
 use super::scoring::pool::WorkerOptions;
 
@@ -34,14 +33,18 @@ pub struct Options {
     pub notify: NotifyOptions,
     /// If set, every call on either port must carry it.
     pub token: Option<String>,
+    /// If set, both ports speak TLS to peers on other addresses than Unix sockets.
+    pub tls: Option<Tls>,
+    /// Proves this process to the one that started it.
+    pub secret: Option<Secret>,
     /// Host names accepted for the page, in addition to its address and localhost.
     pub host_names: Vec<String>,
 }
 
-/// Bound sockets, whose addresses the caller therefore knows.
+/// Bound ports, whose addresses the caller therefore knows.
 pub struct Listeners {
-    pub grpc: TcpListener,
-    pub http: TcpListener,
+    pub grpc: Listener,
+    pub http: Listener,
 }
 
 /// Why the server could not start or keep running.

@@ -1,6 +1,5 @@
 //! The parts of a running sidecar, built from output to input: each part is constructed with the one it passes values to.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +20,7 @@ use super::live::{Event, Live};
 use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError};
+use super::peers::{Endpoint, Tls};
 use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
@@ -33,8 +33,8 @@ const EVENTS: usize = 1024;
 
 pub struct Parts {
     options: Options,
-    /// Address of the HTTP port.
-    address: SocketAddr,
+    grpc: Endpoint,
+    http: Endpoint,
     page_url: String,
     registry: Registry,
     pub metrics: Metrics,
@@ -53,8 +53,8 @@ impl Parts {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;
-        let address = listeners.http.local_addr()?;
-        let page_url = format!("http://{address}/");
+        let (grpc, http) = (listeners.grpc.local().clone(), listeners.http.local().clone());
+        let page_url = page_url(&http, options.tls.is_some());
         let stop = CancellationToken::new();
         let (events, _) = broadcast::channel(EVENTS);
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
@@ -70,7 +70,21 @@ impl Parts {
         let scoring = Scoring::new(&options, publisher, &stop);
         let runs = Runs::new(options.sampling.clone(), Clock::start(), metrics.clone(), scoring.inbox());
         let runs = Arc::new(runs);
-        Ok(Self { options, address, page_url, registry, metrics, history, events, advice, board, scoring, runs, stop })
+        Ok(Self {
+            options,
+            grpc,
+            http,
+            page_url,
+            registry,
+            metrics,
+            history,
+            events,
+            advice,
+            board,
+            scoring,
+            runs,
+            stop,
+        })
     }
 
     /// The state of the HTTP port. Also registers the metrics that are derived from the latest points and alerts.
@@ -88,7 +102,8 @@ impl Parts {
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
-        let Options { host_names, token, .. } = &self.options;
+        let Options { host_names, token, tls, .. } = &self.options;
+        let clients = tls.as_ref().is_some_and(Tls::knows_clients);
         Ok(App {
             history: Arc::clone(&self.history),
             registry: self.registry.clone(),
@@ -96,7 +111,7 @@ impl Parts {
             scores,
             events: self.events.clone(),
             live,
-            access: Arc::new(Access::new(self.address, host_names, token.as_deref())),
+            access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), clients)),
         })
     }
 
@@ -119,8 +134,9 @@ impl Parts {
     }
 
     pub fn port(&self) -> Port {
-        let Options { connections, ingest, token, .. } = &self.options;
-        Port { connections: *connections, chunk_bytes: ingest.chunk_bytes, token: token.clone() }
+        let Options { connections, ingest, token, tls, secret, .. } = self.options.clone();
+        let address = self.grpc.clone();
+        Port { connections, chunk_bytes: ingest.chunk_bytes, token, tls, secret, address }
     }
 
     pub fn upkeep(&self) -> Upkeep {
@@ -134,4 +150,10 @@ impl Parts {
             metrics: self.metrics.clone(),
         }
     }
+}
+
+/// The address of the page; empty for a Unix socket, which browsers cannot open.
+fn page_url(http: &Endpoint, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    http.tcp().map(|address| format!("{scheme}://{address}/")).unwrap_or_default()
 }

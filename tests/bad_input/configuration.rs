@@ -1,12 +1,13 @@
 //! `conceptwatch serve` with invalid options, files and paths: it reports the fault and does not start.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Instant;
 
 use super::Faults;
-use crate::common::{PATIENCE, Sidecar, program, text};
+use crate::common::{PATIENCE, Sidecar, program, text, write_secret};
 
 pub struct Case {
     name: String,
@@ -49,6 +50,11 @@ pub fn cases() -> Vec<Case> {
             &["grpc_address"],
         )),
         flags("no token file", &["--token-file", "DIR/none"], &["token_file", "cannot be read"]),
+        flags(
+            "a token that others can read",
+            &["--token-file", "DIR/open-token"],
+            &["token_file: others can read", "open-token", "0644", "0600"],
+        ),
         flags("a short token", &["--token-file", "DIR/short-token"], &["token_file", "16 or more printable"]),
         flags("a token with an accent", &["--token-file", "DIR/wide-token"], &["token_file", "16 or more printable"]),
         flags("a token of two lines", &["--token-file", "DIR/two-line-token"], &["token_file", "16 or more printable"]),
@@ -196,9 +202,11 @@ fn does_not_start_with_an_invalid_configuration() {
     let path = |name: &str| directory.path().join(name);
     for (name, content) in PLACES.into_iter().zip(["x", "short", "ééééééééééééééééé", "0123456789\n0123456789\n"])
     {
-        std::fs::write(path(name), content).unwrap();
+        write_secret(&path(name), content);
     }
-    std::fs::write(path("token"), "0123456789abcdef\n").unwrap();
+    write_secret(&path("token"), "0123456789abcdef\n");
+    std::fs::write(path("open-token"), "0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(path("open-token"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let (config, ports) = (path("serve.toml"), path("ports"));

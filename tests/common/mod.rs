@@ -2,11 +2,13 @@
 // Each test program uses a part of this.
 #![allow(dead_code, unused_imports)]
 
+pub mod certificates;
 pub mod npy;
 pub mod rows;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -228,6 +230,12 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Writes a file that only this user can read.
+pub fn write_secret(path: &Path, content: &str) {
+    std::fs::write(path, content).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 pub fn text(path: &Path) -> &str {

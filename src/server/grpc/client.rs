@@ -1,16 +1,18 @@
 //! A small client of the gRPC port, for the demo, the commands and the tests.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
+use tower::service_fn;
 
 use crate::run::Run;
+use crate::server::peers::{Dialer, Remote};
 
 use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
@@ -23,8 +25,8 @@ use super::proto::{
 /// Why a call or a message failed, with the sidecar's message.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("{0} cannot be reached: {1}")]
-    Unreachable(SocketAddr, tonic::transport::Error),
+    #[error("{0} cannot be reached: {why}", why = innermost(.1))]
+    Unreachable(Remote, tonic::transport::Error),
     #[error("{}", .0.message())]
     Call(#[from] Box<Status>),
     #[error("{field}: {message}")]
@@ -50,8 +52,8 @@ pub struct Client {
 
 impl Client {
     /// Connects, and starts or resumes `run`. `name` identifies this process and must be unique.
-    pub async fn start(address: SocketAddr, run: &Run, name: &str) -> Result<Self, ClientError> {
-        let mut relay = Relay::connect(address, None).await?;
+    pub async fn start(dialer: &Dialer, run: &Run, name: &str) -> Result<Self, ClientError> {
+        let mut relay = Relay::connect(dialer, None).await?;
         let start = StartRunRequest {
             run: Some(convert::run_message(run)),
             client: name.to_owned(),
@@ -163,8 +165,8 @@ pub struct Relay {
 
 impl Relay {
     /// Connects. `token` is the server's token, if it requires one.
-    pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
-        let calls = ConceptWatchClient::new(channel(address).await?);
+    pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
+        let calls = ConceptWatchClient::new(channel(dialer).await?);
         Ok(Self { calls, authorization: Authorization::new(token)?, stream: None })
     }
 
@@ -238,8 +240,8 @@ pub enum Heard {
 
 impl Reader {
     /// Connects. `token` is the server's token, if it requires one.
-    pub async fn connect(address: SocketAddr, token: Option<&str>) -> Result<Self, ClientError> {
-        let calls = ConceptWatchClient::new(channel(address).await?);
+    pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
+        let calls = ConceptWatchClient::new(channel(dialer).await?);
         Ok(Self { calls, authorization: Authorization::new(token)? })
     }
 
@@ -277,12 +279,26 @@ impl Reader {
     }
 }
 
-async fn channel(address: SocketAddr) -> Result<Channel, ClientError> {
-    let connected = match Endpoint::from_shared(format!("http://{address}")) {
-        Ok(endpoint) => endpoint.connect().await,
+async fn channel(dialer: &Dialer) -> Result<Channel, ClientError> {
+    let (remote, dialer) = (dialer.remote().clone(), dialer.clone());
+    let connector = service_fn(move |_| {
+        let dialer = dialer.clone();
+        async move { dialer.connect().await.map(TokioIo::new) }
+    });
+    let connected = match Endpoint::from_shared(format!("http://{}", remote.authority())) {
+        Ok(endpoint) => endpoint.connect_with_connector(connector).await,
         Err(error) => Err(error),
     };
-    connected.map_err(|error| ClientError::Unreachable(address, error))
+    connected.map_err(|error| ClientError::Unreachable(remote, error))
+}
+
+/// The cause at the bottom, which says what the transport's own words leave out.
+fn innermost(error: &tonic::transport::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 /// A tensor of f32 values, row-major.

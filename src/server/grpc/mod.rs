@@ -5,7 +5,6 @@ mod chunk;
 pub mod client;
 mod convert;
 mod ingest;
-mod listen;
 pub mod proto;
 pub mod recording;
 mod serve;

@@ -1,17 +1,29 @@
 //! Serves the gRPC port: connections, limits, authorisation and graceful stop.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::service::interceptor::InterceptedService;
+use tonic::Status;
+use tonic::service::Routes;
+use tonic::transport::server::Connected;
 use tonic::transport::{Error, Server};
-use tonic::{Request, Status};
 
-use crate::server::http::same_secret;
 use crate::server::metrics::Metrics;
+use crate::server::peers::{
+    ClientCertificate, Connection, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls, Visit, same_secret,
+};
 
-use super::listen::connections;
 use super::proto::concept_watch_server::ConceptWatchServer;
 use super::service::Service;
 
@@ -20,21 +32,32 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 /// HTTP/2 windows of a stream and of a connection, in bytes. Data in them does not count towards the byte budget of
 /// ingest, so they are no larger than needed to keep a local connection busy.
 const WINDOWS: (u32, u32) = (1 << 20, 2 << 20);
+/// A client begins with the 24 bytes of the HTTP/2 preface. Some connect before they have a call to make.
+const PATIENCE: Patience =
+    Patience { handshake: Duration::from_secs(5), greeting: 24, request: Duration::from_secs(30) };
+/// Metadata of a call with which the starting process challenges its sidecar, and of the answer.
+const NONCE: &str = "conceptwatch-nonce";
+const PROOF: &str = "conceptwatch-proof";
 
-/// The port's limits and token.
+/// The port's limits, and what it asks of its clients.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// Maximum number of open connections.
     pub connections: usize,
     /// Maximum bytes of a chunk.
     pub chunk_bytes: usize,
-    /// If set, every call must carry it.
+    /// If set, every call must carry it, or come with a client certificate.
     pub token: Option<String>,
+    pub tls: Option<Tls>,
+    /// Proves this process to the one that started it.
+    pub secret: Option<Secret>,
+    /// Where the port listens.
+    pub address: Endpoint,
 }
 
 /// Serves until `stop` is cancelled and the calls in flight have ended.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     port: Port,
     service: Service,
     metrics: Metrics,
@@ -42,16 +65,30 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<ConceptWatchServer<Service>>().await;
-    let connections = connections(listener, port.connections, metrics.connections.with_label_values(&["grpc"]));
+    // With a token, a client without a certificate may still have that.
+    let clients = if port.token.is_some() { ClientCertificate::Optional } else { ClientCertificate::Required };
+    let gate = Gate {
+        listener,
+        tls: port.tls.clone().map(|tls| (tls, clients)),
+        protocol: Protocol::Http2,
+        limit: port.connections,
+        patience: PATIENCE,
+        token: port.token.is_some(),
+        refusal: b"",
+        open: metrics.connections.with_label_values(&["grpc"]),
+    };
+    let connections = ReceiverStream::new(gate.open()).map(|connection| Ok::<_, std::io::Error>(Accepted(connection)));
     // Somewhat more than a chunk, so that a chunk just above the limit gets an answer that names the limit.
     let service = ConceptWatchServer::new(service).max_decoding_message_size(port.chunk_bytes + (1 << 20));
-    let token = port.token.map(|token| format!("Bearer {token}"));
-    let service = InterceptedService::new(service, move |request| authorised(request, token.as_deref()));
+    let token = port.token.map(|token| format!("Bearer {token}").into());
+    let guarded = Arc::new(Guard { token, secret: port.secret, address: port.address });
+    let routes = Routes::new(health).add_service(service).into_axum_router();
+    let routes = Routes::from(routes.layer(from_fn_with_state(guarded, guard)));
     let stopped = async {
         stop.cancelled().await;
         reporter.set_not_serving::<ConceptWatchServer<Service>>().await;
     };
-    transport().add_service(health).add_service(service).serve_with_incoming_shutdown(connections, stopped).await
+    transport().add_routes(routes).serve_with_incoming_shutdown(connections, stopped).await
 }
 
 /// A server with the HTTP/2 settings of the gRPC port.
@@ -65,12 +102,95 @@ pub fn transport() -> Server {
         .http2_max_header_list_size(16 << 10)
 }
 
-fn authorised(request: Request<()>, token: Option<&str>) -> Result<Request<()>, Status> {
-    let Some(token) = token else { return Ok(request) };
-    let given = request.metadata().get("authorization").map(|value| value.as_encoded_bytes());
-    if given.is_some_and(|given| same_secret(given, token.as_bytes())) {
-        Ok(request)
+/// What every call is checked against.
+struct Guard {
+    /// The value of `authorization`.
+    token: Option<Arc<str>>,
+    secret: Option<Secret>,
+    address: Endpoint,
+}
+
+/// Lets a call in, and answers the challenge that it may carry, whether it is let in or not: so a client can find out
+/// who answers before it sends its token.
+async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let nonce = request.headers().get(NONCE);
+    let proof = guard
+        .secret
+        .as_ref()
+        .zip(nonce)
+        .and_then(|(secret, nonce)| HeaderValue::from_str(&secret.prove(nonce.as_bytes(), &guard.address)?).ok());
+    let anyone = request.uri().path().starts_with("/grpc.health.v1.Health/");
+    let mut response = if anyone {
+        if let Some(visit) = &visit {
+            visit.greet();
+        }
+        next.run(request).await
+    } else if guard.admits(&request, visit.as_deref()) {
+        let serving = visit.map(|visit| visit.serve());
+        next.run(request).await.map(|body| Held::body(body, serving))
     } else {
-        Err(Status::unauthenticated("authorization: expected the metadata 'Bearer ' and the server's token"))
+        let status = Status::unauthenticated("authorization: expected the metadata 'Bearer ' and the server's token");
+        status.into_http()
+    };
+    if let Some(proof) = proof {
+        response.headers_mut().insert(PROOF, proof);
+    }
+    response
+}
+
+impl Guard {
+    fn admits(&self, request: &Request, visit: Option<&Visit>) -> bool {
+        let Some(token) = &self.token else { return true };
+        let given = request.headers().get(AUTHORIZATION);
+        visit.is_some_and(Visit::has_certificate)
+            || given.is_some_and(|given| same_secret(token.as_bytes(), given.as_bytes()))
+    }
+}
+
+/// A connection as tonic takes it.
+struct Accepted(Connection);
+
+impl Connected for Accepted {
+    type ConnectInfo = Arc<Visit>;
+
+    fn connect_info(&self) -> Arc<Visit> {
+        self.0.visit()
+    }
+}
+
+impl AsyncRead for Accepted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Accepted {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
     }
 }

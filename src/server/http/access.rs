@@ -4,36 +4,40 @@
 //! a loopback port. Its requests carry that name in `Host`, so only known names are served.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::{Method, Request, StatusCode};
 
 use super::refusal::Refusal;
 use crate::fault::in_short;
+use crate::server::peers::{Endpoint, Visit, same_secret};
 
 /// The user name for browsers, which ask for a name and a password; the token is the password.
 pub const USER: &str = "conceptwatch";
 
 pub struct Access {
-    bound: IpAddr,
+    /// `None` for a Unix socket.
+    bound: Option<IpAddr>,
     names: HashSet<String>,
     /// Accepted values of `Authorization`; `None` if no token is required.
     credentials: Option<[String; 2]>,
+    /// Whether clients can prove themselves by a certificate, which then counts as much as the token.
+    certificates: bool,
 }
 
 impl Access {
     /// `names` are host names accepted in addition to `localhost`, loopback addresses and the bound address. With a
     /// `token`, requests need `Authorization: Bearer <token>`, or Basic with the user [`USER`] and the token as password.
-    pub fn new(bound: SocketAddr, names: &[String], token: Option<&str>) -> Self {
+    pub fn new(bound: &Endpoint, names: &[String], token: Option<&str>, certificates: bool) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
         let credentials = token.map(|token| {
             [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
         });
-        Self { bound: bound.ip(), names, credentials }
+        Self { bound: bound.tcp().map(|address| address.ip()), names, credentials, certificates }
     }
 
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check<B>(&self, request: &Request<B>, visit: Option<&Visit>) -> Result<(), Refusal> {
         let authority = single(request.headers(), HOST)?.ok_or_else(|| foreign("Host", "nothing", "a known name"))?;
         if !self.knows(authority) || request.uri().authority().is_some_and(|uri| !self.knows(uri.as_str())) {
             return Err(foreign("Host", authority, "localhost, the bound address or a configured name"));
@@ -49,10 +53,24 @@ impl Access {
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
         }
         let probe = matches!(request.uri().path(), "/live" | "/ready");
-        match &self.credentials {
-            Some(accepted) if !probe => check_token(accepted, single(request.headers(), AUTHORIZATION)?),
-            _ => Ok(()),
+        if probe || visit.is_some_and(Visit::has_certificate) {
+            return Ok(());
         }
+        match &self.credentials {
+            Some(accepted) => check_token(accepted, single(request.headers(), AUTHORIZATION)?),
+            // Without a token, a Unix socket serves its own user alone.
+            None if self.certificates && !visit.is_some_and(|visit| visit.peer().is_own()) => Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "certificate",
+                "got none, expected one of a known authority",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a token is set.
+    pub(super) fn wants_token(&self) -> bool {
+        self.credentials.is_some()
     }
 
     /// Whether the host is known: a configured name, a loopback address or the bound address. If the port is bound to all
@@ -60,7 +78,10 @@ impl Access {
     fn knows(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
         match host.parse::<IpAddr>() {
-            Ok(address) => address.is_loopback() || address == self.bound || self.bound.is_unspecified(),
+            Ok(address) => {
+                let own = |bound: IpAddr| address == bound || bound.is_unspecified();
+                address.is_loopback() || self.bound.is_some_and(own)
+            }
             Err(_) => self.names.contains(&host.to_ascii_lowercase()),
         }
     }
@@ -100,12 +121,6 @@ fn check_token(accepted: &[String; 2], got: Option<&str>) -> Result<(), Refusal>
     }
 }
 
-/// Compares secrets in constant time: the duration reveals the length but not where the bytes differ.
-pub fn same_secret(expected: &[u8], got: &[u8]) -> bool {
-    let difference = expected.iter().zip(got).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
-    expected.len() == got.len() && difference == 0
-}
-
 /// Base64 by RFC 4648, section 4.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -131,8 +146,8 @@ mod tests {
 
     #[test]
     fn only_known_hosts_are_served() {
-        let loopback = Access::new(([127, 0, 0, 1], 7801).into(), &["Box.example".to_owned()], None);
-        let all = Access::new(([0, 0, 0, 0], 7801).into(), &[], None);
+        let loopback = Access::new(&"127.0.0.1:7801".parse().unwrap(), &["Box.example".to_owned()], None, false);
+        let all = Access::new(&"0.0.0.0:7801".parse().unwrap(), &[], None, false);
         let known = ["localhost", "LOCALHOST:7801", "127.0.0.1:7801", "127.8.9.1", "[::1]:7801", "box.EXAMPLE:80"];
         for host in known {
             assert!(loopback.knows(host), "{host}");

@@ -13,6 +13,6 @@ mod serve;
 mod tests;
 mod view;
 
-pub use access::{Access, USER, same_secret};
+pub use access::{Access, USER};
 pub use app::App;
 pub use serve::{Bounds, serve};

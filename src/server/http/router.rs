@@ -1,5 +1,7 @@
 //! All routes, and what surrounds each: access, the time limit, safe headers and the count.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
@@ -10,6 +12,7 @@ use axum::routing::get;
 use super::app::Shared;
 use super::refusal::Refusal;
 use super::{api, events};
+use crate::server::peers::{Held, Visit};
 
 pub(super) fn router(shared: Shared) -> Router {
     Router::new()
@@ -37,12 +40,16 @@ pub(super) fn router(shared: Shared) -> Router {
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     // Unknown paths match no route and share one label, so that clients cannot create series.
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = match shared.app.access.check(&request) {
+    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let mut response = match shared.app.access.check(&request, visit.as_deref()) {
         Err(refusal) => refusal.into_response(),
-        Ok(()) => match tokio::time::timeout(shared.patience, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
-        },
+        Ok(()) => {
+            let serving = visit.map(|visit| visit.serve());
+            match tokio::time::timeout(shared.patience, next.run(request)).await {
+                Ok(response) => response.map(|body| Held::body(body, serving)),
+                Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
+            }
+        }
     };
     let headers = response.headers_mut();
     for (name, value) in SAFE_HEADERS {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -19,13 +18,17 @@ use tokio_util::sync::CancellationToken;
 use super::app::{App, Shared};
 use super::assets::Page;
 use super::router::router;
+use crate::server::peers::{ClientCertificate, Connection, Gate, Listener, Patience, Protocol, Tls, Visit};
 
 /// Limits of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of open connections; further ones are answered 503.
+    /// Maximum number of open connections. At the limit one without a request in flight is closed for the next; if all
+    /// have one, the next is answered 503.
     pub connections: usize,
-    /// Time limit for receiving the head of a request, and between requests.
+    /// Time limit for TLS and the head of the first request.
+    pub first: Duration,
+    /// Time limit for receiving the head of a later request, from the answer to the one before.
     pub head: Duration,
     /// Time limit from a request to the head of its answer.
     pub answer: Duration,
@@ -39,6 +42,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 128,
+            first: Duration::from_secs(5),
             head: Duration::from_secs(30),
             answer: Duration::from_secs(30),
             write: Duration::from_secs(30),
@@ -50,35 +54,40 @@ impl Default for Bounds {
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// Serves until `stop` is cancelled, then for at most `bounds.drain` longer.
-pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, stop: CancellationToken) {
+pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bounds, stop: CancellationToken) {
     let open = app.metrics.connections.with_label_values(&["http"]);
+    let token = app.access.wants_token();
     let router = router(Shared { app, page: Arc::new(Page::new()), stop: stop.clone(), patience: bounds.answer });
+    let gate = Gate {
+        listener,
+        tls: tls.map(|tls| (tls, ClientCertificate::Optional)),
+        protocol: Protocol::Http1,
+        limit: bounds.connections,
+        patience: Patience { handshake: bounds.first, greeting: 0, request: bounds.first },
+        token,
+        refusal: FULL,
+        open,
+    };
+    let mut entering = gate.open();
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if connections.len() < bounds.connections => {
-                    connections.spawn(connection(stream, router.clone(), stop.clone(), bounds));
-                }
-                // The client may have disconnected; it is refused either way.
-                Ok((stream, _)) => { let _ = stream.try_write(FULL); }
-                // Out of file descriptors, or the client disconnected: accepting again immediately does not help.
-                Err(_) => sleep(Duration::from_millis(50)).await,
-            },
+            Some(entered) = entering.recv() => {
+                connections.spawn(connection(entered, router.clone(), stop.clone(), bounds));
+            }
         }
-        open.set(connections.len() as i64);
     }
-    drop(listener);
+    drop(entering);
     let _ = timeout(bounds.drain, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
-    open.set(0);
 }
 
 /// Serves one connection. Its errors are ignored because the client caused them; hyper answers 400 to a malformed request.
-async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, bounds: Bounds) {
-    let stream = WriteDeadline { stream, patience: bounds.write, waiting: None };
+async fn connection(connection: Connection, router: Router, stop: CancellationToken, bounds: Bounds) {
+    let router = router.layer(Extension::<Arc<Visit>>(connection.visit()));
+    let stream = WriteDeadline { stream: connection, patience: bounds.write, waiting: None };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head)
@@ -94,7 +103,7 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, 
 
 /// Fails a write that makes no progress for `patience`: a client that does not read must not hold a connection for ever.
 struct WriteDeadline {
-    stream: TcpStream,
+    stream: Connection,
     patience: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }

@@ -311,7 +311,7 @@ async fn the_port_stops_whatever_its_clients_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_are_let_go() {
-    let bounds = Bounds { head: Duration::from_millis(200), ..Bounds::default() };
+    let bounds = Bounds { first: Duration::from_millis(200), ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
     let mut silent = TcpStream::connect(port.address).await.unwrap();
     let mut slow = TcpStream::connect(port.address).await.unwrap();
@@ -327,7 +327,7 @@ async fn silent_connections_are_let_go() {
 async fn surplus_connections_are_refused() {
     let bounds = Bounds { connections: 2, ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
-    let held = [TcpStream::connect(port.address).await.unwrap(), TcpStream::connect(port.address).await.unwrap()];
+    let held = [port.events().await, port.events().await];
     let mut surplus = TcpStream::connect(port.address).await.unwrap();
     let mut answer = String::new();
     timeout(LONG, surplus.read_to_string(&mut answer)).await.unwrap().unwrap();

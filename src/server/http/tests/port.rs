@@ -9,7 +9,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -21,6 +21,7 @@ use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
+use crate::server::peers::Listener;
 
 /// A run name with every character that names may have.
 pub const NAME: &str = "toy/0.25: a_b-c";
@@ -172,8 +173,8 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
     let scores: Arc<[_]> = [score("icl", true), score("ctl", false)].into();
     ScoreCollector::register(&registry, live.clone(), &scores).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local().tcp().unwrap();
     let app = App {
         history: Arc::new(history),
         metrics: Metrics::register(&registry, "1.2.3", 7).unwrap(),
@@ -181,10 +182,10 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         scores,
         events: broadcast::Sender::new(4),
         live,
-        access: Arc::new(Access::new(address, &["box.example".to_owned()], token)),
+        access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, false)),
     };
     let stop = CancellationToken::new();
-    let served = tokio::spawn(serve(listener, app.clone(), bounds, stop.clone()));
+    let served = tokio::spawn(serve(listener, None, app.clone(), bounds, stop.clone()));
     Port { address, app, busy, stop, served }
 }
 

@@ -1,0 +1,41 @@
+//! How a command reaches a sidecar: its token, whom it trusts, and how it proves itself.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::fault::Fault;
+use crate::server::peers::{Dialer, Protocol, Remote, Trust};
+
+use super::options::token;
+
+#[derive(Args)]
+pub struct Contact {
+    /// File with the sidecar's token, if it needs one.
+    #[arg(long, env = "CONCEPTWATCH_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM file with the authorities of an https sidecar's certificate [default: those of the system]
+    #[arg(long, env = "CONCEPTWATCH_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// PEM file with a client certificate, for a sidecar with --client-ca.
+    #[arg(long, env = "CONCEPTWATCH_CERT_FILE", requires = "key_file", value_name = "FILE")]
+    cert_file: Option<PathBuf>,
+    /// PEM file with the client certificate's key.
+    #[arg(long, env = "CONCEPTWATCH_KEY_FILE", requires = "cert_file", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Accept a token file that others can read, as one mounted into a container.
+    #[arg(long, env = "CONCEPTWATCH_SHARED_SECRETS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    shared_secrets: Option<bool>,
+}
+
+impl Contact {
+    pub fn token(&self) -> Result<Option<String>, Fault> {
+        let shared = self.shared_secrets.unwrap_or(false);
+        self.token_file.as_deref().map(|path| token(path, shared)).transpose()
+    }
+
+    pub fn dialer(&self, remote: &Remote, protocol: Protocol) -> Result<Dialer, Fault> {
+        let identity = self.cert_file.clone().zip(self.key_file.clone());
+        Dialer::new(remote.clone(), &Trust { ca_file: self.ca_file.clone(), identity }, protocol)
+    }
+}

@@ -1,0 +1,398 @@
+//! Accepts connections, and sees to it that peers which say nothing take no place from others.
+//!
+//! A connection is silent until it has made a request that was let in. At the limit, the connection that has been silent
+//! longest makes room, then the one that has been idle longest; only connections with a request in flight keep their place
+//! whatever comes. Handshakes have a deadline that no trickle of bytes extends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+use prometheus::IntGauge;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio_util::either::Either;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::dial::Stream;
+use super::listener::{Listener, Peer, Socket};
+use super::tls::{ClientCertificate, Made, Protocol, Tls};
+
+/// Pause after a failed accept, such as when the process is out of file descriptors.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
+/// Age that a connection reaches before another may take its place: its first bytes may already be in flight.
+const LEAST_AGE: Duration = Duration::from_millis(25);
+/// Time within which a refused peer takes its refusal.
+const REFUSAL: Duration = Duration::from_secs(1);
+
+/// How long a peer may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// From the accept until TLS and the first [`Self::greeting`] bytes are there.
+    pub handshake: Duration,
+    /// Bytes with which every client begins: 24 in HTTP/2, none in HTTP/1.
+    pub greeting: u64,
+    /// From the accept to the first request that is let in.
+    pub request: Duration,
+}
+
+/// A port that lets in whom it can serve.
+pub struct Gate {
+    pub listener: Listener,
+    pub tls: Option<(Tls, ClientCertificate)>,
+    pub protocol: Protocol,
+    /// Maximum number of open connections.
+    pub limit: usize,
+    pub patience: Patience,
+    /// Whether a token is required. Without one, a Unix socket serves its own user and root alone.
+    pub token: bool,
+    /// Sent, unencrypted, to a peer for whom there is no place.
+    pub refusal: &'static [u8],
+    /// Number of open connections.
+    pub open: IntGauge,
+}
+
+impl Gate {
+    /// Accepts until the receiver is dropped. Connections arrive once their TLS handshake is complete.
+    pub fn open(self) -> mpsc::Receiver<Connection> {
+        let (sender, receiver) = mpsc::channel(16);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = self.accept(&sender) => {}
+                () = sender.closed() => {}
+            }
+        });
+        receiver
+    }
+
+    async fn accept(&self, sender: &mpsc::Sender<Connection>) {
+        let places = Arc::new(Places { book: Mutex::default(), open: self.open.clone() });
+        let mut made = Made::default();
+        loop {
+            let (socket, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, protocol = ?self.protocol, "a connection could not be accepted");
+                    // Accepting again immediately does not help when the process is out of file descriptors.
+                    places.make_room(0, Duration::ZERO);
+                    sleep(AFTER_FAILURE).await;
+                    continue;
+                }
+            };
+            if matches!(peer, Peer::Unix(_)) && !self.token && !peer.is_own() {
+                tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
+                continue;
+            }
+            let room = loop {
+                match places.make_room(self.limit, LEAST_AGE) {
+                    Room::At(instant) => sleep_until(instant).await,
+                    room => break room,
+                }
+            };
+            if matches!(room, Room::Full) {
+                tracing::warn!(%peer, limit = self.limit, "a connection was closed: the limit is reached");
+                tokio::spawn(refuse(socket, self.refusal));
+                continue;
+            }
+            let acceptor = match &self.tls {
+                // Who reaches a Unix socket is on this machine, and known by the user.
+                Some((tls, clients)) if matches!(peer, Peer::Tcp(_)) => {
+                    match tls.acceptor(self.protocol, *clients, &mut made) {
+                        Ok(acceptor) => Some(acceptor),
+                        Err(error) => {
+                            tracing::error!(%error, "a connection was closed: TLS cannot be set up");
+                            continue;
+                        }
+                    }
+                }
+                _ => None,
+            };
+            let visit = places.enter(peer);
+            let (sender, patience) = (sender.clone(), self.patience);
+            tokio::spawn(async move {
+                let shaken = async {
+                    let Some(acceptor) = acceptor else { return Ok(Stream::Left(socket)) };
+                    let secured = acceptor.accept(socket).await?;
+                    let proved = secured.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
+                    visit.certificate.store(proved, Ordering::Relaxed);
+                    io::Result::Ok(Either::Right(Box::new(secured.into())))
+                };
+                let shaken = tokio::select! {
+                    shaken = timeout(patience.handshake, shaken) => shaken,
+                    () = visit.leave.cancelled() => return,
+                    () = sender.closed() => return,
+                };
+                match shaken {
+                    // Fails only if the server has stopped.
+                    Ok(Ok(stream)) => drop(sender.send(Connection::new(stream, visit, patience)).await),
+                    Ok(Err(error)) => tracing::warn!(peer = %visit.peer, %error, "a TLS handshake failed"),
+                    Err(_) => {}
+                }
+            });
+        }
+    }
+}
+
+/// Tells a peer why it is not served. It may not read that.
+async fn refuse(mut socket: Socket, refusal: &'static [u8]) {
+    let _ = timeout(REFUSAL, socket.write_all(refusal)).await;
+}
+
+/// The open connections of a port.
+struct Places {
+    book: Mutex<Book>,
+    open: IntGauge,
+}
+
+#[derive(Default)]
+struct Book {
+    next: u64,
+    held: BTreeMap<u64, Place>,
+}
+
+struct Place {
+    standing: Standing,
+    /// When the connection was opened, or its last request ended.
+    since: Instant,
+    /// Requests in flight.
+    serving: u32,
+    leave: CancellationToken,
+}
+
+/// What a connection has shown. The lowest makes room first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Silent,
+    /// It has made a request that anyone may make.
+    Stranger,
+    Known,
+}
+
+enum Room {
+    Free,
+    /// At this instant a connection will be old enough to make room.
+    At(Instant),
+    /// Every connection has a request in flight.
+    Full,
+}
+
+impl Places {
+    /// Makes room for another connection below `limit`, if need be in the place of one that is at least `age` old.
+    fn make_room(&self, limit: usize, age: Duration) -> Room {
+        let mut book = self.book();
+        if book.held.len() < limit {
+            return Room::Free;
+        }
+        let resting = book.held.iter().filter(|(_, place)| place.serving == 0);
+        let Some((&id, place)) = resting.min_by_key(|(_, place)| (place.standing, place.since)) else {
+            return Room::Full;
+        };
+        if place.since + age > Instant::now() {
+            return Room::At(place.since + age);
+        }
+        place.leave.cancel();
+        book.held.remove(&id);
+        Room::Free
+    }
+
+    fn enter(self: &Arc<Self>, peer: Peer) -> Arc<Visit> {
+        let (entered, leave) = (Instant::now(), CancellationToken::new());
+        let mut book = self.book();
+        let id = book.next;
+        book.next += 1;
+        book.held.insert(id, Place { standing: Standing::Silent, since: entered, serving: 0, leave: leave.clone() });
+        self.open.set(book.held.len() as i64);
+        let (silent, certificate) = (AtomicBool::new(true), AtomicBool::new(false));
+        Arc::new(Visit { id, peer, entered, leave, silent, certificate, places: Arc::clone(self) })
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection as its requests see it.
+pub struct Visit {
+    id: u64,
+    peer: Peer,
+    entered: Instant,
+    leave: CancellationToken,
+    silent: AtomicBool,
+    certificate: AtomicBool,
+    places: Arc<Places>,
+}
+
+impl Visit {
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Whether the peer proved itself by a certificate of a known authority.
+    pub fn has_certificate(&self) -> bool {
+        self.certificate.load(Ordering::Relaxed)
+    }
+
+    /// Notes a request that anyone may make. Those that may not be made leave the peer a stranger.
+    pub fn greet(&self) {
+        self.change(|place| place.standing = place.standing.max(Standing::Stranger));
+    }
+
+    /// Notes a request that is let in, for as long as the returned value is kept.
+    pub fn serve(self: &Arc<Self>) -> Serving {
+        self.change(|place| {
+            place.standing = Standing::Known;
+            place.serving += 1;
+        });
+        Serving(Arc::clone(self))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Place)) {
+        self.silent.store(false, Ordering::Relaxed);
+        if let Some(place) = self.places.book().held.get_mut(&self.id) {
+            change(place);
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut book = self.places.book();
+        book.held.remove(&self.id);
+        self.places.open.set(book.held.len() as i64);
+    }
+}
+
+/// A request in flight.
+pub struct Serving(Arc<Visit>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.change(|place| {
+            place.serving -= 1;
+            place.since = Instant::now();
+        });
+    }
+}
+
+/// A body that keeps something until it has been sent or given up.
+pub struct Held<T> {
+    body: Body,
+    _kept: T,
+}
+
+impl<T: Send + Unpin + 'static> Held<T> {
+    pub fn body(body: Body, kept: T) -> Body {
+        Body::new(Self { body, _kept: kept })
+    }
+}
+
+impl<T: Unpin> HttpBody for Held<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection that keeps its deadlines, and its place until it is dropped.
+pub struct Connection {
+    stream: Stream,
+    visit: Arc<Visit>,
+    patience: Patience,
+    /// Bytes read so far.
+    read: u64,
+    timer: Pin<Box<Sleep>>,
+    leave: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Connection {
+    fn new(stream: Stream, visit: Arc<Visit>, patience: Patience) -> Self {
+        let timer = Box::pin(sleep_until(visit.entered + patience.handshake));
+        let leave = Box::pin(visit.leave.clone().cancelled_owned());
+        Self { stream, visit, patience, read: 0, timer, leave }
+    }
+
+    pub fn visit(&self) -> Arc<Visit> {
+        Arc::clone(&self.visit)
+    }
+
+    /// When the peer must have said more; `None` once a request was let in.
+    fn deadline(&self) -> Option<Instant> {
+        let silent = self.visit.silent.load(Ordering::Relaxed);
+        let greeted = self.read >= self.patience.greeting;
+        silent.then_some(self.visit.entered + if greeted { self.patience.request } else { self.patience.handshake })
+    }
+
+    /// Ready when the connection has to end.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::ErrorKind> {
+        if self.leave.as_mut().poll(context).is_ready() {
+            return Poll::Ready(io::ErrorKind::ConnectionAborted);
+        }
+        let Some(deadline) = self.deadline() else { return Poll::Pending };
+        if self.timer.deadline() != deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        self.timer.as_mut().poll(context).map(|()| io::ErrorKind::TimedOut)
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.read += (buffer.filled().len() - before) as u64;
+        if let Poll::Ready(kind) = self.poll_end(context) {
+            return Poll::Ready(Err(kind.into()));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,20 @@
+//! Peers and strangers: where ports listen, who connects, and what a connection may hold before it has proved anything.
+//!
+//! Both ports, and the clients among the commands, share this. [`Gate`] accepts connections; a connection that says
+//! nothing makes room for one that does.
+
+mod address;
+mod dial;
+mod gate;
+mod listener;
+mod private;
+mod proof;
+mod tls;
+
+pub use address::{Endpoint, Remote};
+pub use dial::{Dialer, Stream, Trust};
+pub use gate::{Connection, Gate, Held, Patience, Visit};
+pub use listener::{Listener, Peer};
+pub use private::check_private;
+pub use proof::{Secret, same_secret};
+pub use tls::{ClientCertificate, Protocol, Tls, TlsFiles};

@@ -1,0 +1,310 @@
+//! Who may connect: Unix sockets, TLS, client certificates, and how a sidecar proves itself.
+
+mod common;
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+
+use common::certificates::Authority;
+use common::{PATIENCE, Sidecar, program, text};
+use conceptwatch::server::client::{ClientError, Reader};
+use conceptwatch::server::peers::{Dialer, Protocol, Remote, Secret, Trust};
+use conceptwatch::server::proto::ListRunsRequest;
+use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
+use tonic::Request;
+
+/// A sidecar by the addresses in its port file.
+struct Started {
+    child: Child,
+    grpc: String,
+    http: String,
+}
+
+impl Started {
+    fn new(mut command: Command, ports: &Path, arguments: &[&str]) -> Self {
+        command.args(["serve", "--port-file", text(ports)]).args(arguments);
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = std::fs::symlink_metadata(ports).is_ok_and(|metadata| metadata.is_file());
+            if let Some(text) = told.then(|| std::fs::read_to_string(ports).ok()).flatten() {
+                let mut words = text.split_whitespace().map(str::to_owned);
+                return Self { child, grpc: words.next().unwrap(), http: words.next().unwrap() };
+            }
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the ports did not open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(&mut self) {
+        // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn trusting(authority: &Authority) -> Trust {
+    Trust { ca_file: Some(authority.file.clone()), identity: None }
+}
+
+/// The runs that a sidecar lists over gRPC.
+async fn runs(address: &str, trust: &Trust) -> Result<usize, ClientError> {
+    let dialer = Dialer::new(address.parse().unwrap(), trust, Protocol::Http2).unwrap();
+    Ok(Reader::connect(&dialer, None).await?.runs().await?.len())
+}
+
+/// What a command that asks over HTTP ends with.
+fn diagnose(address: &str, arguments: &[&str]) -> Output {
+    program().args(["diagnose", "absent", "--address", address]).args(arguments).output().unwrap()
+}
+
+/// Whether the sidecar answered the command: there is no such run.
+fn answered(output: &Output) -> bool {
+    output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("'absent' is unknown")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_ports_can_be_unix_sockets() {
+    let directory = tempfile::tempdir().unwrap();
+    let (grpc, http) = (directory.path().join("run/grpc.sock"), directory.path().join("run/http.sock"));
+    let addresses = [&grpc, &http].map(|path| format!("unix://{}", text(path)));
+    let arguments = ["--grpc-address", &addresses[0], "--http-address", &addresses[1]];
+    let mut sidecar = Started::new(program(), &directory.path().join("ports"), &arguments);
+    assert_eq!([&sidecar.grpc, &sidecar.http], [&addresses[0], &addresses[1]]);
+    assert_eq!(runs(&sidecar.grpc, &Trust::default()).await.unwrap(), 0);
+    assert!(answered(&diagnose(&sidecar.http, &[])));
+    let second = program().arg("serve").args(arguments).output().unwrap();
+    assert!(second.status.code() == Some(1) && said(&second).contains("in use"), "{}", said(&second));
+    sidecar.end();
+    assert!(!grpc.exists() && !http.exists());
+    // What a killed sidecar leaves is replaced.
+    let mut killed = Started::new(program(), &directory.path().join("ports-2"), &arguments);
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert!(grpc.exists());
+    let again = Started::new(program(), &directory.path().join("ports-3"), &arguments);
+    assert_eq!(runs(&again.grpc, &Trust::default()).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_ports_speak_tls_and_clients_need_the_authority() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let (own, foreign) = (Authority::new(at, "own"), Authority::new(at, "foreign"));
+    let [cert, key] = own.issue(at, "server", 2099);
+    let sidecar = Sidecar::start(&["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    let (grpc, http) = (format!("https://{}", sidecar.grpc), format!("https://{}", sidecar.http));
+    assert_eq!(runs(&grpc, &trusting(&own)).await.unwrap(), 0);
+    let refused = runs(&grpc, &trusting(&foreign)).await.unwrap_err().to_string();
+    assert!(refused.contains("UnknownIssuer"), "{refused}");
+    assert!(runs(&sidecar.grpc.to_string(), &Trust::default()).await.is_err());
+    assert!(answered(&diagnose(&http, &["--ca-file", text(&own.file)])));
+    let refused = diagnose(&http, &["--ca-file", text(&foreign.file)]);
+    assert!(refused.status.code() == Some(1) && said(&refused).contains("UnknownIssuer"), "{}", said(&refused));
+    assert!(!answered(&diagnose(&sidecar.http.to_string(), &[])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_certificate_lets_in_where_there_is_no_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let (own, clients) = (Authority::new(at, "own"), Authority::new(at, "clients"));
+    let [cert, key] = own.issue(at, "server", 2099);
+    let [client_cert, client_key] = clients.issue(at, "client", 2099);
+    let [foreign_cert, foreign_key] = own.issue(at, "foreign", 2099);
+    let tls = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--client-ca", text(&clients.file)];
+    // Reachable from other machines: without the authority of clients it would refuse to start.
+    let open = [&tls[..], &["--grpc-address", "0.0.0.0:0"]].concat();
+    let sidecar = Started::new(program(), &at.join("ports"), &[&open[..], &["--http-address", "127.0.0.1:0"]].concat());
+    let port = sidecar.grpc.rsplit_once(':').unwrap().1;
+    let (grpc, http) = (format!("https://127.0.0.1:{port}"), format!("https://{}", sidecar.http));
+    let as_client =
+        |cert: &PathBuf, key: &PathBuf| Trust { identity: Some((cert.clone(), key.clone())), ..trusting(&own) };
+    assert_eq!(runs(&grpc, &as_client(&client_cert, &client_key)).await.unwrap(), 0);
+    assert!(runs(&grpc, &trusting(&own)).await.is_err());
+    assert!(runs(&grpc, &as_client(&foreign_cert, &foreign_key)).await.is_err());
+
+    let trusted = ["--ca-file", text(&own.file)];
+    let proved = [&trusted[..], &["--cert-file", text(&client_cert), "--key-file", text(&client_key)]].concat();
+    assert!(answered(&diagnose(&http, &proved)));
+    let refused = diagnose(&http, &trusted);
+    assert!(said(&refused).contains("certificate: got none"), "{}", said(&refused));
+    drop(sidecar);
+
+    // With a token, either is enough.
+    let token = at.join("token");
+    common::write_secret(&token, "a-token-of-the-tests");
+    let with_token = [&tls[..], &["--token-file", text(&token)]].concat();
+    let sidecar = Sidecar::start(&with_token);
+    let (grpc, http) = (format!("https://{}", sidecar.grpc), format!("https://{}", sidecar.http));
+    assert_eq!(runs(&grpc, &as_client(&client_cert, &client_key)).await.unwrap(), 0);
+    assert!(runs(&grpc, &trusting(&own)).await.unwrap_err().to_string().contains("authorization"));
+    assert!(answered(&diagnose(&http, &[&trusted[..], &["--token-file", text(&token)]].concat())));
+    assert!(answered(&diagnose(&http, &proved)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_changes_is_read_again_without_dropping_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let (old, new) = (Authority::new(at, "old"), Authority::new(at, "new"));
+    let [cert, key] = old.issue(at, "server", 2098);
+    let sidecar = Sidecar::start(&["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    let grpc = format!("https://{}", sidecar.grpc);
+    let dialer = Dialer::new(grpc.parse().unwrap(), &trusting(&old), Protocol::Http2).unwrap();
+    let mut early = Reader::connect(&dialer, None).await.unwrap();
+    assert_eq!(early.runs().await.unwrap().len(), 0);
+    // A file that is no certificate changes nothing.
+    let before = std::fs::read(&cert).unwrap();
+    std::fs::write(&cert, "no certificate").unwrap();
+    let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
+    common::until("the fault is logged", || logged("the certificate stays as it was")).await;
+    assert_eq!(runs(&grpc, &trusting(&old)).await.unwrap(), 0);
+    std::fs::write(&cert, before).unwrap();
+    new.issue(at, "server", 2099);
+    let deadline = Instant::now() + PATIENCE;
+    while runs(&grpc, &trusting(&new)).await.is_err() {
+        assert!(Instant::now() < deadline, "the new certificate is not served");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(runs(&grpc, &trusting(&old)).await.is_err());
+    assert_eq!(early.runs().await.unwrap().len(), 0);
+}
+
+/// A pipe that holds `bytes`, open in the child that `command` starts under the number that is returned.
+fn inherited(command: &mut Command, bytes: &[u8]) -> (i32, OwnedFd) {
+    let mut ends = [0; 2];
+    // SAFETY: pipe2 writes two numbers to an array of two.
+    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    // SAFETY: both ends were just opened and have no other owner.
+    let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    std::fs::File::from(write).write_all(bytes).unwrap();
+    let number = read.as_raw_fd();
+    // SAFETY: between fork and exec, fcntl is allowed; it only clears the flag that closes the descriptor.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    (number, read)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spawned_sidecar_proves_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    common::write_secret(&token, "a-token-of-the-tests");
+    let mut command = program();
+    let (descriptor, _kept) = inherited(&mut command, &[7; 32]);
+    let sidecar = Sidecar::start_as(command, &["--secret-fd", &descriptor.to_string(), "--token-file", text(&token)]);
+    let nonce = "0123456789abcdef-nonce";
+    let expected = Secret::new(&[7; 32]).unwrap().prove(nonce.as_bytes(), &sidecar.grpc.into()).unwrap();
+    let mut client = ConceptWatchClient::connect(format!("http://{}", sidecar.grpc)).await.unwrap();
+    let ask = |token: Option<&str>, nonce: Option<&str>| {
+        let mut request = Request::new(ListRunsRequest {});
+        if let Some(token) = token {
+            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        if let Some(nonce) = nonce {
+            request.metadata_mut().insert("conceptwatch-nonce", nonce.parse().unwrap());
+        }
+        request
+    };
+    let answer = client.list_runs(ask(Some("a-token-of-the-tests"), Some(nonce))).await.unwrap();
+    assert_eq!(answer.metadata().get("conceptwatch-proof").unwrap(), expected.as_str());
+    // Also to a client that has not sent its token yet.
+    let refused = client.list_runs(ask(None, Some(nonce))).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+    assert_eq!(refused.metadata().get("conceptwatch-proof").unwrap(), expected.as_str());
+    let unasked = client.list_runs(ask(Some("a-token-of-the-tests"), None)).await.unwrap();
+    assert!(unasked.metadata().get("conceptwatch-proof").is_none());
+    let short = client.list_runs(ask(Some("a-token-of-the-tests"), Some("short"))).await.unwrap();
+    assert!(short.metadata().get("conceptwatch-proof").is_none());
+}
+
+#[test]
+fn the_port_file_is_this_users_and_follows_no_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ports, victim) = (directory.path().join("ports"), directory.path().join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    std::fs::set_permissions(&victim, Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink(&victim, &ports).unwrap();
+    let arguments = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
+    let _sidecar = Started::new(program(), &ports, &arguments);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(std::fs::symlink_metadata(&ports).unwrap().mode() & 0o7777, 0o600);
+    let names = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(names, 2, "nothing unfinished stays");
+}
+
+/// A name, the certificate, key and authority, and what is said of them.
+type Refused<'a> = (&'a str, [Option<&'a Path>; 3], &'a [&'a str]);
+
+#[test]
+fn files_of_tls_that_cannot_be_used_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let own = Authority::new(at, "own");
+    let [cert, key] = own.issue(at, "server", 2099);
+    let [_, other_key] = own.issue(at, "other", 2099);
+    let [expired_cert, expired_key] = own.issue(at, "expired", 2020);
+    let open_key = at.join("open.key");
+    std::fs::copy(&key, &open_key).unwrap();
+    std::fs::set_permissions(&open_key, Permissions::from_mode(0o644)).unwrap();
+    let empty = at.join("empty");
+    common::write_secret(&empty, "");
+    let none = at.join("none");
+    let cases: [Refused<'_>; 9] = [
+        ("no certificate", [None, Some(&key), None], &["tls_cert: is missing"]),
+        ("no key", [Some(&cert), None, None], &["tls_key: is missing"]),
+        ("an authority alone", [None, None, Some(&own.file)], &["tls_cert: is missing"]),
+        ("a certificate that does not exist", [Some(&none), Some(&key), None], &["tls_cert", "none cannot be read"]),
+        ("an empty certificate", [Some(&empty), Some(&key), None], &["tls_cert", "empty holds no"]),
+        ("a key of another certificate", [Some(&cert), Some(&other_key), None], &["tls_key", "is not the key of"]),
+        (
+            "an expired certificate",
+            [Some(&expired_cert), Some(&expired_key), None],
+            &["tls_cert", "expired", "days ago"],
+        ),
+        ("a key that others can read", [Some(&cert), Some(&open_key), None], &["tls_key: others can read", "0644"]),
+        ("an empty authority", [Some(&cert), Some(&key), Some(&empty)], &["client_ca", "empty holds no"]),
+    ];
+    for (name, files, says) in cases {
+        let mut command = program();
+        command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
+        for (flag, file) in ["--tls-cert", "--tls-key", "--client-ca"].into_iter().zip(files) {
+            file.map(|file| command.args([flag, text(file)]));
+        }
+        let output = command.output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(said.lines().count() == 1 && says.iter().all(|part| said.contains(part)), "{name}: {said}");
+    }
+}
+
+#[test]
+fn addresses_of_commands_are_checked() {
+    for (address, says) in [("ftp://a:1", "expected HOST:PORT"), ("unix://a", "expected unix:///path")] {
+        let output = diagnose(address, &[]);
+        assert!(output.status.code() == Some(2) && said(&output).contains(says), "{}", said(&output));
+    }
+    assert_eq!("127.0.0.1:1".parse::<Remote>().unwrap().to_string(), "127.0.0.1:1");
+}
