@@ -36,6 +36,11 @@ class Batch:
     numbers: NDArray[np.int64] | None = None  # None: all rows
     sent_rows: int = 0  # when it was last sent
     sent_ids: Callable[[], UInt64s | None] | None = None
+    is_exact: bool = True  # the sidecar took every row, so that one left out counts like one sent
+
+    @property
+    def held_rows(self) -> int:
+        return self.tensors[0].shape[0]
 
     def row_ids(self, client: str, sequence: int, of: NDArray[np.int64] | None) -> UInt64s | None:
         """Ids of the rows kept, or of the selection `of` among them; None where `sample_ids` are not valid ids."""
@@ -60,7 +65,7 @@ def requests(
         wanted = _wanted(batch, client, sequence, limits)
         if wanted is not None:
             numbers = wanted if numbers is None else numbers[wanted]
-            columns = [_take(column, wanted) for column in columns]
+            columns = [taken(column, wanted) for column in columns]
         batch.sent_ids = partial(batch.row_ids, client, sequence, wanted)
     batch.sent_rows = columns[0].shape[0]
     ends = chunk_ends(columns, limits.max_chunk_bytes - HEADROOM)
@@ -123,7 +128,8 @@ def _wanted(batch: Batch, client: str, sequence: int, limits: Any) -> NDArray[np
     return wanted if wanted.size < ids.size else None
 
 
-def _take(column: Copy, rows: NDArray[np.int64]) -> Copy:
+def taken(column: Copy, rows: NDArray[np.int64]) -> Copy:
+    """A copy of some of the rows."""
     shape = (rows.size, *column.shape[1:])
     if column.array is None:
         return Copy(column.name, column.dtype, shape, None, tuple(column.texts[row] for row in rows))

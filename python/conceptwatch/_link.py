@@ -46,16 +46,16 @@ class Link:
     page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
+    declarations: int = 0  # how often the sidecar has accepted it
+    unknown: bool = False  # the sidecar has not accepted anything since it did not know the run
     answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
     refused: str = ""  # why nothing more is sent, as `Stats` counts it
     outstanding: int = 0  # items waiting or in flight
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
-    # When the sidecar can next score a split (`time.monotonic`), and the split's newest whole pass, kept back until
-    # then: a newer pass replaces it here rather than there.
-    keep_until: dict[str, float] = field(default_factory=dict)
-    kept: dict[str, list[Item]] = field(default_factory=dict)
+    # Of the sidecar's process, which a restart changes; empty where the sidecar does not say which passes are settled.
+    incarnation: str = ""
 
     def __post_init__(self) -> None:
         self.name: str = self.run.name  # in use: differs from the declared one where that was taken
@@ -72,9 +72,17 @@ class Link:
             self.name,
         )
 
-    def warn(self, message: str) -> None:
-        """Logs each distinct message once; messages that differ only in numbers count as one."""
-        self.fault = self.fault or message
+    def settles(self, split: str) -> bool:
+        """Whether the sidecar says when a pass of this split is settled."""
+        return bool(self.incarnation) and self.limits.is_pass(split)
+
+    def warn(self, message: str, *, is_fault: bool = True) -> None:
+        """Logs each distinct message once; messages that differ only in numbers count as one.
+
+        is_fault: it is about something that could not be sent, which `raise_errors` raises.
+        """
+        if is_fault:
+            self.fault = self.fault or message
         kind = re.sub(r"\d+", "#", message)
         if kind not in self.warned:
             self.warned.add(kind)
@@ -100,8 +108,9 @@ class EndOfPass:
 
 @dataclass(eq=False)
 class Item:
-    """A message that is not acknowledged yet."""
+    """A message that waits, is in flight, or is kept until its pass is settled."""
 
     link: Link
     content: Batch | EndOfPass
     sequence: int
+    again: bool = False  # it was acknowledged before, and is waiting or in flight again

@@ -17,8 +17,10 @@ import grpc
 import numpy as np
 
 from . import _declaration, _sidecar
+from ._connection import described
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
+from ._finish import Ending
 from ._fork import usable
 from ._head import Head, Recent, even_counts
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
@@ -123,7 +125,9 @@ def init(
     token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
     spawn: start a sidecar when nothing listens at a local address. It ends with this process. With port 0 it serves
         this process alone, at a free port.
-    queue_bytes: memory for unacknowledged batches; batches beyond it are dropped and counted.
+    queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
+        settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
+        for new ones, which is counted, too.
     raise_errors: raise instead of warning. By default nothing here raises into the training loop.
 
     Raises ValueError for arguments that no sidecar accepts.
@@ -298,27 +302,28 @@ class Run:
         """The reason for the answer of `should_stop` for that step; empty before that was called."""
         return self._reasons.get(step, "")
 
-    def finish(self, timeout: float = 30.0) -> bool:
-        """Sends what is left and states that this rank has finished. The run is finished when every rank has.
+    def finish(self, timeout: float | None = None) -> bool:
+        """Sends what is left, waits until it is settled, and states that this rank has finished.
 
-        False when the timeout passed before everything was sent.
+        The run is finished when every rank has. Settled means that a crash of the sidecar can lose nothing: the scores
+        are in its history, or the reason why there are none. timeout: seconds to wait; by default 30, but 5 while no
+        sidecar answers. False when not everything was settled by then; a line in the log names the evaluations.
         """
         if self._finished:
             return True
         self._finished = True
         _runs.discard(self)
-        deadline = time.monotonic() + timeout
-        sent = self._sender.flush(self._link, timeout, while_down=True)
         # Every rank states it for itself; a forked worker is not a rank.
-        own = self._process == os.getpid()
-        left = max(0.0, deadline - time.monotonic())
-        declared = self._sender.wait_declared(self._link, min(left, DECLARATION_TIMEOUT)) if sent and own else False
-        if declared and not self._link.refused:
-            left = max(0.5, deadline - time.monotonic())
-            request = messages.FinishRunRequest(run=self.name, rank=self._link.rank, client=self._sender.client)
-            self._ask(self._sender.calls().finish_run, request, left - GRACE)
-        self._sender.detach(self._link)
-        return sent
+        finish_run = self._sender.calls().finish_run if self._process == os.getpid() and usable() else None
+        try:
+            return Ending(self._sender, self._link, timeout).finish(finish_run)
+        except (grpc.RpcError, ValueError, OSError) as error:  # ValueError: the channel is closed
+            if self._raise_errors:
+                raise ConceptwatchError(str(error)) from error
+            self._link.warn(f"the sidecar was not told that it has finished: {described(error)}")
+            return False
+        finally:
+            self._sender.detach(self._link)
 
     def __enter__(self) -> Run:
         return self
@@ -499,7 +504,7 @@ class DisabledRun(Run):
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         return False
 
-    def finish(self, timeout: float = 30.0) -> bool:
+    def finish(self, timeout: float | None = None) -> bool:
         return True
 
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:

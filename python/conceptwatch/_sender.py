@@ -1,7 +1,8 @@
 """The background thread that sends what a process logs to one sidecar, and the bounded queue in front of it.
 
-A batch stays in the queue until the sidecar acknowledges it. After a broken connection everything unacknowledged is
-sent again; the sidecar ignores duplicates.
+A batch stays in the queue until the sidecar acknowledges it, and in memory until its pass is settled. After a broken
+connection everything unacknowledged is sent again, and to a restarted sidecar everything unsettled; the sidecar ignores
+duplicates.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import random
 import threading
 import time
 import uuid
-from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import grpc
 
@@ -25,13 +27,17 @@ from ._connection import channel_to, described, retry_delay
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._protocol import Calls, messages
+from ._queue import Queue
 from ._recording import SCHEME, Recorder
 from ._stats import Stats
+from ._unsettled import Kept, Unsettled
 from ._version import __version__
 
 log = logging.getLogger("conceptwatch")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+# Longest pause while `finish` waits.
+FINISHING_PAUSE = 0.5
 CALL_TIMEOUT = 10.0
 # Consecutive failures, none of them "unavailable", after which the first unacknowledged message is given up.
 GIVE_UP_AFTER = 5
@@ -40,6 +46,8 @@ GIVE_UP_AFTER = 5
 JOINED_BYTES, LONGEST_WAIT = 256 << 10, 0.25
 # Limit on waiting ends of passes: they hold no data, but without a sidecar their number would grow.
 MAX_WAITING_ENDS = 10_000
+# Share of a run's memory from which on passes are compacted before they hold twice the sample's rows.
+TIGHT = 0.5
 
 _REFUSALS = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -69,10 +77,10 @@ class Sender:
         # One lock, and separate conditions for those who wait to send and those who wait for acknowledgements: threads
         # woken for nothing take CPU time from training.
         lock = threading.RLock()
-        self._wake, self._settled = threading.Condition(lock), threading.Condition(lock)
-        self._waiting: deque[Item] = deque()
+        self._wake, self._answered = threading.Condition(lock), threading.Condition(lock)
+        self._queue = Queue()
         self._in_flight: OrderedDict[int, Item] = OrderedDict()
-        self._waiting_bytes = 0
+        self._unsettled: WeakKeyDictionary[Link, Unsettled] = WeakKeyDictionary()
         self._due = False  # the queue is to be sent now
         self._sequence = 0
         self._links: list[Link] = []
@@ -83,21 +91,23 @@ class Sender:
         self._call: Any = None
         self._stopping = False
         self._hurry = False
+        self._finishing = 0  # threads in `wait_until_sent`
         self._warned = False
         self._failures = itertools.count(1)
         self._progress = False  # a message was acknowledged since the last failure
         self._streaming = False
         self.down = False  # the last attempt failed
+        self.down_since = 0.0  # by `time.monotonic`, while it is down
+        self._outage = False  # it was down since the runs were declared last
         # Held from taking a sequence number until its item is queued, so that the queue is in their order.
         self.logging = threading.Lock()
 
     def after_fork(self) -> None:
         """In the child: forgets the parent's queue, thread and connection, which only the parent may use."""
         # Closing the parent's channel here could block on locks held by threads that do not exist in the child.
-        self._inherited += [self._channel, self._calls, self._call, self._waiting, self._in_flight]
+        self._inherited += [self._channel, self._calls, self._call, self._queue, self._in_flight, self._unsettled]
         for link in self._links:
             link.declared, link.outstanding, link.stats = False, 0, Stats()
-            link.kept.clear()
         self._begin()
 
     # ------------------------------------------------------------ called by the job's threads
@@ -132,20 +142,24 @@ class Sender:
             if isinstance(content, _encode.Batch):
                 link.stats.batches_queued += 1
                 link.stats.rows_queued += content.rows
+                self._make_room(link)
             elif link.outstanding >= MAX_WAITING_ENDS:
+                link.warn(f"the end of an evaluation is not sent: {link.outstanding} messages wait already")
                 return
+            else:
+                self._unsettled_of(link).end(content)
             self._sequence += 1
             link.outstanding += 1
-            self._waiting.append(Item(link, content, self._sequence))
-            self._waiting_bytes += content.bytes
+            lane = self._queue.lane(link, content.split)
+            lane.add(Item(link, content, self._sequence))
             if link not in self._links:
                 self._links.append(link)  # in a child that was forked before the first connection
             self._run_thread()
             if isinstance(content, EndOfPass) and self._keep(link, content):
                 return
             of_pass = isinstance(content, _encode.Batch) and content.panel is not None
-            joins = of_pass and self._call is not None and self._waiting_bytes <= JOINED_BYTES
-            if self._due or not joins:
+            joins = of_pass and self._call is not None and lane.bytes <= JOINED_BYTES
+            if self._due or not (joins or lane.is_held):
                 self._send_now()
 
     def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
@@ -159,19 +173,48 @@ class Sender:
             if timeout > 0.0 or while_down:
                 self._send_kept(link)
             self._send_now()
-            self._settled.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            self._answered.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
+
+    def wait_until_sent(self, link: Link, deadline: float, alone: float, *, settled: bool = False) -> bool:
+        """Waits until all of the run's messages are acknowledged, and on request all its passes settled.
+
+        False at the deadline, or when the sidecar could not be reached for `alone` seconds.
+        """
+        unsettled = self._unsettled_of(link)
+        with self._wake:
+            start = time.monotonic()
+            self._finishing += 1
+            self._hurry = True
+            self._send_kept(link)
+            self._send_now()
+            try:
+                while link.outstanding or (settled and unsettled.ended):
+                    end = min(deadline, max(start, self.down_since) + alone) if self.down else deadline
+                    left = end - time.monotonic()
+                    if left <= 0.0:
+                        return False
+                    self._answered.wait(left)
+                return True
+            finally:
+                self._finishing -= 1
+
+    def unsettled(self, link: Link) -> list[tuple[str, int]]:
+        """Split and step of the run's passes that have ended and are not settled."""
+        with self._wake:
+            return self._unsettled_of(link).ended
 
     def wait_declared(self, link: Link, timeout: float) -> bool:
         """Waits until the sidecar accepts the run. Returns at once if the sidecar refuses it or cannot be reached."""
         with self._wake:
-            self._settled.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
+            self._answered.wait_for(lambda: link.declared or link.refused or self.down or not usable(), timeout)
             return link.declared
 
     def detach(self, link: Link) -> None:
         """Drops the remaining items of a run. The connection closes with the last run."""
         with self._wake:
             self._drop_waiting(link, "unsent")
+            self._unsettled_of(link).let_go()
             if link in self._links:
                 self._links.remove(link)
             last = not self._links
@@ -191,8 +234,11 @@ class Sender:
 
     def stats(self, link: Link) -> Stats:
         with self._wake:
-            dropped = {name: getattr(link.stats, name).copy() for name in ("batches_dropped", "rows_dropped")}
-            return replace(link.stats, **dropped)
+            counters = ("batches_dropped", "rows_dropped", "passes_settled")
+            copies: dict[str, Any] = {name: getattr(link.stats, name).copy() for name in counters}
+            unsettled = self._unsettled_of(link)
+            copies |= {"passes_unsettled": len(unsettled.ended), "unsettled_bytes": unsettled.bytes}
+            return replace(link.stats, **copies)
 
     def count_drop(self, link: Link, reason: str, rows: int) -> None:
         with self._wake:
@@ -207,46 +253,113 @@ class Sender:
     def _keep(self, link: Link, end: EndOfPass) -> bool:
         """Keeps back a pass that has just ended, replacing one kept earlier, while the sidecar cannot score its split.
 
-        Only with one rank, since several would keep different passes; and not a pass that is already partly sent.
+        Only with one rank, since several would keep different passes; not a pass that is already partly sent; and none
+        during an outage.
         """
-        before = link.kept.pop(end.split, None)
-        if before is not None:
+        lane = self._queue.lane(link, end.split)
+        before, lane.kept = lane.kept, []
+        if before:
             end.left_out = self._leave_out(link, before)
-        if link.run.world_size > 1 or time.monotonic() >= link.keep_until.get(end.split, 0.0):
+        if link.run.world_size > 1 or self.down or time.monotonic() >= lane.keep_until:
             return False
-        of_pass = [item for item in self._waiting if item.link is link and _is_of(item, end)]
+        of_pass = [item for item in lane.items if _is_of(item, end)]
         if sum(item.content.rows for item in of_pass) != end.logged_rows:
             return False
-        self._waiting = deque(item for item in self._waiting if item not in of_pass)
-        self._waiting_bytes -= sum(item.content.bytes for item in of_pass)
-        link.kept[end.split] = of_pass
+        lane.remove(of_pass)
+        lane.kept = of_pass
         return True
 
     def _leave_out(self, link: Link, kept: list[Item]) -> int:
-        """Settles a kept pass that will not be sent. Returns the number of passes left out, including it."""
+        """Gives up a kept pass that will not be sent. Returns the number of passes left out, including it."""
         left_out = 1
         link.stats.passes_left_out += 1
         for item in kept:
-            self._settle(item)
+            self._done(item)
             if isinstance(item.content, EndOfPass):
                 left_out += item.content.left_out
+                self._unsettled_of(link).forget(item.content.split, item.content.step)
             else:
                 link.stats.batches_left_out += 1
                 link.stats.rows_left_out += item.content.rows
         return left_out
 
-    def _send_kept(self, link: Link, split: str | None = None) -> None:
-        """Moves kept passes to the front of the queue, so that they precede newer ones of their split."""
-        for kept in [split] if split is not None else list(link.kept):
-            items = link.kept.pop(kept, [])
-            self._waiting.extendleft(reversed(items))
-            self._waiting_bytes += sum(item.content.bytes for item in items)
+    def _send_kept(self, link: Link | None = None) -> None:
+        """Moves kept passes to where they were in the queue, so that they precede newer ones of their split."""
+        for lane in self._queue.lanes(link):
+            lane.send_kept()
 
     def _send_what_was_kept_long_enough(self) -> None:
         now = time.monotonic()
-        for link in self._links:
-            for split in [split for split in link.kept if now >= link.keep_until.get(split, 0.0)]:
-                self._send_kept(link, split)
+        for lane in self._queue.lanes():
+            if now >= lane.keep_until:
+                lane.send_kept()
+
+    # ------------------------------------------------------------ passes that are not settled
+
+    def _unsettled_of(self, link: Link) -> Unsettled:
+        unsettled = self._unsettled.get(link)
+        if unsettled is None:
+            unsettled = self._unsettled[link] = Unsettled()
+        return unsettled
+
+    def _make_room(self, link: Link) -> None:
+        """Releases rows of unsettled passes where new ones need their room."""
+        unsettled = self._unsettled_of(link)
+        over = link.stats.queue_bytes + unsettled.bytes - link.queue_bytes
+        if over <= 0:
+            return
+        for kept, items in unsettled.release(over):
+            link.stats.passes_unprotected += 1
+            link.stats.rows_unprotected += sum(_held_rows(item) for item in items)
+            again = [item for item in items if item.again]
+            self._queue.lane(link, kept.split).remove(again)
+            for item in again:
+                self._in_flight.pop(item.sequence, None)
+                self._done(item)
+            if again:
+                self._warn_of_loss(link)
+
+    def _send_again(self, link: Link, *, restarted: bool) -> None:
+        """On a new connection: sends what the sidecar may have lost, or asks it what is settled."""
+        unsettled = self._unsettled_of(link)
+        if restarted:
+            for panel in list(link.panels):
+                panel.clear()
+            for lane in self._queue.lanes(link):
+                lane.at_sidecar.clear()
+            lost = [kept for kept in unsettled if not kept.protected]
+            link.stats.passes_sent_again += sum(bool(kept.batches or kept.ends) for kept in unsettled)
+            if lost:
+                self._warn_of_loss(link)
+        again = unsettled.all_again() if restarted else unsettled.ends_again()
+        link.outstanding += len(again)
+        self._queue.put_back(again)
+        if restarted or self._outage:
+            for lane in self._queue.lanes(link):
+                if link.settles(lane.split):
+                    lane.catch_up()
+
+    @staticmethod
+    def _warn_of_loss(link: Link) -> None:
+        link.warn(
+            "the sidecar was restarted, and rows of evaluations that it had not settled are lost, because queue_bytes "
+            "had no room to keep them: see run.stats.passes_unprotected"
+        )
+
+    def _note_settled(self, settled: Iterable[Any]) -> None:
+        for one in settled:
+            for link in self._links:
+                if link.name != one.run or not self._unsettled_of(link).settle(one.split, one.step):
+                    continue
+                outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
+                link.stats.passes_settled[outcome] += 1
+                self._queue.lane(link, one.split).settle(one.step)
+                if one.outcome in (messages.Settled.OUTCOME_INCOMPLETE, messages.Settled.OUTCOME_FAILED):
+                    link.warn(f"the evaluation of '{one.split}' at step {one.step} {one.reason}", is_fault=False)
+        if settled:
+            self._due = bool(self._queue)
+            self._wake.notify_all()
+            self._answered.notify_all()
 
     # ------------------------------------------------------------ the sending thread
 
@@ -273,7 +386,7 @@ class Sender:
         pause = FIRST_PAUSE
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._stopping or self._waiting or self._undeclared())
+                self._wake.wait_for(lambda: self._stopping or self._queue or self._undeclared())
                 if self._stopping:
                     self._thread = None
                     return
@@ -297,6 +410,8 @@ class Sender:
     def _rest(self, seconds: float) -> None:
         with self._wake:
             self._hurry = False
+            if self._finishing:
+                seconds = min(seconds, FINISHING_PAUSE)
             self._wake.wait_for(lambda: self._stopping or self._hurry, seconds)
             self._hurry = False
 
@@ -305,23 +420,25 @@ class Sender:
         with self._wake:
             if self._stopping:
                 return  # this side closed the connection
+            if not unavailable and not self.down:
+                self.down_since = time.monotonic()
             self.down = not unavailable
-            self._settled.notify_all()
+            self._outage = self._outage or self.down
+            self._answered.notify_all()
             for link in self._links:
                 link.stats.retries += 1
                 link.declared = False
-                # A restarted sidecar no longer has the rows it accepted, so they give no bound.
-                for panel in list(link.panels):
+                # A restarted sidecar no longer has the rows it accepted, so they give no bound. One with an incarnation
+                # says whether it was restarted.
+                for panel in list(link.panels) if not link.incarnation else ():
                     panel.clear()
             # No message is at fault when nothing listens or a disk is full.
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE or isinstance(error, OSError):
                 self._failures = itertools.count(1)
-            elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._waiting:
+            elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and (lane := self._queue.next()) is not None:
                 self._failures = itertools.count(1)
-                item = self._waiting.popleft()
-                self._waiting_bytes -= item.content.bytes
-                self._settle(item)
-                item.link.stats.drop("failed", 1, item.content.rows)
+                item = lane.take()
+                self._lose(item, "failed")
                 item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
             first = not self._warned and not unavailable
             self._warned = self._warned or first
@@ -362,6 +479,7 @@ class Sender:
             with self._wake:
                 renamed = link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
+                link.declarations += 1
                 skewed = not _same_release(answer.server_version)
                 default = Limits()
                 link.limits = Limits(
@@ -373,8 +491,11 @@ class Sender:
                     default_window=answer.default_window,
                     takes_joined_ends=answer.takes_joined_ends,
                 )
+                restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
+                link.incarnation = answer.incarnation
+                self._send_again(link, restarted=restarted)
                 self.down = False
-                self._settled.notify_all()
+                self._answered.notify_all()
             if renamed:
                 link.tell_name()
             if skewed:
@@ -382,6 +503,13 @@ class Sender:
                     f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
                     "them does not know is left out"
                 )
+        with self._wake:
+            if len({link.incarnation for link in self._links if link.declared}) > 1:
+                # It was restarted in between, and does not know the runs that were declared first.
+                for link in self._links:
+                    link.declared = False
+            else:
+                self._outage = False
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
@@ -403,15 +531,16 @@ class Sender:
                 if answer.HasField("end_pass"):
                     self._acknowledge(answer.end_pass)
             asked = ended.is_set()
+        except BaseException:
+            call.cancel()
+            raise
         finally:
             with self._wake:
                 ended.set()
                 self._call = None
-                for link in self._links:
-                    self._send_kept(link)
-                self._waiting.extendleft(reversed(self._in_flight.values()))
+                self._send_kept()
+                self._queue.put_back(self._in_flight.values())
                 self._in_flight.clear()
-                self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
                 self._wake.notify_all()
         if not asked:
             raise Disconnected("it ended the stream")
@@ -420,10 +549,12 @@ class Sender:
         """The requests of the Ingest call. Runs on a gRPC thread, which waits here for the next message."""
         while True:
             with self._wake:
-                while not (ended.is_set() or self._stopping or self._undeclared() or (self._waiting and self._due)):
+                while not (
+                    ended.is_set() or self._stopping or self._undeclared() or (self._due and self._queue.next())
+                ):
                     if not self._wake.wait(LONGEST_WAIT):
                         self._send_what_was_kept_long_enough()
-                        self._due = bool(self._waiting)
+                        self._due = self._queue.next() is not None
                 if ended.is_set() or self._stopping or self._undeclared():
                     ended.set()
                     return
@@ -438,39 +569,40 @@ class Sender:
                 with self._wake:
                     if self._in_flight.pop(item.sequence, None) is None:
                         continue  # it was dropped meanwhile
-                    self._settle(item)
-                    item.link.stats.drop("invalid", 1, item.content.rows)
+                    self._lose(item, "invalid")
                     if end is not None:
                         del self._in_flight[end.sequence]
-                        self._waiting.appendleft(end)
+                        self._queue.put_back([end])
                         self._due = True
                 item.link.warn(f"a batch cannot be sent: {error}")
 
     def _next(self) -> tuple[Item, Item | None]:
         """Takes the first item, and the end of its pass if both fit into one message."""
-        first = self._waiting[0]
-        if first.content.split in first.link.kept:
-            self._send_kept(first.link, first.content.split)
-        item, end = self._waiting.popleft(), None
+        lane = self._queue.next()
+        assert lane is not None
+        lane.send_kept()
+        item, end = lane.take(), None
         content = item.content
-        if self._waiting and isinstance(content, _encode.Batch) and item.link.limits.takes_joined_ends:
-            behind = self._waiting[0]
-            if behind.link is item.link and isinstance(behind.content, EndOfPass) and behind.content.is_of(content):
-                end = self._waiting.popleft()
+        if lane.items and isinstance(content, _encode.Batch) and item.link.limits.takes_joined_ends:
+            behind = lane.items[0].content
+            if isinstance(behind, EndOfPass) and behind.is_of(content):
+                end = lane.take()
         for taken in (item, end) if end is not None else (item,):
             self._in_flight[taken.sequence] = taken
-            self._waiting_bytes -= taken.content.bytes
-        self._due = bool(self._waiting)
+        self._due = self._queue.next() is not None
         return item, end
 
     def _encoded(self, item: Item, end: Item | None) -> Iterator[bytes]:
         link, content = item.link, item.content
+        backlog = content.step in self._queue.lane(link, content.split).backlog
         if isinstance(content, _encode.Batch):
             link.stats.batches_sent += 1
             joined = None
             if end is not None and isinstance(end.content, EndOfPass):
                 ended = end.content
-                joined = messages.JoinedEnd(sequence=end.sequence, rows=ended.logged_rows, left_out=ended.left_out)
+                joined = messages.JoinedEnd(
+                    sequence=end.sequence, rows=ended.logged_rows, left_out=ended.left_out, backlog=backlog
+                )
             return _encode.requests(content, link.name, link.rank, self.client, item.sequence, link.limits, joined)
         end_pass = messages.EndPass(
             run=link.name,
@@ -482,65 +614,120 @@ class Sender:
             sequence=item.sequence,
             rows=content.logged_rows,
             left_out=content.left_out,
+            backlog=backlog,
         )
         return iter([messages.IngestRequest(end_pass=end_pass).SerializeToString()])
 
     def _acknowledge(self, answer: Any) -> None:
+        kept = None
         with self._wake:
-            item = self._in_flight.pop(answer.sequence, None)
-            if item is None:
-                return
-            self._progress, self.down = True, False
-            self._settle(item)
-            stats, content = item.link.stats, item.content
-            refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
-            superseded = refused and _is_superseded(answer)
-            if isinstance(content, EndOfPass):
-                stats.passes_ended += not refused
-                stats.passes_refused += refused
-                item.link.keep_until[content.split] = time.monotonic() + answer.keep_ms / 1000
-            elif refused:
-                stats.drop("superseded" if superseded else "refused", 1, content.rows)
+            item = self._in_flight.get(answer.sequence)
+            if item is not None:
+                kept = self._take_answer(item, answer)
+            self._note_settled(answer.settled)
+        if item is not None and kept is not None:
+            limits = item.link.limits
+            used = item.link.stats.queue_bytes + self._unsettled_of(item.link).bytes
+            most = 2 * limits.sample_rows if used < TIGHT * item.link.queue_bytes else limits.sample_rows * 5 // 4
+            if limits.sample_rows and kept.rows > most:
+                self._unsettled_of(item.link).compact(kept, limits, self.client, self._wake)
+
+    def _take_answer(self, item: Item, answer: Any) -> Kept | None:
+        """Notes the answer to an item. Returns the pass that the sidecar has more rows of."""
+        link, content, stats = item.link, item.content, item.link.stats
+        refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
+        if refused and _is_unknown(answer) and not link.unknown:
+            link.unknown = True
+            raise Disconnected("it does not know the run any more")
+        del self._in_flight[answer.sequence]
+        self._progress, self.down, link.unknown = True, False, False
+        self._done(item)
+        again, item.again = item.again, False
+        superseded, kept = refused and _is_superseded(answer), None
+        unsettled = self._unsettled_of(link)
+        if isinstance(content, EndOfPass):
+            lane = self._queue.lane(link, content.split)
+            lane.keep_until = time.monotonic() + answer.keep_ms / 1000
+            stats.passes_ended += not refused and not again
+            stats.passes_refused += refused
+            if not refused and link.settles(content.split):
+                unsettled.acknowledge_end(item)
             else:
-                stats.batches_acknowledged += 1
-                stats.rows_acknowledged += answer.rows
-                stats.rows_duplicate += answer.rows_duplicate
-                stats.rows_left_out += content.rows - content.sent_rows
-                if content.panel is not None and content.sent_ids is not None and answer.rows_dropped == 0:
-                    limits = item.link.limits
-                    content.panel.add(content.sent_rows, content.sent_ids, limits.sample_rows, limits.sample_seed)
-            if superseded:
-                self._refuse(item.link, "superseded")
+                unsettled.forget(content.split, content.step)
+                lane.settle(content.step)
+        elif refused:
+            stats.drop("superseded" if superseded else "refused", 1, content.rows)
+            unsettled.lose(item)
+        else:
+            kept = self._take_rows(item, content, answer, again=again)
         if superseded:
-            item.link.warn(
-                f"a newer attempt of this job replaces attempt {item.link.launch.attempt}: this process sends no more"
-            )
+            self._refuse(link, "superseded")
+            link.warn(f"a newer attempt of this job replaces attempt {link.launch.attempt}: this process sends no more")
         elif refused:
             what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
-            item.link.warn(f"the sidecar refused {what}: {why}")
+            link.warn(f"the sidecar refused {what}: {why}")
+        return kept
 
-    def _settle(self, item: Item) -> None:
-        item.link.stats.queue_bytes -= item.content.bytes
+    def _take_rows(self, item: Item, batch: _encode.Batch, answer: Any, *, again: bool) -> Kept | None:
+        """Notes that the sidecar has a batch. Returns its pass, if it is kept until it is settled."""
+        link, stats = item.link, item.link.stats
+        batch.is_exact = answer.rows_dropped == 0
+        if batch.panel is not None and batch.sent_ids is not None and batch.is_exact:
+            batch.panel.add(batch.sent_rows, batch.sent_ids, link.limits.sample_rows, link.limits.sample_seed)
+        if again:
+            return None
+        stats.batches_acknowledged += 1
+        stats.rows_acknowledged += answer.rows
+        stats.rows_duplicate += answer.rows_duplicate
+        stats.rows_left_out += batch.rows - batch.sent_rows
+        if batch.panel is None or not link.settles(batch.split):
+            return None
+        kept = self._unsettled_of(link).keep(item, batch)
+        if kept is None:
+            stats.rows_unprotected += batch.held_rows
+        return kept
+
+    def _done(self, item: Item) -> None:
+        """An item is neither waiting nor in flight any more."""
+        if not item.again:
+            item.link.stats.queue_bytes -= item.content.bytes
         item.link.outstanding -= 1
-        self._settled.notify_all()
+        self._answered.notify_all()
+
+    def _lose(self, item: Item, reason: str) -> None:
+        """Gives up an item, which is counted under this reason."""
+        self._done(item)
+        content = item.content
+        if isinstance(content, _encode.Batch):
+            item.link.stats.drop(reason, 1, content.rows)
+            self._unsettled_of(item.link).lose(item)
+        else:
+            self._unsettled_of(item.link).forget(content.split, content.step)
+            self._queue.lane(item.link, content.split).settle(content.step)
 
     def _refuse(self, link: Link, reason: str) -> None:
         """Stops sending a run for good."""
         link.refused = reason
         self._drop_waiting(link, reason)
-        self._settled.notify_all()
+        self._unsettled[link] = Unsettled()
+        self._answered.notify_all()
 
     def _drop_waiting(self, link: Link, reason: str) -> None:
-        self._send_kept(link)
-        for items in (self._waiting, list(self._in_flight.values())):
-            for item in [item for item in items if item.link is link]:
-                self._settle(item)
-                if isinstance(item.content, _encode.Batch):
-                    link.stats.drop(reason, 1, item.content.rows)
-        self._waiting = deque(item for item in self._waiting if item.link is not link)
-        self._waiting_bytes = sum(item.content.bytes for item in self._waiting)
+        for item in [*self._queue.forget(link), *(item for item in self._in_flight.values() if item.link is link)]:
+            self._done(item)
+            if isinstance(item.content, _encode.Batch) and not item.again:
+                link.stats.drop(reason, 1, item.content.rows)
         self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
+
+
+def _held_rows(item: Item) -> int:
+    return item.content.held_rows if isinstance(item.content, _encode.Batch) else 0
+
+
+def _is_unknown(answer: Any) -> bool:
+    """Whether a message was refused because the sidecar does not know its run."""
+    return bool(answer.code == grpc.StatusCode.NOT_FOUND.value[0] and answer.field == "run")
 
 
 def _is_of(item: Item, end: EndOfPass) -> bool:

@@ -27,12 +27,22 @@ class Stats:
     passes_left_out: int = 0
     batches_left_out: int = 0
     passes_ended: int = 0  # acknowledged ends of passes
+    # Passes that the sidecar cannot lose any more, by what is in its history: `point`, `incomplete`, or the reason why
+    # there is no point: `skipped`, `discarded`, `failed`.
+    passes_settled: Counter[str] = field(default_factory=Counter)
+    passes_unsettled: int = 0  # now: ended and not settled
+    # Passes whose rows were not kept until they were settled, because `queue_bytes` had no room for them, and those
+    # rows. They are lost only if the sidecar is before it has scored them.
+    passes_unprotected: int = 0
+    rows_unprotected: int = 0
+    passes_sent_again: int = 0  # because the sidecar was restarted before they were settled
     passes_refused: int = 0  # ends of passes that the sidecar refused
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
     heads_failed: int = 0  # batches logged without predictions after interventions, because the head failed
     retries: int = 0  # connections that failed, or that the sidecar told to wait
     queue_bytes: int = 0  # now waiting, or sent and not acknowledged
+    unsettled_bytes: int = 0  # now kept of passes that are not settled; with queue_bytes at most the limit of `init`
 
     def drop(self, reason: str, batches: int, rows: int) -> None:
         self.batches_dropped[reason] += batches

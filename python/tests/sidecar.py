@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -18,6 +19,7 @@ class Received:
     """A whole batch, its chunks put together."""
 
     chunks: list[Any]
+    incarnation: str = ""
 
     @property
     def head(self) -> Any:
@@ -66,6 +68,9 @@ class Sidecar:
     hold: threading.Event | None = None  # no message is taken until it is set
     point: Any = None
     stop: bool = False
+    # How a pass that has ended is settled, in the answer to its end; None: later, by `settle`, or never.
+    settled: Callable[[Any], Any] = lambda end: None
+    unsettled: list[Any] = field(default_factory=list)  # answered by FinishRun
 
     starts: list[Any] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
@@ -75,6 +80,8 @@ class Sidecar:
     streams: int = 0
     finished: list[str] = field(default_factory=list)
     ranks_finished: list[int] = field(default_factory=list)
+    finish_requests: list[Any] = field(default_factory=list)
+    _open: list[queue.Queue[Any]] = field(default_factory=list)
     advice_asked: int = 0
     server: Any = None
 
@@ -102,6 +109,20 @@ class Sidecar:
         self.server.start()
         return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
 
+    def restart(self, address: str, incarnation: str) -> None:
+        """Ends without a word, and starts again with nothing."""
+        self.close()
+        self.start.incarnation = incarnation
+        self.serve(address)
+
+    def settle(self, split: str, *steps: int, outcome: Any = messages.Settled.OUTCOME_POINT, reason: str = "") -> None:
+        """Says on every stream that passes of the run 'run' are settled."""
+        settled = [
+            messages.Settled(run="run", split=split, step=step, outcome=outcome, reason=reason) for step in steps
+        ]
+        for stream in self._open:
+            stream.put(messages.IngestResponse(settled=settled))
+
     def close(self) -> None:
         if self.server is not None:
             self.server.stop(0).wait()
@@ -116,7 +137,8 @@ class Sidecar:
     def _finish(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.finished.append(request.run)
         self.ranks_finished.append(request.rank)
-        return messages.FinishRunResponse()
+        self.finish_requests.append(request)
+        return messages.FinishRunResponse(unsettled=self.unsettled)
 
     def _scores(self, request: Any, context: grpc.ServicerContext) -> Any:
         return messages.GetScoresResponse(point=self.point)
@@ -127,6 +149,30 @@ class Sidecar:
 
     def _ingest(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         self.streams += 1
+        if not self.start.incarnation:
+            yield from self._answers(requests, context)
+            return
+        answers: queue.Queue[Any] = queue.Queue()
+        self._open.append(answers)
+
+        def read() -> None:
+            try:
+                for answer in self._answers(requests, context):
+                    answers.put(answer)
+                answers.put(None)
+            except Exception as error:
+                answers.put(error)
+
+        threading.Thread(target=read, daemon=True).start()
+        try:
+            while (answer := answers.get()) is not None:
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+        finally:
+            self._open.remove(answers)
+
+    def _answers(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         chunks: list[Any] = []
         for request in requests:
             if self.hold is not None:
@@ -134,14 +180,12 @@ class Sidecar:
             self.before(request, context)
             self.largest = max(self.largest, request.ByteSize())
             if request.HasField("end_pass"):
-                self.ends.append(request.end_pass)
-                self.order.append(request.end_pass)
-                yield self.answer(self._accepted(request.end_pass.sequence, 0))
+                yield self.answer(self._ended(request.end_pass, request.end_pass))
                 continue
             chunks.append(request.chunk)
             assert request.chunk.chunk == len(chunks) - 1
             if request.chunk.last:
-                batch = Received(chunks)
+                batch = Received(chunks, self.start.incarnation)
                 chunks = []
                 if self.keep:
                     self.received.append(batch)
@@ -150,10 +194,18 @@ class Sidecar:
                 joined = request.chunk.end_pass
                 if joined.sequence:
                     assert self.start.takes_joined_ends
-                    self.ends.append(joined)
-                    self.order.append(joined)
-                    answer.end_pass.CopyFrom(self._accepted(joined.sequence, 0))
+                    answer.end_pass.CopyFrom(self._ended(joined, request.chunk))
                 yield self.answer(answer)
+
+    def _ended(self, end: Any, head: Any) -> Any:
+        """The answer to an end of pass, which came alone or with the message `head`."""
+        self.ends.append(end)
+        self.order.append(end)
+        answer = self._accepted(end.sequence, 0)
+        settled = self.settled(head)
+        if settled is not None:
+            answer.settled.append(settled)
+        return answer
 
     @staticmethod
     def _accepted(sequence: int, rows: int) -> Any:

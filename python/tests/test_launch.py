@@ -155,7 +155,6 @@ class Naming(Sidecar):
         self.names: dict[tuple[str, str], str] = {}
         self.asked: list[str] = []
         self.address = ""
-        self.finish_requests: list[Any] = []
 
     def close(self) -> None:
         super().close()
@@ -180,10 +179,6 @@ class Naming(Sidecar):
     def _advice(self, request: Any, context: Any) -> Any:
         self.asked.append(request.run)
         return super()._advice(request, context)
-
-    def _finish(self, request: Any, context: Any) -> Any:
-        self.finish_requests.append(request)
-        return super()._finish(request, context)
 
 
 @pytest.fixture

@@ -1,0 +1,115 @@
+"""The end of a run: waits until everything is sent and settled, and says what is not.
+
+The rank states it before its passes are settled: when all ranks have, the sidecar closes what is still open.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from ._link import Link
+from ._protocol import messages
+from ._sender import Sender
+
+# Seconds that `finish` waits by default, and of these, without a sidecar.
+TIMEOUT, ALONE = 30.0, 5.0
+PAUSE = 0.1
+DECLARATION_TIMEOUT = 2.0
+# The sidecar's limit on its own wait, and what the call may take beyond it.
+LONGEST_WAIT, GRACE = 3600.0, 0.5
+# Evaluations that are named; the others are counted.
+MOST_NAMED = 10
+
+_TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+
+log = logging.getLogger("conceptwatch")
+
+
+class Ending:
+    """One call of `finish`."""
+
+    def __init__(self, sender: Sender, link: Link, timeout: float | None) -> None:
+        self._sender, self._link = sender, link
+        self._deadline = time.monotonic() + (TIMEOUT if timeout is None else timeout)
+        self._alone = ALONE if timeout is None else timeout
+        self._start = time.monotonic()
+        self._unsettled: list[tuple[str, int]] = []  # as the sidecar lists them
+
+    def finish(self, finish_run: Callable[..., Any] | None) -> bool:
+        """Returns whether everything is sent and settled. finish_run: the call; None in a process that is no rank."""
+        sender, link = self._sender, self._link
+        if sender.down and self._has_work():
+            log.warning(
+                "conceptwatch, run '%s': no sidecar answers at %s, waiting up to %.0f s for one",
+                link.name,
+                sender.address,
+                min(self._alone, self._left()),
+            )
+        self._sender.wait_declared(link, min(self._left(), DECLARATION_TIMEOUT))
+        stated = 0  # the declaration after which it was stated: a restarted sidecar has to be told again
+        while True:
+            sent = sender.wait_until_sent(link, self._deadline, self._alone)
+            rank = finish_run if link.declarations and not link.refused else None
+            if sent and rank is not None and stated != link.declarations and sender.wait_declared(link, self._left()):
+                declarations = link.declarations
+                stated = declarations if self._state(rank) else 0
+            told = rank is None or stated == link.declarations
+            if sent and told:
+                settled = sender.wait_until_sent(link, self._deadline, self._alone, settled=True)
+                if settled and (rank is None or stated == link.declarations):
+                    break
+            if self._is_over():
+                break
+            time.sleep(PAUSE)
+        return self._report(sent, told)
+
+    def _has_work(self) -> bool:
+        return bool(self._link.outstanding or self._sender.unsettled(self._link) or self._link.declarations)
+
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _is_over(self) -> bool:
+        sender = self._sender
+        alone = sender.down and time.monotonic() >= max(self._start, sender.down_since) + self._alone
+        return alone or self._left() <= 0.0
+
+    def _state(self, finish_run: Callable[..., Any]) -> bool:
+        """Makes the call. Whether it need not be repeated."""
+        link, left = self._link, self._left()
+        request = messages.FinishRunRequest(
+            run=link.name, rank=link.rank, client=self._sender.client, timeout_seconds=min(left, LONGEST_WAIT)
+        )
+        try:
+            answer = finish_run(request, timeout=left + GRACE)
+        except grpc.RpcError as error:
+            if error.code() in _TRANSIENT:
+                return False
+            raise
+        self._unsettled = [(one.split, one.step) for one in answer.unsettled]
+        return True
+
+    def _report(self, sent: bool, told: bool) -> bool:
+        link = self._link
+        left = list(dict.fromkeys([*self._sender.unsettled(link), *self._unsettled]))
+        if left:
+            named = ", ".join(f"{split} at step {step}" for split, step in left[:MOST_NAMED])
+            more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+            log.warning(
+                "conceptwatch, run '%s': finished while %d evaluations were not settled: %s%s. Those that the "
+                "sidecar has it can still lose, the others are dropped",
+                link.name,
+                len(left),
+                named,
+                more,
+            )
+        elif not sent:
+            log.warning("conceptwatch, run '%s': finished while %d messages were not sent", link.name, link.outstanding)
+        elif not told:
+            log.warning("conceptwatch, run '%s': the sidecar could not be told that it has finished", link.name)
+        return sent and told and not left

@@ -1,0 +1,208 @@
+"""Rows that the sidecar has received and could still lose: those of passes that are not settled.
+
+The logged batches themselves are kept, not copies. When a pass holds more than twice the sample's N rows, those that
+cannot be among the N smallest priorities are dropped; a batch that is sent again states them as left out, so the sample
+is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._encode import Batch, taken
+from ._link import EndOfPass, Item, Limits
+from ._thinning import priorities
+
+# Largest number of rows that a batch can state as left out.
+MOST_LEFT_OUT = (1 << 32) - 1
+
+
+@dataclass(eq=False)
+class Kept:
+    """A pass that is not settled, with what the sidecar has acknowledged of it."""
+
+    split: str
+    step: int
+    batches: list[Item] = field(default_factory=list)
+    ends: list[Item] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    ended: bool = False  # by the job; the sidecar may not know yet
+    protected: bool = True  # no row was released
+    settled: bool = False  # before its end was acknowledged
+
+    @property
+    def sent_again(self) -> bool:
+        """Whether the sidecar that has its rows is gone, and they are about to be sent to another one."""
+        return any(item.again for item in self.batches)
+
+
+class Unsettled:
+    """The unsettled passes of one run, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._passes: dict[tuple[str, int], Kept] = {}
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(self._passes.values())
+
+    @property
+    def ended(self) -> list[tuple[str, int]]:
+        """Split and step of the passes that have ended and are not settled."""
+        return [key for key, kept in self._passes.items() if kept.ended]
+
+    def end(self, end: EndOfPass) -> None:
+        """The job has ended a pass."""
+        self._of(end.split, end.step).ended = True
+
+    def keep(self, item: Item, batch: Batch) -> Kept | None:
+        """Keeps a batch that the sidecar has acknowledged. None where an earlier one of its pass was released."""
+        kept = self._of(batch.split, batch.step)
+        if not kept.protected or kept.settled:
+            return None
+        kept.batches.append(item)
+        kept.rows += batch.held_rows
+        self._resize(kept, batch.bytes)
+        return kept
+
+    def acknowledge_end(self, item: Item) -> None:
+        """The sidecar has the end of a pass, and will say when it is settled."""
+        kept = self._passes.get((item.content.split, item.content.step))
+        if kept is None:
+            return
+        if kept.settled:
+            self.forget(kept.split, kept.step)
+        elif item not in kept.ends:
+            kept.ends.append(item)
+
+    def settle(self, split: str, step: int) -> bool:
+        """Releases a settled pass. False if it is not known."""
+        kept = self._passes.get((split, step))
+        if kept is None:
+            return False
+        if kept.ends or not kept.ended:
+            self.forget(split, step)
+        else:
+            self._release(kept)
+            kept.settled = True
+        return True
+
+    def lose(self, item: Item) -> None:
+        """A batch that was acknowledged before cannot be sent again."""
+        kept = self._passes.get((item.content.split, item.content.step))
+        if kept is not None and item in kept.batches:
+            kept.batches.remove(item)
+            kept.rows -= _batch(item).held_rows
+            self._resize(kept, -item.content.bytes)
+
+    def let_go(self) -> None:
+        """Releases all rows. Which passes are not settled stays known."""
+        for kept in self:
+            self._release(kept)
+            kept.ends = []
+
+    def forget(self, split: str, step: int) -> None:
+        kept = self._passes.pop((split, step), None)
+        if kept is not None:
+            self._resize(kept, -kept.bytes)
+
+    def release(self, size: int) -> list[tuple[Kept, list[Item]]]:
+        """Releases passes until `size` bytes are free. Returns them with the batches they held.
+
+        The oldest first, which are settled soonest, and those that no sidecar has last.
+        """
+        released = []
+        for kept in sorted(self, key=lambda kept: kept.sent_again):
+            if size <= 0:
+                break
+            if kept.bytes:
+                size -= kept.bytes
+                released.append((kept, kept.batches))
+                self._release(kept)
+        return released
+
+    def all_again(self) -> list[Item]:
+        """What has to be sent to a sidecar that has nothing of it."""
+        return [item for kept in self for item in (*kept.batches, *kept.ends) if _again(item)]
+
+    def ends_again(self) -> list[Item]:
+        """Ends that a sidecar has to be asked about, because its answer may have been lost."""
+        return [item for kept in self for item in kept.ends if _again(item)]
+
+    def compact(self, kept: Kept, limits: Limits, client: str, lock: AbstractContextManager[Any]) -> None:
+        """Drops the rows that the sample cannot hold. Called without the lock, which is taken for each change."""
+        n, seed = limits.sample_rows, limits.sample_seed
+        panels = {panel for item in kept.batches for panel in (_batch(item).panel,) if panel is not None}
+        bounds = [bound for bound in (panel.bound(n) for panel in panels) if bound is not None]
+        if not bounds:
+            return
+        bound = min(bounds)
+        bearer: Batch | None = None  # of the rows of batches that have none left
+        empty: list[Item] = []
+        for item in list(kept.batches):
+            batch = _batch(item)
+            ids = None if item.again or not batch.is_exact else batch.row_ids(client, item.sequence, None)
+            if ids is None:
+                continue
+            wanted = np.flatnonzero(priorities(seed, ids) <= bound)
+            if wanted.size == 0:
+                empty.append(item)
+                continue
+            bearer = bearer or batch
+            if wanted.size < ids.size:
+                smaller = _selected(batch, wanted)
+                with lock:
+                    if not kept.protected or item not in kept.batches:
+                        return
+                    kept.rows -= batch.held_rows - smaller.held_rows
+                    self._resize(kept, smaller.bytes - batch.bytes)
+                    batch.tensors, batch.numbers, batch.bytes = smaller.tensors, smaller.numbers, smaller.bytes
+        for item in empty:
+            batch = _batch(item)
+            with lock:
+                if bearer is None or not kept.protected or bearer.rows + batch.rows > MOST_LEFT_OUT:
+                    return
+                bearer.rows += batch.rows
+                kept.batches.remove(item)
+                kept.rows -= batch.held_rows
+                self._resize(kept, -batch.bytes)
+
+    def _of(self, split: str, step: int) -> Kept:
+        kept = self._passes.get((split, step))
+        if kept is None:
+            kept = self._passes[split, step] = Kept(split, step)
+        return kept
+
+    def _release(self, kept: Kept) -> None:
+        self._resize(kept, -kept.bytes)
+        kept.batches, kept.rows, kept.protected = [], 0, False
+
+    def _resize(self, kept: Kept, change: int) -> None:
+        kept.bytes += change
+        self.bytes += change
+
+
+def _again(item: Item) -> bool:
+    """Marks an item as to be sent again. False if it is already."""
+    item.again, before = True, item.again
+    return not before
+
+
+def _batch(item: Item) -> Batch:
+    assert isinstance(item.content, Batch)
+    return item.content
+
+
+def _selected(batch: Batch, rows: NDArray[np.int64]) -> Batch:
+    """A batch of some of the rows held."""
+    tensors = [taken(tensor, rows) for tensor in batch.tensors]
+    numbers = rows if batch.numbers is None else batch.numbers[rows]
+    size = batch.bytes * rows.size // batch.held_rows
+    return Batch(batch.split, batch.step, batch.epoch, tensors, batch.rows, size, batch.panel, numbers)
