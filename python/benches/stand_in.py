@@ -9,7 +9,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PROGRAM = "import sys; from sidecar import Sidecar; print(Sidecar(keep=False).serve(), flush=True); sys.stdin.read()"
+PROGRAM = """
+import sys
+from conceptwatch._protocol import messages
+from sidecar import Sidecar
+
+sidecar = Sidecar(keep=False)
+sidecar.start.incarnation = "stand-in"
+# Every pass is settled when it ends.
+sidecar.settled = lambda end: messages.Settled(
+    run=end.run, split=end.split, step=end.step, outcome=messages.Settled.OUTCOME_POINT
+)
+print(sidecar.serve(), flush=True)
+sys.stdin.read()
+"""
 
 
 @contextlib.contextmanager
