@@ -42,13 +42,10 @@ class Batch:
     def held_rows(self) -> int:
         return self.tensors[0].shape[0]
 
-    def row_ids(self, client: str, sequence: int, of: NDArray[np.int64] | None) -> UInt64s | None:
-        """Ids of the rows kept, or of the selection `of` among them; None where `sample_ids` are not valid ids."""
+    def row_ids(self, client: str, sequence: int) -> UInt64s | None:
+        """Ids of the rows held; None where `sample_ids` are not valid ids."""
         given = next((tensor.array for tensor in self.tensors if tensor.name == "sample_ids"), None)
-        if given is not None:
-            return as_row_ids(given if of is None else given[of])
-        numbers = np.arange(self.rows) if self.numbers is None else self.numbers
-        return identities(client_hash(client), sequence, numbers if of is None else numbers[of])
+        return _row_ids(given, self.rows, self.numbers, client, sequence)
 
 
 def requests(
@@ -66,7 +63,8 @@ def requests(
         if wanted is not None:
             numbers = wanted if numbers is None else numbers[wanted]
             columns = [taken(column, wanted) for column in columns]
-        batch.sent_ids = partial(batch.row_ids, client, sequence, wanted)
+        given = next((column.array for column in columns if column.name == "sample_ids"), None)
+        batch.sent_ids = partial(_row_ids, given, batch.rows, numbers, client, sequence)
     batch.sent_rows = columns[0].shape[0]
     ends = chunk_ends(columns, limits.max_chunk_bytes - HEADROOM)
     start = 0
@@ -89,6 +87,15 @@ def requests(
         )
         yield _serialised(head, columns, start, end)
         start = end
+
+
+def _row_ids(
+    given: NDArray[Any] | None, rows: int, numbers: NDArray[np.int64] | None, client: str, sequence: int
+) -> UInt64s | None:
+    """Ids of rows with these `sample_ids`, or of the rows of these numbers, or of all."""
+    if given is not None:
+        return as_row_ids(given)
+    return identities(client_hash(client), sequence, np.arange(rows) if numbers is None else numbers)
 
 
 def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
@@ -121,7 +128,7 @@ def wanted_rows(priorities: UInt64s, bound: np.uint64) -> NDArray[np.int64]:
 def _wanted(batch: Batch, client: str, sequence: int, limits: Any) -> NDArray[np.int64] | None:
     """The rows of a batch that may still be sampled; None for all of them."""
     bound = batch.panel.bound(limits.sample_rows) if batch.panel is not None else None
-    ids = None if bound is None else batch.row_ids(client, sequence, None)
+    ids = None if bound is None else batch.row_ids(client, sequence)
     if bound is None or ids is None:
         return None
     wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)

@@ -14,11 +14,8 @@ import random
 import threading
 import time
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import grpc
 
@@ -26,11 +23,10 @@ from . import _encode
 from ._connection import channel_to, described, retry_delay
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
+from ._outbox import Outbox
 from ._protocol import Calls, messages
-from ._queue import Queue
 from ._recording import SCHEME, Recorder
 from ._stats import Stats
-from ._unsettled import Kept, Unsettled
 from ._version import __version__
 
 log = logging.getLogger("conceptwatch")
@@ -44,10 +40,6 @@ GIVE_UP_AFTER = 5
 # Batches of a pass wait for further ones, or for its end, up to this size and this many seconds: every message wakes
 # threads here and in the sidecar, which take CPU time from training.
 JOINED_BYTES, LONGEST_WAIT = 256 << 10, 0.25
-# Limit on waiting ends of passes: they hold no data, but without a sidecar their number would grow.
-MAX_WAITING_ENDS = 10_000
-# Share of a run's memory from which on passes are compacted before they hold twice the sample's rows.
-TIGHT = 0.5
 
 _REFUSALS = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -78,11 +70,8 @@ class Sender:
         # woken for nothing take CPU time from training.
         lock = threading.RLock()
         self._wake, self._answered = threading.Condition(lock), threading.Condition(lock)
-        self._queue = Queue()
-        self._in_flight: OrderedDict[int, Item] = OrderedDict()
-        self._unsettled: WeakKeyDictionary[Link, Unsettled] = WeakKeyDictionary()
+        self._outbox = Outbox()
         self._due = False  # the queue is to be sent now
-        self._sequence = 0
         self._links: list[Link] = []
         self._thread: threading.Thread | None = None
         self._channel: grpc.Channel | Recorder | None = None
@@ -105,7 +94,7 @@ class Sender:
     def after_fork(self) -> None:
         """In the child: forgets the parent's queue, thread and connection, which only the parent may use."""
         # Closing the parent's channel here could block on locks held by threads that do not exist in the child.
-        self._inherited += [self._channel, self._calls, self._call, self._queue, self._in_flight, self._unsettled]
+        self._inherited += [self._channel, self._calls, self._call, self._outbox]
         for link in self._links:
             link.declared, link.outstanding, link.stats = False, 0, Stats()
         self._begin()
@@ -133,29 +122,16 @@ class Sender:
     @property
     def next_sequence(self) -> int:
         """The sequence number of the next item, while `logging` is held."""
-        return self._sequence + 1
+        return self._outbox.sequence + 1
 
     def put(self, link: Link, content: _encode.Batch | EndOfPass) -> None:
         """Queues a batch or an end of pass; the caller holds `logging`."""
         with self._wake:
-            link.stats.queue_bytes += content.bytes
-            if isinstance(content, _encode.Batch):
-                link.stats.batches_queued += 1
-                link.stats.rows_queued += content.rows
-                self._make_room(link)
-            elif link.outstanding >= MAX_WAITING_ENDS:
-                link.warn(f"the end of an evaluation is not sent: {link.outstanding} messages wait already")
-                return
-            else:
-                self._unsettled_of(link).end(content)
-            self._sequence += 1
-            link.outstanding += 1
-            lane = self._queue.lane(link, content.split)
-            lane.add(Item(link, content, self._sequence))
+            lane = self._outbox.put(link, content, outage=self.down)
             if link not in self._links:
                 self._links.append(link)  # in a child that was forked before the first connection
             self._run_thread()
-            if isinstance(content, EndOfPass) and self._keep(link, content):
+            if lane is None:
                 return
             of_pass = isinstance(content, _encode.Batch) and content.panel is not None
             joins = of_pass and self._call is not None and lane.bytes <= JOINED_BYTES
@@ -171,7 +147,7 @@ class Sender:
         with self._wake:
             self._hurry = self._hurry or while_down
             if timeout > 0.0 or while_down:
-                self._send_kept(link)
+                self._outbox.send_kept(link)
             self._send_now()
             self._answered.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
             return link.outstanding == 0
@@ -181,15 +157,14 @@ class Sender:
 
         False at the deadline, or when the sidecar could not be reached for `alone` seconds.
         """
-        unsettled = self._unsettled_of(link)
         with self._wake:
             start = time.monotonic()
             self._finishing += 1
             self._hurry = True
-            self._send_kept(link)
+            self._outbox.send_kept(link)
             self._send_now()
             try:
-                while link.outstanding or (settled and unsettled.ended):
+                while link.outstanding or (settled and self._outbox.unsettled(link).ended):
                     end = min(deadline, max(start, self.down_since) + alone) if self.down else deadline
                     left = end - time.monotonic()
                     if left <= 0.0:
@@ -202,7 +177,7 @@ class Sender:
     def unsettled(self, link: Link) -> list[tuple[str, int]]:
         """Split and step of the run's passes that have ended and are not settled."""
         with self._wake:
-            return self._unsettled_of(link).ended
+            return self._outbox.unsettled(link).ended
 
     def wait_declared(self, link: Link, timeout: float) -> bool:
         """Waits until the sidecar accepts the run. Returns at once if the sidecar refuses it or cannot be reached."""
@@ -213,8 +188,8 @@ class Sender:
     def detach(self, link: Link) -> None:
         """Drops the remaining items of a run. The connection closes with the last run."""
         with self._wake:
-            self._drop_waiting(link, "unsent")
-            self._unsettled_of(link).let_go()
+            self._outbox.drop(link, "unsent")
+            self._outbox.unsettled(link).let_go()
             if link in self._links:
                 self._links.remove(link)
             last = not self._links
@@ -234,11 +209,7 @@ class Sender:
 
     def stats(self, link: Link) -> Stats:
         with self._wake:
-            counters = ("batches_dropped", "rows_dropped", "passes_settled")
-            copies: dict[str, Any] = {name: getattr(link.stats, name).copy() for name in counters}
-            unsettled = self._unsettled_of(link)
-            copies |= {"passes_unsettled": len(unsettled.ended), "unsettled_bytes": unsettled.bytes}
-            return replace(link.stats, **copies)
+            return self._outbox.stats(link)
 
     def count_drop(self, link: Link, reason: str, rows: int) -> None:
         with self._wake:
@@ -247,119 +218,6 @@ class Sender:
     def count_failed_head(self, link: Link) -> None:
         with self._wake:
             link.stats.heads_failed += 1
-
-    # ------------------------------------------------------------ passes that the sidecar would skip
-
-    def _keep(self, link: Link, end: EndOfPass) -> bool:
-        """Keeps back a pass that has just ended, replacing one kept earlier, while the sidecar cannot score its split.
-
-        Only with one rank, since several would keep different passes; not a pass that is already partly sent; and none
-        during an outage.
-        """
-        lane = self._queue.lane(link, end.split)
-        before, lane.kept = lane.kept, []
-        if before:
-            end.left_out = self._leave_out(link, before)
-        if link.run.world_size > 1 or self.down or time.monotonic() >= lane.keep_until:
-            return False
-        of_pass = [item for item in lane.items if _is_of(item, end)]
-        if sum(item.content.rows for item in of_pass) != end.logged_rows:
-            return False
-        lane.remove(of_pass)
-        lane.kept = of_pass
-        return True
-
-    def _leave_out(self, link: Link, kept: list[Item]) -> int:
-        """Gives up a kept pass that will not be sent. Returns the number of passes left out, including it."""
-        left_out = 1
-        link.stats.passes_left_out += 1
-        for item in kept:
-            self._done(item)
-            if isinstance(item.content, EndOfPass):
-                left_out += item.content.left_out
-                self._unsettled_of(link).forget(item.content.split, item.content.step)
-            else:
-                link.stats.batches_left_out += 1
-                link.stats.rows_left_out += item.content.rows
-        return left_out
-
-    def _send_kept(self, link: Link | None = None) -> None:
-        """Moves kept passes to where they were in the queue, so that they precede newer ones of their split."""
-        for lane in self._queue.lanes(link):
-            lane.send_kept()
-
-    def _send_what_was_kept_long_enough(self) -> None:
-        now = time.monotonic()
-        for lane in self._queue.lanes():
-            if now >= lane.keep_until:
-                lane.send_kept()
-
-    # ------------------------------------------------------------ passes that are not settled
-
-    def _unsettled_of(self, link: Link) -> Unsettled:
-        unsettled = self._unsettled.get(link)
-        if unsettled is None:
-            unsettled = self._unsettled[link] = Unsettled()
-        return unsettled
-
-    def _make_room(self, link: Link) -> None:
-        """Releases rows of unsettled passes where new ones need their room."""
-        unsettled = self._unsettled_of(link)
-        over = link.stats.queue_bytes + unsettled.bytes - link.queue_bytes
-        if over <= 0:
-            return
-        for kept, items in unsettled.release(over):
-            link.stats.passes_unprotected += 1
-            link.stats.rows_unprotected += sum(_held_rows(item) for item in items)
-            again = [item for item in items if item.again]
-            self._queue.lane(link, kept.split).remove(again)
-            for item in again:
-                self._in_flight.pop(item.sequence, None)
-                self._done(item)
-            if again:
-                self._warn_of_loss(link)
-
-    def _send_again(self, link: Link, *, restarted: bool) -> None:
-        """On a new connection: sends what the sidecar may have lost, or asks it what is settled."""
-        unsettled = self._unsettled_of(link)
-        if restarted:
-            for panel in list(link.panels):
-                panel.clear()
-            for lane in self._queue.lanes(link):
-                lane.at_sidecar.clear()
-            lost = [kept for kept in unsettled if not kept.protected]
-            link.stats.passes_sent_again += sum(bool(kept.batches or kept.ends) for kept in unsettled)
-            if lost:
-                self._warn_of_loss(link)
-        again = unsettled.all_again() if restarted else unsettled.ends_again()
-        link.outstanding += len(again)
-        self._queue.put_back(again)
-        if restarted or self._outage:
-            for lane in self._queue.lanes(link):
-                if link.settles(lane.split):
-                    lane.catch_up()
-
-    @staticmethod
-    def _warn_of_loss(link: Link) -> None:
-        link.warn(
-            "the sidecar was restarted, and rows of evaluations that it had not settled are lost, because queue_bytes "
-            "had no room to keep them: see run.stats.passes_unprotected"
-        )
-
-    def _note_settled(self, settled: Iterable[Any]) -> None:
-        for one in settled:
-            for link in self._links:
-                if link.name != one.run or not self._unsettled_of(link).settle(one.split, one.step):
-                    continue
-                outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
-                link.stats.passes_settled[outcome] += 1
-                self._queue.lane(link, one.split).settle(one.step)
-                if one.outcome in (messages.Settled.OUTCOME_INCOMPLETE, messages.Settled.OUTCOME_FAILED):
-                    link.warn(f"the evaluation of '{one.split}' at step {one.step} {one.reason}", is_fault=False)
-        if settled:
-            self._due = bool(self._queue)
-            self._wake.notify_all()
-            self._answered.notify_all()
 
     # ------------------------------------------------------------ the sending thread
 
@@ -386,7 +244,7 @@ class Sender:
         pause = FIRST_PAUSE
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._stopping or self._queue or self._undeclared())
+                self._wake.wait_for(lambda: self._stopping or self._outbox.queue or self._undeclared())
                 if self._stopping:
                     self._thread = None
                     return
@@ -435,10 +293,9 @@ class Sender:
             # No message is at fault when nothing listens or a disk is full.
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE or isinstance(error, OSError):
                 self._failures = itertools.count(1)
-            elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and (lane := self._queue.next()) is not None:
+            elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._outbox.is_ready:
                 self._failures = itertools.count(1)
-                item = lane.take()
-                self._lose(item, "failed")
+                item = self._outbox.give_up_first()
                 item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
             first = not self._warned and not unavailable
             self._warned = self._warned or first
@@ -473,7 +330,8 @@ class Sender:
                 if error.code() not in _REFUSALS:
                     raise
                 with self._wake:
-                    self._refuse(link, "run_refused")
+                    self._outbox.refuse(link, "run_refused")
+                    self._answered.notify_all()
                 link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
                 continue
             with self._wake:
@@ -493,7 +351,7 @@ class Sender:
                 )
                 restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
                 link.incarnation = answer.incarnation
-                self._send_again(link, restarted=restarted)
+                self._outbox.send_again(link, restarted=restarted, outage=self._outage)
                 self.down = False
                 self._answered.notify_all()
             if renamed:
@@ -538,9 +396,7 @@ class Sender:
             with self._wake:
                 ended.set()
                 self._call = None
-                self._send_kept()
-                self._queue.put_back(self._in_flight.values())
-                self._in_flight.clear()
+                self._outbox.disconnect()
                 self._wake.notify_all()
         if not asked:
             raise Disconnected("it ended the stream")
@@ -549,52 +405,34 @@ class Sender:
         """The requests of the Ingest call. Runs on a gRPC thread, which waits here for the next message."""
         while True:
             with self._wake:
-                while not (
-                    ended.is_set() or self._stopping or self._undeclared() or (self._due and self._queue.next())
-                ):
+                while not (self._is_ending(ended) or (self._due and self._outbox.is_ready)):
                     if not self._wake.wait(LONGEST_WAIT):
-                        self._send_what_was_kept_long_enough()
-                        self._due = self._queue.next() is not None
-                if ended.is_set() or self._stopping or self._undeclared():
+                        self._outbox.send_what_was_kept_long_enough()
+                        self._due = self._outbox.is_ready
+                if self._is_ending(ended):
                     ended.set()
                     return
-                item, end = self._next()
+                item, end, backlog = self._outbox.next()
+                self._due = self._outbox.is_ready
             try:
-                for request in self._encoded(item, end):
+                for request in self._encoded(item, end, backlog):
                     if ended.is_set():
                         return
                     yield request
                     item.link.stats.bytes_sent += len(request)
             except Exception as error:  # a batch that cannot be encoded must not block those behind it
                 with self._wake:
-                    if self._in_flight.pop(item.sequence, None) is None:
+                    if not self._outbox.give_up(item, end):
                         continue  # it was dropped meanwhile
-                    self._lose(item, "invalid")
-                    if end is not None:
-                        del self._in_flight[end.sequence]
-                        self._queue.put_back([end])
-                        self._due = True
+                    self._due = True
+                    self._answered.notify_all()
                 item.link.warn(f"a batch cannot be sent: {error}")
 
-    def _next(self) -> tuple[Item, Item | None]:
-        """Takes the first item, and the end of its pass if both fit into one message."""
-        lane = self._queue.next()
-        assert lane is not None
-        lane.send_kept()
-        item, end = lane.take(), None
-        content = item.content
-        if lane.items and isinstance(content, _encode.Batch) and item.link.limits.takes_joined_ends:
-            behind = lane.items[0].content
-            if isinstance(behind, EndOfPass) and behind.is_of(content):
-                end = lane.take()
-        for taken in (item, end) if end is not None else (item,):
-            self._in_flight[taken.sequence] = taken
-        self._due = self._queue.next() is not None
-        return item, end
+    def _is_ending(self, ended: threading.Event) -> bool:
+        return ended.is_set() or self._stopping or bool(self._undeclared())
 
-    def _encoded(self, item: Item, end: Item | None) -> Iterator[bytes]:
+    def _encoded(self, item: Item, end: Item | None, backlog: bool) -> Iterator[bytes]:
         link, content = item.link, item.content
-        backlog = content.step in self._queue.lane(link, content.split).backlog
         if isinstance(content, _encode.Batch):
             link.stats.batches_sent += 1
             joined = None
@@ -621,123 +459,25 @@ class Sender:
     def _acknowledge(self, answer: Any) -> None:
         kept = None
         with self._wake:
-            item = self._in_flight.get(answer.sequence)
+            item = self._outbox.in_flight.get(answer.sequence)
             if item is not None:
-                kept = self._take_answer(item, answer)
-            self._note_settled(answer.settled)
+                if _is_unknown(answer) and not item.link.unknown:
+                    item.link.unknown = True
+                    raise Disconnected("it does not know the run any more")
+                self._progress, self.down, item.link.unknown = True, False, False
+                kept = self._outbox.take_answer(item, answer)
+            if answer.settled:
+                self._outbox.note_settled(self._links, answer.settled)
+                self._due = self._outbox.is_ready
+                self._wake.notify_all()
+            self._answered.notify_all()
         if item is not None and kept is not None:
-            limits = item.link.limits
-            used = item.link.stats.queue_bytes + self._unsettled_of(item.link).bytes
-            most = 2 * limits.sample_rows if used < TIGHT * item.link.queue_bytes else limits.sample_rows * 5 // 4
-            if limits.sample_rows and kept.rows > most:
-                self._unsettled_of(item.link).compact(kept, limits, self.client, self._wake)
-
-    def _take_answer(self, item: Item, answer: Any) -> Kept | None:
-        """Notes the answer to an item. Returns the pass that the sidecar has more rows of."""
-        link, content, stats = item.link, item.content, item.link.stats
-        refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
-        if refused and _is_unknown(answer) and not link.unknown:
-            link.unknown = True
-            raise Disconnected("it does not know the run any more")
-        del self._in_flight[answer.sequence]
-        self._progress, self.down, link.unknown = True, False, False
-        self._done(item)
-        again, item.again = item.again, False
-        superseded, kept = refused and _is_superseded(answer), None
-        unsettled = self._unsettled_of(link)
-        if isinstance(content, EndOfPass):
-            lane = self._queue.lane(link, content.split)
-            lane.keep_until = time.monotonic() + answer.keep_ms / 1000
-            stats.passes_ended += not refused and not again
-            stats.passes_refused += refused
-            if not refused and link.settles(content.split):
-                unsettled.acknowledge_end(item)
-            else:
-                unsettled.forget(content.split, content.step)
-                lane.settle(content.step)
-        elif refused:
-            stats.drop("superseded" if superseded else "refused", 1, content.rows)
-            unsettled.lose(item)
-        else:
-            kept = self._take_rows(item, content, answer, again=again)
-        if superseded:
-            self._refuse(link, "superseded")
-            link.warn(f"a newer attempt of this job replaces attempt {link.launch.attempt}: this process sends no more")
-        elif refused:
-            what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
-            why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
-            link.warn(f"the sidecar refused {what}: {why}")
-        return kept
-
-    def _take_rows(self, item: Item, batch: _encode.Batch, answer: Any, *, again: bool) -> Kept | None:
-        """Notes that the sidecar has a batch. Returns its pass, if it is kept until it is settled."""
-        link, stats = item.link, item.link.stats
-        batch.is_exact = answer.rows_dropped == 0
-        if batch.panel is not None and batch.sent_ids is not None and batch.is_exact:
-            batch.panel.add(batch.sent_rows, batch.sent_ids, link.limits.sample_rows, link.limits.sample_seed)
-        if again:
-            return None
-        stats.batches_acknowledged += 1
-        stats.rows_acknowledged += answer.rows
-        stats.rows_duplicate += answer.rows_duplicate
-        stats.rows_left_out += batch.rows - batch.sent_rows
-        if batch.panel is None or not link.settles(batch.split):
-            return None
-        kept = self._unsettled_of(link).keep(item, batch)
-        if kept is None:
-            stats.rows_unprotected += batch.held_rows
-        return kept
-
-    def _done(self, item: Item) -> None:
-        """An item is neither waiting nor in flight any more."""
-        if not item.again:
-            item.link.stats.queue_bytes -= item.content.bytes
-        item.link.outstanding -= 1
-        self._answered.notify_all()
-
-    def _lose(self, item: Item, reason: str) -> None:
-        """Gives up an item, which is counted under this reason."""
-        self._done(item)
-        content = item.content
-        if isinstance(content, _encode.Batch):
-            item.link.stats.drop(reason, 1, content.rows)
-            self._unsettled_of(item.link).lose(item)
-        else:
-            self._unsettled_of(item.link).forget(content.split, content.step)
-            self._queue.lane(item.link, content.split).settle(content.step)
-
-    def _refuse(self, link: Link, reason: str) -> None:
-        """Stops sending a run for good."""
-        link.refused = reason
-        self._drop_waiting(link, reason)
-        self._unsettled[link] = Unsettled()
-        self._answered.notify_all()
-
-    def _drop_waiting(self, link: Link, reason: str) -> None:
-        for item in [*self._queue.forget(link), *(item for item in self._in_flight.values() if item.link is link)]:
-            self._done(item)
-            if isinstance(item.content, _encode.Batch) and not item.again:
-                link.stats.drop(reason, 1, item.content.rows)
-        self._in_flight = OrderedDict((n, item) for n, item in self._in_flight.items() if item.link is not link)
-
-
-def _held_rows(item: Item) -> int:
-    return item.content.held_rows if isinstance(item.content, _encode.Batch) else 0
+            self._outbox.compact(item.link, kept, self.client, self._wake)
 
 
 def _is_unknown(answer: Any) -> bool:
     """Whether a message was refused because the sidecar does not know its run."""
     return bool(answer.code == grpc.StatusCode.NOT_FOUND.value[0] and answer.field == "run")
-
-
-def _is_of(item: Item, end: EndOfPass) -> bool:
-    """Whether an item is this end of a pass or one of its batches."""
-    return item.content is end or (isinstance(item.content, _encode.Batch) and end.is_of(item.content))
-
-
-def _is_superseded(answer: Any) -> bool:
-    """Whether a message was refused because a newer attempt of its job has begun."""
-    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "attempt")
 
 
 def _same_release(version: str) -> bool:

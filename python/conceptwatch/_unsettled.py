@@ -148,7 +148,7 @@ class Unsettled:
         empty: list[Item] = []
         for item in list(kept.batches):
             batch = _batch(item)
-            ids = None if item.again or not batch.is_exact else batch.row_ids(client, item.sequence, None)
+            ids = None if item.again or not batch.is_exact else batch.row_ids(client, item.sequence)
             if ids is None:
                 continue
             wanted = np.flatnonzero(priorities(seed, ids) <= bound)
@@ -169,6 +169,8 @@ class Unsettled:
             with lock:
                 if bearer is None or not kept.protected or bearer.rows + batch.rows > MOST_LEFT_OUT:
                     return
+                if bearer.numbers is None:
+                    bearer.numbers = np.arange(bearer.rows)
                 bearer.rows += batch.rows
                 kept.batches.remove(item)
                 kept.rows -= batch.held_rows

@@ -339,6 +339,6 @@ def test_queued_memory_is_given_back(sidecar: Sidecar, start: Callable[..., Run]
         run.log(step=i, **batch(1000))
     assert run.finish()
     assert run.stats.queue_bytes == 0
-    assert not run._sender._queue
-    assert not run._sender._in_flight
+    assert not run._sender._outbox.queue
+    assert not run._sender._outbox.in_flight
     assert sum(received.rows for received in sidecar.received) == 20_000

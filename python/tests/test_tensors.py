@@ -90,7 +90,7 @@ def test_log_takes_a_copy_and_leaves_the_callers_arrays_alone(
     assert array.sum() == 30
     array[:] = 7.0
     tensor[:] = 0
-    waiting = next(iter(run._sender._queue)).content
+    waiting = next(iter(run._sender._outbox.queue)).content
     assert [copy.array.sum() for copy in waiting.tensors] == [30, 30]
 
 

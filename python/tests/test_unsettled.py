@@ -11,8 +11,13 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
+from conceptwatch._encode import Batch
+from conceptwatch._launch import Launch
+from conceptwatch._link import Item, Limits, Link
 from conceptwatch._protocol import messages
-from conceptwatch._thinning import priorities
+from conceptwatch._tensors import Copy
+from conceptwatch._thinning import Panel, priorities
+from conceptwatch._unsettled import Unsettled
 from conftest import K, batch, wait_for
 from sidecar import Received, Sidecar
 
@@ -198,10 +203,10 @@ def test_the_rows_kept_of_a_large_pass_are_bounded_and_give_the_same_sample(
                 hold.set()
             if first > 20 * N:
                 wait_for(lambda: run.stats.queue_bytes == 0)
-            most = max(most, sum(kept.rows for kept in run._sender._unsettled_of(run._link)))
+            most = max(most, sum(kept.rows for kept in run._sender._outbox.unsettled(run._link)))
     wait_for(lambda: acknowledged(run))
     assert N <= most <= 2 * N + size
-    kept = next(iter(run._sender._unsettled_of(run._link)))
+    kept = next(iter(run._sender._outbox.unsettled(run._link)))
     assert len(kept.batches) <= 2 * N
     assert kept.bytes == run.stats.unsettled_bytes
     assert kept.rows == sum(item.content.held_rows for item in kept.batches)  # type: ignore[union-attr]
@@ -235,6 +240,48 @@ def _own(sidecar: Sidecar, rows: Any, size: int) -> Any:
     client = client_hash(sidecar.starts[0].client)
     words = [np.full_like(rows, client), rows // np.uint64(size) + np.uint64(1), rows % np.uint64(size)]
     return priorities(7, siphash((0, 1), words))
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_compacting_keeps_the_sample_and_the_number_of_rows(with_ids: bool) -> None:
+    random = np.random.default_rng(5)
+    client, limits = "0" * 32, Limits(sample_rows=8, sample_seed=7)
+    link = Link(messages.Run(name="run"), 0, 1 << 20, Launch(""))
+    for _ in range(30):
+        unsettled, panel, rows = Unsettled(), Panel(), {}
+        kept = None
+        for sequence in range(1, random.integers(4, 30)):
+            n = int(random.integers(1, 6))
+            values = random.random((n, 1), np.float32)
+            columns = [Copy("concept_activations", messages.DATA_TYPE_FLOAT32, (n, 1), values)]
+            ids = random.integers(0, 60, n).astype(np.uint64)
+            if with_ids:
+                columns.append(Copy("sample_ids", messages.DATA_TYPE_UINT64, (n,), ids))
+            one = Batch("val", 1, None, columns, n, 12 * n, panel)
+            found = one.row_ids(client, sequence)
+            assert found is not None
+            rows.update({(int(i), sequence): float(v) for i, v in zip(found, values[:, 0], strict=True)})
+            panel.add(n, lambda found=found: found, 8, 7)  # type: ignore[misc]
+            kept = unsettled.keep(Item(link, one, sequence), one)
+        assert kept is not None
+        logged = sum(item.content.rows for item in kept.batches)
+        for _ in range(2):
+            unsettled.compact(kept, limits, client, threading.Lock())
+            left: dict[Any, float] = {}
+            for item in kept.batches:
+                assert isinstance(item.content, Batch)
+                given, activations = item.content.row_ids(client, item.sequence), item.content.tensors[0].array
+                assert given is not None
+                assert activations is not None
+                assert given.size == len(activations) == item.content.held_rows > 0
+                left.update({(int(i), item.sequence): float(v) for i, v in zip(given, activations[:, 0], strict=True)})
+            bound = panel.bound(8)
+            hashed = priorities(7, np.array([i for i, _ in rows], np.uint64))
+            expected = {key: v for (key, v), p in zip(rows.items(), hashed, strict=True) if bound is None or p <= bound}
+            assert left == expected
+            assert sum(item.content.rows for item in kept.batches) == logged
+            assert kept.bytes == unsettled.bytes == sum(item.content.bytes for item in kept.batches)
+            assert kept.rows == sum(item.content.held_rows for item in kept.batches)  # type: ignore[union-attr]
 
 
 def test_rows_without_room_are_released_for_new_ones_and_counted(

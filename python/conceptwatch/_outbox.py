@@ -1,0 +1,321 @@
+"""Everything a process has logged for one sidecar that is not settled: it waits, is in flight, or is kept.
+
+The sender calls this with its lock held. Nothing here waits or knows the connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import grpc
+
+from ._encode import Batch
+from ._link import EndOfPass, Item, Link
+from ._protocol import messages
+from ._queue import Lane, Queue
+from ._stats import Stats
+from ._unsettled import Kept, Unsettled
+
+# Limit on waiting ends of passes: they hold no data, but without a sidecar their number would grow.
+MAX_WAITING_ENDS = 10_000
+# Share of a run's memory from which on passes are compacted before they hold twice the sample's rows.
+TIGHT = 0.5
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self.queue = Queue()
+        self.in_flight: OrderedDict[int, Item] = OrderedDict()
+        self.sequence = 0
+        self._unsettled: WeakKeyDictionary[Link, Unsettled] = WeakKeyDictionary()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether something may be sent now."""
+        return self.queue.next() is not None
+
+    def put(self, link: Link, content: Batch | EndOfPass, *, outage: bool) -> Lane | None:
+        """Queues a batch or an end of pass. Returns its lane, unless it is kept back or dropped."""
+        link.stats.queue_bytes += content.bytes
+        if isinstance(content, Batch):
+            link.stats.batches_queued += 1
+            link.stats.rows_queued += content.rows
+            self._make_room(link)
+        elif link.outstanding >= MAX_WAITING_ENDS:
+            link.warn(f"the end of an evaluation is not sent: {link.outstanding} messages wait already")
+            return None
+        else:
+            self.unsettled(link).end(content)
+        self.sequence += 1
+        link.outstanding += 1
+        lane = self.queue.lane(link, content.split)
+        lane.add(Item(link, content, self.sequence))
+        kept = isinstance(content, EndOfPass) and self._keep(link, content, outage=outage)
+        return None if kept else lane
+
+    def next(self) -> tuple[Item, Item | None, bool]:
+        """Takes the first item, and the end of its pass if both fit into one message; whether they are backlog."""
+        lane = self.queue.next()
+        assert lane is not None
+        lane.send_kept()
+        item, end = lane.take(), None
+        content = item.content
+        if lane.items and isinstance(content, Batch) and item.link.limits.takes_joined_ends:
+            behind = lane.items[0].content
+            if isinstance(behind, EndOfPass) and behind.is_of(content):
+                end = lane.take()
+        for taken in (item, end) if end is not None else (item,):
+            self.in_flight[taken.sequence] = taken
+        return item, end, content.step in lane.backlog
+
+    def give_up(self, item: Item, end: Item | None) -> bool:
+        """An item in flight cannot be sent; the end that came with it goes alone. False if it was dropped before."""
+        if self.in_flight.pop(item.sequence, None) is None:
+            return False
+        self.lose(item, "invalid")
+        if end is not None:
+            del self.in_flight[end.sequence]
+            self.queue.put_back([end])
+        return True
+
+    def give_up_first(self) -> Item:
+        """The item that would be sent next breaks the connection each time."""
+        lane = self.queue.next()
+        assert lane is not None
+        item = lane.take()
+        self.lose(item, "failed")
+        return item
+
+    def disconnect(self) -> None:
+        """What is in flight waits again."""
+        self.send_kept()
+        self.queue.put_back(self.in_flight.values())
+        self.in_flight.clear()
+
+    def stats(self, link: Link) -> Stats:
+        counters = ("batches_dropped", "rows_dropped", "passes_settled")
+        copies: dict[str, Any] = {name: getattr(link.stats, name).copy() for name in counters}
+        unsettled = self.unsettled(link)
+        copies |= {"passes_unsettled": len(unsettled.ended), "unsettled_bytes": unsettled.bytes}
+        return replace(link.stats, **copies)
+
+    # ------------------------------------------------------------ passes that the sidecar would skip
+
+    def _keep(self, link: Link, end: EndOfPass, *, outage: bool) -> bool:
+        """Keeps back a pass that has just ended, replacing one kept earlier, while the sidecar cannot score its split.
+
+        Only with one rank, since several would keep different passes; not a pass that is already partly sent; and none
+        during an outage.
+        """
+        lane = self.queue.lane(link, end.split)
+        before, lane.kept = lane.kept, []
+        if before:
+            end.left_out = self._leave_out(link, before)
+        if link.run.world_size > 1 or outage or time.monotonic() >= lane.keep_until:
+            return False
+        of_pass = [item for item in lane.items if _is_of(item, end)]
+        if sum(item.content.rows for item in of_pass) != end.logged_rows:
+            return False
+        lane.remove(of_pass)
+        lane.kept = of_pass
+        return True
+
+    def _leave_out(self, link: Link, kept: list[Item]) -> int:
+        """Gives up a kept pass that will not be sent. Returns the number of passes left out, including it."""
+        left_out = 1
+        link.stats.passes_left_out += 1
+        for item in kept:
+            self._done(item)
+            if isinstance(item.content, EndOfPass):
+                left_out += item.content.left_out
+                self.unsettled(link).forget(item.content.split, item.content.step)
+            else:
+                link.stats.batches_left_out += 1
+                link.stats.rows_left_out += item.content.rows
+        return left_out
+
+    def send_kept(self, link: Link | None = None) -> None:
+        """Moves kept passes to where they were in the queue, so that they precede newer ones of their split."""
+        for lane in self.queue.lanes(link):
+            lane.send_kept()
+
+    def send_what_was_kept_long_enough(self) -> None:
+        now = time.monotonic()
+        for lane in self.queue.lanes():
+            if now >= lane.keep_until:
+                lane.send_kept()
+
+    # ------------------------------------------------------------ passes that are not settled
+
+    def unsettled(self, link: Link) -> Unsettled:
+        unsettled = self._unsettled.get(link)
+        if unsettled is None:
+            unsettled = self._unsettled[link] = Unsettled()
+        return unsettled
+
+    def _make_room(self, link: Link) -> None:
+        """Releases rows of unsettled passes where new ones need their room."""
+        unsettled = self.unsettled(link)
+        over = link.stats.queue_bytes + unsettled.bytes - link.queue_bytes
+        if over <= 0:
+            return
+        for kept, items in unsettled.release(over):
+            link.stats.passes_unprotected += 1
+            link.stats.rows_unprotected += sum(_held_rows(item) for item in items)
+            again = [item for item in items if item.again]
+            self.queue.lane(link, kept.split).remove(again)
+            for item in again:
+                self.in_flight.pop(item.sequence, None)
+                self._done(item)
+            if again:
+                self._warn_of_loss(link)
+
+    def send_again(self, link: Link, *, restarted: bool, outage: bool) -> None:
+        """On a new connection: sends what the sidecar may have lost, or asks it what is settled."""
+        unsettled = self.unsettled(link)
+        if restarted:
+            for panel in list(link.panels):
+                panel.clear()
+            for lane in self.queue.lanes(link):
+                lane.at_sidecar.clear()
+            lost = [kept for kept in unsettled if not kept.protected]
+            link.stats.passes_sent_again += sum(bool(kept.batches or kept.ends) for kept in unsettled)
+            if lost:
+                self._warn_of_loss(link)
+        again = unsettled.all_again() if restarted else unsettled.ends_again()
+        link.outstanding += len(again)
+        self.queue.put_back(again)
+        if restarted or outage:
+            for lane in self.queue.lanes(link):
+                if link.settles(lane.split):
+                    lane.catch_up()
+
+    def compact(self, link: Link, kept: Kept, client: str, lock: AbstractContextManager[Any]) -> None:
+        """Drops rows that the sample cannot hold, where a pass has many. Called without the lock."""
+        n, unsettled = link.limits.sample_rows, self.unsettled(link)
+        is_tight = link.stats.queue_bytes + unsettled.bytes > TIGHT * link.queue_bytes
+        if n and kept.rows > (n * 5 // 4 if is_tight else 2 * n):
+            unsettled.compact(kept, link.limits, client, lock)
+
+    @staticmethod
+    def _warn_of_loss(link: Link) -> None:
+        link.warn(
+            "the sidecar was restarted, and rows of evaluations that it had not settled are lost, because queue_bytes "
+            "had no room to keep them: see run.stats.passes_unprotected"
+        )
+
+    def note_settled(self, links: list[Link], settled: Iterable[Any]) -> None:
+        """The sidecar needs nothing more of these passes."""
+        for one in settled:
+            for link in links:
+                if link.name != one.run or not self.unsettled(link).settle(one.split, one.step):
+                    continue
+                outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
+                link.stats.passes_settled[outcome] += 1
+                self.queue.lane(link, one.split).settle(one.step)
+                if one.outcome in (messages.Settled.OUTCOME_INCOMPLETE, messages.Settled.OUTCOME_FAILED):
+                    link.warn(f"the evaluation of '{one.split}' at step {one.step} {one.reason}", is_fault=False)
+
+    # ------------------------------------------------------------ answers
+
+    def take_answer(self, item: Item, answer: Any) -> Kept | None:
+        """Notes the answer to an item. Returns the pass that the sidecar has more rows of."""
+        link, content, stats = item.link, item.content, item.link.stats
+        refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
+        del self.in_flight[answer.sequence]
+        self._done(item)
+        again, item.again = item.again, False
+        superseded, kept = refused and _is_superseded(answer), None
+        unsettled = self.unsettled(link)
+        if isinstance(content, EndOfPass):
+            lane = self.queue.lane(link, content.split)
+            lane.keep_until = time.monotonic() + answer.keep_ms / 1000
+            stats.passes_ended += not refused and not again
+            stats.passes_refused += refused
+            if not refused and link.settles(content.split):
+                unsettled.acknowledge_end(item)
+            else:
+                unsettled.forget(content.split, content.step)
+                lane.settle(content.step)
+        elif refused:
+            stats.drop("superseded" if superseded else "refused", 1, content.rows)
+            unsettled.lose(item)
+        else:
+            kept = self._take_rows(item, content, answer, again=again)
+        if superseded:
+            self.refuse(link, "superseded")
+            link.warn(f"a newer attempt of this job replaces attempt {link.launch.attempt}: this process sends no more")
+        elif refused:
+            what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
+            why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
+            link.warn(f"the sidecar refused {what}: {why}")
+        return kept
+
+    def _take_rows(self, item: Item, batch: Batch, answer: Any, *, again: bool) -> Kept | None:
+        """Notes that the sidecar has a batch. Returns its pass, if it is kept until it is settled."""
+        link, stats = item.link, item.link.stats
+        batch.is_exact = answer.rows_dropped == 0
+        if batch.panel is not None and batch.sent_ids is not None and batch.is_exact:
+            batch.panel.add(batch.sent_rows, batch.sent_ids, link.limits.sample_rows, link.limits.sample_seed)
+        if again:
+            return None
+        stats.batches_acknowledged += 1
+        stats.rows_acknowledged += answer.rows
+        stats.rows_duplicate += answer.rows_duplicate
+        stats.rows_left_out += batch.rows - batch.sent_rows
+        if batch.panel is None or not link.settles(batch.split):
+            return None
+        kept = self.unsettled(link).keep(item, batch)
+        if kept is None:
+            stats.rows_unprotected += batch.held_rows
+        return kept
+
+    def _done(self, item: Item) -> None:
+        """An item is neither waiting nor in flight any more."""
+        if not item.again:
+            item.link.stats.queue_bytes -= item.content.bytes
+        item.link.outstanding -= 1
+
+    def lose(self, item: Item, reason: str) -> None:
+        """Gives up an item, which is counted under this reason."""
+        self._done(item)
+        content = item.content
+        if isinstance(content, Batch):
+            item.link.stats.drop(reason, 1, content.rows)
+            self.unsettled(item.link).lose(item)
+        else:
+            self.unsettled(item.link).forget(content.split, content.step)
+            self.queue.lane(item.link, content.split).settle(content.step)
+
+    def refuse(self, link: Link, reason: str) -> None:
+        """Stops sending a run for good."""
+        link.refused = reason
+        self.drop(link, reason)
+        self._unsettled[link] = Unsettled()
+
+    def drop(self, link: Link, reason: str) -> None:
+        for item in [*self.queue.forget(link), *(item for item in self.in_flight.values() if item.link is link)]:
+            self._done(item)
+            if isinstance(item.content, Batch) and not item.again:
+                link.stats.drop(reason, 1, item.content.rows)
+        self.in_flight = OrderedDict((n, item) for n, item in self.in_flight.items() if item.link is not link)
+
+
+def _held_rows(item: Item) -> int:
+    return item.content.held_rows if isinstance(item.content, Batch) else 0
+
+
+def _is_of(item: Item, end: EndOfPass) -> bool:
+    """Whether an item is this end of a pass or one of its batches."""
+    return item.content is end or (isinstance(item.content, Batch) and end.is_of(item.content))
+
+
+def _is_superseded(answer: Any) -> bool:
+    """Whether a message was refused because a newer attempt of its job has begun."""
+    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "attempt")
