@@ -118,14 +118,15 @@ async fn a_full_disk_costs_history_and_nothing_else() {
     let mut sidecar = Sidecar::start_as(command, &["--data-dir", text(directory.path()), "--log", "trace"]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
-    let failed = |sidecar: &Sidecar| sidecar.metric("conceptwatch_history_errors_total", "");
-    let mut step = 0;
-    while failed(&sidecar) < 3.0 {
+    let waiting = |sidecar: &Sidecar| sidecar.metric("conceptwatch_history_waiting_bytes", "");
+    let (mut step, mut after) = (0, 0);
+    while after < 3 {
         step += 1;
         assert!(step < 300, "the disk does not fill");
         let point = pass(&mut client, step).await;
         assert_eq!((point.step, point.rows), (step, 64));
         assert!(point.scores.iter().any(|score| score.id == "icl" && score.value.is_some()));
+        after += u32::from(waiting(&sidecar) > 0.0);
     }
     assert!(step > 3, "the history had room for a few");
     assert!(sidecar.is_alive());
@@ -136,6 +137,11 @@ async fn a_full_disk_costs_history_and_nothing_else() {
     let first = point(&mut client, "r", "val", 1).await;
     assert_eq!(first.step, 1, "earlier points can still be read");
     assert_eq!(sidecar.get("/live"), "live\n");
+    let ready = sidecar.get("/ready");
+    assert!(ready.contains("the history cannot be written"), "{ready}");
+    assert_eq!(sidecar.metric("conceptwatch_history_writable", ""), 0.0);
+    assert_eq!(sidecar.metric("conceptwatch_history_errors_total", ""), 0.0, "nothing is lost yet");
+    client.start_run(run("next")).await.expect("new runs go on in memory");
     let status = sidecar.terminate();
     assert!(status.success(), "ended with {status}");
 }

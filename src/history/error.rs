@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rusqlite::ErrorCode;
+
 /// Why the history could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
@@ -14,6 +16,21 @@ pub enum HistoryError {
     /// Another process holds the file's lock.
     #[error("history {path}: in use by another process")]
     InUse { path: PathBuf },
+    /// The file cannot be read as SQLite wrote it.
+    #[error("history {path}: damaged ({why}): `conceptwatch doctor --repair --data-dir DIR` salvages what is readable")]
+    Corrupt { path: PathBuf, why: String },
+    /// A part of the file cannot be read as SQLite wrote it.
+    #[error("history: damaged ({0}): stop the sidecar, then `conceptwatch doctor --repair` salvages what is readable")]
+    Damaged(rusqlite::Error),
+    /// The open file is not in its directory any more, so what is written to it would be lost.
+    #[error("history {path}: was {what} while in use")]
+    Detached { path: PathBuf, what: String },
+    /// The history cannot be written, and as much as may waits already.
+    #[error("history: cannot be written, and too much waits already: {why}")]
+    Unwritten { why: String },
+    /// There is no room for another declaration.
+    #[error("run: declarations take {bytes} bytes of the history, expected at most {limit} (see --history-mib)")]
+    DeclarationsFull { bytes: u64, limit: u64 },
     #[error("history {path}: cannot be written: {source}")]
     Unwritable { path: PathBuf, source: rusqlite::Error },
     /// The run is stored with a different declaration; a run's declaration never changes.
@@ -36,13 +53,35 @@ pub enum HistoryError {
 impl From<rusqlite::Error> for HistoryError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error),
             _ => Self::Storage(error),
         }
     }
 }
 
 impl HistoryError {
+    /// Whether the same change may succeed later: the disk is full, or failed, or is not there.
+    pub(super) fn is_passing(&self) -> bool {
+        let passing = |error: &rusqlite::Error| {
+            matches!(
+                error.sqlite_error_code(),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                )
+            )
+        };
+        match self {
+            Self::Full | Self::Detached { .. } | Self::Directory { .. } => true,
+            Self::Storage(error) | Self::Unwritable { source: error, .. } => passing(error),
+            _ => false,
+        }
+    }
+
     pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
     }

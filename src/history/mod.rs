@@ -4,13 +4,18 @@
 //! writer: writing a point takes milliseconds, and the file is locked exclusively anyway.
 
 mod blob;
+mod damage;
+mod declare;
+mod entry;
 mod error;
+mod gap;
+mod insert;
 mod open;
+mod place;
 mod ranks;
 mod read;
 mod record;
 mod retain;
-mod runs;
 mod seal;
 mod settled;
 mod store;
@@ -18,13 +23,14 @@ mod store;
 mod tests;
 mod unscored;
 
+pub use declare::{Identity, RunRecord};
 pub use error::HistoryError;
-pub use open::FILE_NAME;
+pub use gap::MOST_WAITING;
+pub use insert::Recorded;
+pub use place::FILE_NAME;
 pub use ranks::StoredRank;
 pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
-pub use record::Recorded;
-pub use retain::Usage;
-pub use runs::{Identity, RunRecord};
+pub use retain::{MAX_DECLARATION, Usage};
 pub use settled::{Ending, Unscored, Written};
-pub use store::{Dropped, History, Limits};
+pub use store::{Dropped, History, Limits, Waiting};
 pub use unscored::UNSCORED_PER_RUN;

@@ -6,10 +6,8 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::HistoryError;
+use super::place::{FILE_NAME, Place, is_remote};
 use super::seal::seal_older;
-
-/// The file in the data directory.
-pub const FILE_NAME: &str = "history.sqlite3";
 
 /// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
 const MIGRATIONS: &[&str] = &[
@@ -27,33 +25,53 @@ const FIRST_SEALED: i64 = 6;
 /// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
 
-/// Opens `directory`/[`FILE_NAME`], or a store in memory.
+/// A file up to this size is checked as a whole when it is opened, which takes under a second. Larger ones are checked
+/// where they are read.
+const CHECKED_WHOLE: u64 = 256 << 20;
+
+/// Opens a history in memory.
+pub(super) fn memory() -> Result<Connection, HistoryError> {
+    prepare(Path::new(":memory:"), None).map_err(|fault| named(fault, PathBuf::from(":memory:")))
+}
+
+/// Opens `directory`/[`FILE_NAME`].
 ///
-/// Durability: a write-ahead log with `synchronous=NORMAL`. The log is synced before its pages reach the main file,
-/// and each of its frames has a checksum, so after a power loss the last points may be missing but the older ones are
-/// intact. Syncing each point would gain little: a lost point is one evaluation of many.
+/// Durability: what is committed survives a power loss (`synchronous=FULL`), and so does the file itself. On local file
+/// systems there is a write-ahead log, whose frames have checksums and which is synced at each commit; on those of the
+/// network, for which SQLite's log is not meant, a rollback journal.
 ///
 /// The file is locked exclusively, so that two sidecars never write to one history.
-pub(super) fn open(directory: Option<&Path>) -> Result<Connection, HistoryError> {
-    let path = match directory {
-        Some(directory) => {
-            std::fs::create_dir_all(directory)
-                .map_err(|source| HistoryError::Directory { path: directory.to_owned(), source })?;
-            directory.join(FILE_NAME)
-        }
-        None => PathBuf::from(":memory:"),
-    };
-    prepare(&path, directory.is_none()).map_err(|fault| match fault {
-        Fault::Typed(error) => *error,
+pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError> {
+    Place::prepare(directory)?;
+    let path = directory.join(FILE_NAME);
+    let connection = prepare(&path, Some(directory)).map_err(|fault| named(fault, path))?;
+    Ok((connection, Place::of_open(directory)?))
+}
+
+/// Whether a directory has no history, or one that was never written.
+pub(super) fn is_absent(directory: &Path) -> bool {
+    std::fs::metadata(directory.join(FILE_NAME)).map_or(true, |file| file.len() == 0)
+}
+
+/// The newest schema.
+pub(super) fn schema() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+fn named(fault: Fault, path: PathBuf) -> HistoryError {
+    match fault {
+        Fault::Typed(error) => match *error {
+            HistoryError::Damaged(error) => HistoryError::Corrupt { path, why: error.to_string() },
+            error => error,
+        },
         Fault::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                HistoryError::NotHistory { path, why: error.to_string() }
-            }
+            Some(ErrorCode::NotADatabase) => HistoryError::NotHistory { path, why: error.to_string() },
+            Some(ErrorCode::DatabaseCorrupt) => HistoryError::Corrupt { path, why: error.to_string() },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::InUse { path },
             Some(ErrorCode::DiskFull) => HistoryError::Full,
             _ => HistoryError::Unwritable { path, source: error },
         },
-    })
+    }
 }
 
 enum Fault {
@@ -67,19 +85,21 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-fn prepare(path: &Path, memory: bool) -> Result<Connection, Fault> {
-    let mut connection = if memory { Connection::open_in_memory()? } else { Connection::open(path)? };
+fn prepare(path: &Path, directory: Option<&Path>) -> Result<Connection, Fault> {
+    let mut connection = if directory.is_some() { Connection::open(path)? } else { Connection::open_in_memory()? };
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_mode", if directory.is_some_and(is_remote) { "DELETE" } else { "WAL" })?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
 
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let known = MIGRATIONS.len() as i64;
+    let known = schema();
     if found > known {
         return Err(Fault::Typed(Box::new(HistoryError::NewerSchema { path: path.to_owned(), found, known })));
     }
@@ -98,5 +118,11 @@ fn prepare(path: &Path, memory: bool) -> Result<Connection, Fault> {
         transaction.pragma_update(None, "user_version", known)?;
     }
     transaction.commit()?;
+    if found == known && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
+        let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if fault != "ok" {
+            return Err(Fault::Typed(Box::new(HistoryError::Corrupt { path: path.to_owned(), why: fault })));
+        }
+    }
     Ok(connection)
 }

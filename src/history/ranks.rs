@@ -3,10 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::HistoryError;
-use super::record::{finite, run_id};
-use super::store::History;
+use super::insert::{finite, run_id};
 use crate::sample::Attempt;
-use crate::step::Rank;
 
 /// A rank that has declared itself, of a launch that names its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,40 +16,14 @@ pub struct StoredRank {
     pub finished: bool,
 }
 
-impl History {
-    /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
-    /// that name no job. Errors when the run is unknown.
-    pub fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-        let store = self.store();
-        let run = run_id(&store.connection, run)?;
-        let mut statement = store.connection.prepare_cached(
-            "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id), \
-             restart, rank, client, rank.finished IS NOT NULL \
-             FROM rank JOIN launch ON launch.id = rank.launch WHERE launch.run = ?1 ORDER BY launch.id, rank",
-        )?;
-        let rows = statement.query_map([run], |row| {
-            let attempt = Attempt { launch: row.get(0)?, restart: row.get(1)? };
-            Ok(StoredRank { attempt, rank: row.get(2)?, client: row.get(3)?, finished: row.get(4)? })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Marks a rank as finished at `finished`, in seconds since 1970-01-01 UTC. A rank that has not declared itself, or
-    /// of a restart that is no longer the newest, is not stored. Errors when the run is unknown.
-    pub fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        finite("rank.finished", finished)?;
-        let store = self.store();
-        mark_finished(&store.connection, run, attempt, rank.get(), finished)
-    }
-}
-
-pub(super) fn mark_finished(
+pub(super) fn finish_rank(
     connection: &Connection,
     run: &str,
     attempt: Attempt,
     rank: u32,
     finished: f64,
 ) -> Result<(), HistoryError> {
+    finite("rank.finished", finished)?;
     let run = run_id(connection, run)?;
     let launch: Option<i64> = connection
         .prepare_cached("SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
@@ -64,7 +36,7 @@ pub(super) fn mark_finished(
 }
 
 /// Stores a rank's declaration. One of an older restart does not replace that of a newer.
-pub(super) fn declare(
+pub(super) fn declare_rank(
     connection: &Connection,
     launch: i64,
     restart: u32,
@@ -84,4 +56,18 @@ pub(super) fn declare(
             .execute(params![launch, rank, restart, client])?;
     }
     Ok(())
+}
+
+pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
+    let run = run_id(connection, run)?;
+    let mut statement = connection.prepare_cached(
+        "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id), \
+         restart, rank, client, rank.finished IS NOT NULL \
+         FROM rank JOIN launch ON launch.id = rank.launch WHERE launch.run = ?1 ORDER BY launch.id, rank",
+    )?;
+    let rows = statement.query_map([run], |row| {
+        let attempt = Attempt { launch: row.get(0)?, restart: row.get(1)? };
+        Ok(StoredRank { attempt, rank: row.get(2)?, client: row.get(3)?, finished: row.get(4)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }

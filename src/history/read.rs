@@ -1,11 +1,17 @@
 //! Reading runs, points, series and matrices.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::HashMap;
+
+use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use super::blob;
 use super::error::HistoryError;
+use super::ranks::{StoredRank, ranks};
+use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, RUN, RUN_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
+use super::settled::{Ending, Unscored};
 use super::store::History;
+use super::unscored::select_unscored;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::Run;
 use crate::sample::Attempt;
@@ -76,21 +82,59 @@ impl History {
         let store = self.store();
         let mut statement = store
             .connection
-            .prepare_cached("SELECT declaration, started, finished FROM run ORDER BY started DESC, id DESC")?;
-        let rows = statement.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, f64>(1)?, row.get::<_, Option<f64>>(2)?))
-        })?;
-        rows.map(|row| {
-            let (declaration, started, finished) = row?;
-            Ok(StoredRun { run: serde_json::from_str(&declaration)?, started, finished })
-        })
-        .collect()
+            .prepare_cached(&format!("SELECT {RUN}, checksum FROM run ORDER BY started DESC, id DESC"))?;
+        let mut rows = statement.query([])?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next()? {
+            if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
+                self.damage().other(format!("the declaration of run '{}'", text(row, 0)));
+                continue;
+            }
+            let run = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+            runs.push(StoredRun { run, started: row.get(2)?, finished: row.get(3)? });
+        }
+        Ok(runs)
+    }
+
+    /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
+    /// that name no job. Errors when the run is unknown.
+    pub fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
+        ranks(&self.store().connection, run)
+    }
+
+    /// The passes of a split without a complete point, by step: those that were recorded, and points that were found to
+    /// be damaged since the history was opened. Errors when the run is unknown.
+    pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
+        let (mut passes, damaged) = select_unscored(&self.store().connection, run, split, (0, i64::MAX))?;
+        let mut damage = self.damage();
+        if damaged > 0 {
+            damage.other(format!("a record of run '{run}', split '{split}'"));
+        }
+        passes.extend(damage.steps(run, split).map(|step| Unscored {
+            run: run.to_owned(),
+            split: split.to_owned(),
+            step,
+            time: 0.0,
+            outcome: Ending::Damaged,
+            reason: "the stored point does not match its checksum".to_owned(),
+            rows_seen: 0,
+            attempt: None,
+        }));
+        passes.sort_by_key(|pass| pass.step);
+        passes.dedup_by_key(|pass| pass.step);
+        Ok(passes)
+    }
+
+    /// The record of one pass. Errors when the run is unknown.
+    pub fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
+        let Ok(step) = i64::try_from(step) else { return Ok(None) };
+        Ok(select_unscored(&self.store().connection, run, split, (step, step))?.0.pop())
     }
 
     /// The splits of a run that have points, by name.
     pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
         let store = self.store();
-        let (run, _) = find_run(&store.connection, run)?;
+        let (run, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
             "SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split",
         )?;
@@ -113,7 +157,7 @@ impl History {
         last_step: Option<u64>,
     ) -> Result<Vec<SeriesPoint>, HistoryError> {
         let store = self.store();
-        let (run, declared) = find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(&store.connection, run)?;
         let place = match concept {
             Some(name) => {
                 let place = declared.concepts.iter().position(|concept| concept.name == name);
@@ -123,41 +167,18 @@ impl History {
         };
         // Stored steps are signed integers, so no stored step is larger.
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
-        let mut statement = store.connection.prepare_cached(
-            "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
-             substr(per_concept, 1 + 8 * ?6, 8), per_concept IS NULL, left_out, p_value \
-             FROM point JOIN value ON value.point = point.id \
-             WHERE run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step",
-        )?;
-        let last = last_step.map_or(i64::MAX, bound);
-        let offset = place.unwrap_or(0) as i64;
-        let rows = statement.query_map(params![run, split, score, bound(first_step), last, offset], |row| {
-            let (value, standard_error, undefined) = match place {
-                None => (row.get(7)?, row.get(8)?, row.get(9)?),
-                Some(_) => concept_value(row)?,
-            };
-            Ok(SeriesPoint {
-                step: row.get::<_, i64>(0)?.cast_unsigned(),
-                epoch: row.get(1)?,
-                time: row.get(2)?,
-                rows: row.get::<_, i64>(3)?.cast_unsigned(),
-                tie_fraction: row.get(4)?,
-                provisional: row.get(5)?,
-                incomplete: row.get(6)?,
-                value,
-                standard_error,
-                undefined,
-                left_out: if place.is_none() { left_out(row, 12)? } else { None },
-                p_value: if place.is_none() { row.get(13)? } else { None },
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let of = Curve { run, id, split, score, place };
+        let steps = (bound(first_step), last_step.map_or(i64::MAX, bound));
+        match self.curve(&store.connection, &of, steps) {
+            Err(HistoryError::Damaged(_)) => self.curve_around_damage(&store.connection, &of, steps),
+            found => found,
+        }
     }
 
     /// Steps of a split's newest points, at most `most`, in ascending order. Empty for a split without points.
     pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
-        let (id, _) = find_run(&store.connection, run)?;
+        let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
             "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 ORDER BY step DESC LIMIT ?3) \
              ORDER BY step",
@@ -171,7 +192,7 @@ impl History {
     pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
         let steps: Vec<u64> = {
             let store = self.store();
-            let (id, _) = find_run(&store.connection, run)?;
+            let (id, _) = self.find_run(&store.connection, run)?;
             let mut statement = store.connection.prepare_cached(
                 "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND NOT provisional \
                  ORDER BY step DESC LIMIT ?3) ORDER BY step",
@@ -188,7 +209,7 @@ impl History {
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
-        let (id, _) = find_run(&store.connection, run)?;
+        let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
             "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
              WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND NOT a.provisional AND NOT b.provisional \
@@ -209,47 +230,11 @@ impl History {
         matrices: bool,
     ) -> Result<Option<Point>, HistoryError> {
         let store = self.store();
-        let connection = &store.connection;
-        let (id, declared) = find_run(connection, run)?;
-        let mut statement = connection.prepare_cached(
-            "SELECT id, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-             estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows FROM point \
-             WHERE run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step DESC LIMIT 1",
-        )?;
+        let (id, declared) = self.find_run(&store.connection, run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
-        let found = statement.query_row(params![id, split, step], |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                [row.get::<_, String>(9)?, row.get(15)?, row.get(16)?],
-                Point {
-                    run: run.into(),
-                    split: split.into(),
-                    step: row.get::<_, i64>(1)?.cast_unsigned(),
-                    epoch: row.get(2)?,
-                    time: row.get(3)?,
-                    rows: row.get::<_, i64>(4)?.cast_unsigned(),
-                    concept_rows: Vec::new(),
-                    rows_seen: row.get::<_, i64>(5)?.cast_unsigned(),
-                    provisional: row.get(6)?,
-                    incomplete: row.get(7)?,
-                    tie_fraction: row.get(8)?,
-                    warnings: Vec::new(),
-                    estimator: row.get(10)?,
-                    neighbours: row.get(11)?,
-                    seed: row.get::<_, i64>(12)?.cast_unsigned(),
-                    catalogue_version: row.get(13)?,
-                    seconds: row.get(14)?,
-                    scores: Vec::new(),
-                    change_errors: Vec::new(),
-                },
-            ))
-        });
-        let Some((id, [warnings, change_errors, concept_rows], mut point)) = found.optional()? else { return Ok(None) };
-        point.warnings = serde_json::from_str(&warnings)?;
-        point.change_errors = serde_json::from_str(&change_errors)?;
-        point.concept_rows = serde_json::from_str(&concept_rows)?;
-        point.scores = scores(connection, id, matrices, declared.concept_count())?;
-        Ok(Some(point))
+        let bounds = step.map_or((0, i64::MAX), |step| (step, step));
+        let k = declared.concept_count();
+        Ok(self.newest(&store.connection, id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
     }
 
     /// Whether the history has a complete point of this step that `attempt` made: neither provisional nor incomplete.
@@ -262,16 +247,10 @@ impl History {
         attempt: Attempt,
     ) -> Result<bool, HistoryError> {
         let store = self.store();
-        let (run, _) = find_run(&store.connection, run)?;
+        let (id, _) = self.find_run(&store.connection, run)?;
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
-        let found = store
-            .connection
-            .prepare_cached(
-                "SELECT 1 FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5 \
-                 AND NOT provisional AND NOT incomplete",
-            )?
-            .exists(params![run, split, step, attempt.launch, attempt.restart])?;
-        Ok(found)
+        let found = self.newest(&store.connection, id, split, (step, step), None)?;
+        Ok(found.is_some_and(|(point, made_by)| !point.provisional && !point.incomplete && made_by == Some(attempt)))
     }
 
     /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.
@@ -283,96 +262,318 @@ impl History {
         step: Option<u64>,
     ) -> Result<Option<ScoreMatrix>, HistoryError> {
         let store = self.store();
-        let (id, declared) = find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(&store.connection, run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
-        type Cells = Option<Vec<u8>>;
-        let found: Option<(i64, Vec<u8>, Cells, Cells)> = store
-            .connection
-            .prepare_cached(
-                "SELECT step, cells, ages, cells_q FROM point JOIN matrix ON matrix.point = point.id \
-                 WHERE run = ?1 AND split = ?2 AND score = ?3 AND (?4 IS NULL OR step = ?4) ORDER BY step DESC LIMIT 1",
-            )?
-            .query_row(params![id, split, score, step], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .optional()?;
+        let (first, last) = step.map_or((0, i64::MAX), |step| (step, step));
+        let mut statement = store.connection.prepare_cached(&format!(
+            "SELECT {POINT}, point.checksum, {MATRIX}, matrix.checksum FROM point JOIN run ON run.id = point.run \
+             JOIN matrix ON matrix.point = point.id \
+             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step DESC"
+        ))?;
+        let mut rows = statement.query(params![id, split, score, first, last])?;
         let k = declared.concept_count();
-        Ok(found.map(|(step, cells, ages, cells_q)| ScoreMatrix {
-            step: step.cast_unsigned(),
-            concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
-            matrix: square(&cells, k),
-            ages: ages.map(|ages| ages_of(&ages, k)),
-            matrix_q: cells_q.map(|cells| square(&cells, k)),
-        }))
+        while let Some(row) = rows.next()? {
+            let head = Seal::new().matching(row, 0, POINT_COLUMNS)?;
+            let cells = POINT_COLUMNS + 1;
+            let intact = match head {
+                Some(head) => Seal::under(head).matching(row, cells, MATRIX_COLUMNS)?.is_some(),
+                None => false,
+            };
+            if !intact {
+                self.note_damage(row);
+                continue;
+            }
+            let blob = |column: usize| row.get::<_, Option<Vec<u8>>>(cells + column);
+            return Ok(Some(ScoreMatrix {
+                step: row.get::<_, i64>(2)?.cast_unsigned(),
+                concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
+                matrix: square(&blob(1)?.unwrap_or_default(), k),
+                ages: blob(2)?.map(|ages| ages_of(&ages, k)),
+                matrix_q: blob(3)?.map(|cells| square(&cells, k)),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// The row number and declaration of a run.
+    fn find_run(&self, connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {RUN}, checksum, id FROM run WHERE name = ?1"))?;
+        let mut rows = statement.query([name])?;
+        let unknown = || HistoryError::Unknown { what: "run", name: name.to_owned() };
+        let row = rows.next()?.ok_or_else(unknown)?;
+        if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
+            self.damage().other(format!("the declaration of run '{name}'"));
+            return Err(unknown());
+        }
+        let declaration = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+        Ok((row.get(RUN_COLUMNS + 1)?, serde_json::from_str(declaration)?))
+    }
+
+    /// Notes that the point whose columns begin the row is damaged.
+    fn note_damage(&self, row: &Row<'_>) {
+        let step = row.get::<_, i64>(2).unwrap_or_default().cast_unsigned();
+        self.damage().point(&text(row, 0), &text(row, 1), step);
+    }
+
+    /// The newest intact point from step `first` to `last`, and the attempt that made it. With `k`, it includes matrices.
+    fn newest(
+        &self,
+        connection: &Connection,
+        run: i64,
+        split: &str,
+        (first, last): (i64, i64),
+        k: Option<usize>,
+    ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {POINT}, point.checksum, point.id FROM point JOIN run ON run.id = point.run \
+             WHERE point.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step DESC"
+        ))?;
+        let mut rows = statement.query(params![run, split, first, last])?;
+        while let Some(row) = rows.next()? {
+            if let Some(head) = Seal::new().matching(row, 0, POINT_COLUMNS)?
+                && let Some(scores) = self.scores(connection, row, head, k)?
+            {
+                let attempt = row.get::<_, Option<u32>>(18)?.zip(row.get::<_, Option<u32>>(19)?);
+                let attempt = attempt.map(|(launch, restart)| Attempt { launch, restart });
+                return Ok(Some((Point { scores, ..point(row)? }, attempt)));
+            }
+            self.note_damage(row);
+        }
+        Ok(None)
+    }
+
+    /// The outcomes of a point; `None` if one is missing or damaged. A damaged matrix is left out.
+    fn scores(
+        &self,
+        connection: &Connection,
+        point: &Row<'_>,
+        head: i64,
+        k: Option<usize>,
+    ) -> Result<Option<Vec<(String, Outcome)>>, HistoryError> {
+        let (expected, id): (i64, i64) = (point.get(POINT_COLUMNS - 1)?, point.get(POINT_COLUMNS + 1)?);
+        let mut matrices = HashMap::new();
+        if let Some(k) = k {
+            let mut statement =
+                connection.prepare_cached(&format!("SELECT {MATRIX}, checksum FROM matrix WHERE point = ?1"))?;
+            let mut rows = statement.query([id])?;
+            while let Some(row) = rows.next()? {
+                if Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_none() {
+                    self.note_damage(point);
+                    continue;
+                }
+                matrices.insert(row.get::<_, String>(0)?, Matrices::read(row, k)?);
+            }
+        }
+        let mut statement = connection
+            .prepare_cached(&format!("SELECT {VALUE}, checksum FROM value WHERE point = ?1 ORDER BY position"))?;
+        let mut rows = statement.query([id])?;
+        let mut scores = Vec::new();
+        while let Some(row) = rows.next()? {
+            if Seal::under(head).matching(row, 0, VALUE_COLUMNS)?.is_none() {
+                return Ok(None);
+            }
+            let score: String = row.get(0)?;
+            let matrices = matrices.remove(&score).unwrap_or_default();
+            scores.push((score, outcome(row, matrices)?));
+        }
+        Ok((scores.len() as i64 == expected).then_some(scores))
+    }
+
+    fn curve(
+        &self,
+        connection: &Connection,
+        of: &Curve<'_>,
+        (first, last): (i64, i64),
+    ) -> Result<Vec<SeriesPoint>, HistoryError> {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {POINT}, point.checksum, {VALUE}, value.checksum FROM point JOIN run ON run.id = point.run \
+             JOIN value ON value.point = point.id \
+             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step"
+        ))?;
+        let mut rows = statement.query(params![of.id, of.split, of.score, first, last])?;
+        let mut points = Vec::new();
+        let value = POINT_COLUMNS + 1;
+        while let Some(row) = rows.next()? {
+            let intact = match Seal::new().matching(row, 0, POINT_COLUMNS)? {
+                Some(head) => Seal::under(head).matching(row, value, VALUE_COLUMNS)?.is_some(),
+                None => false,
+            };
+            if intact {
+                points.push(of.point(row)?);
+            } else {
+                self.note_damage(row);
+            }
+        }
+        Ok(points)
+    }
+
+    /// Where pages cannot be read: step by step, without those that cannot.
+    fn curve_around_damage(
+        &self,
+        connection: &Connection,
+        of: &Curve<'_>,
+        (first, last): (i64, i64),
+    ) -> Result<Vec<SeriesPoint>, HistoryError> {
+        let steps: Vec<i64> = connection
+            .prepare_cached(
+                "SELECT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
+            )?
+            .query_map(params![of.id, of.split, first, last], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let mut points = Vec::new();
+        for step in steps {
+            match self.curve(connection, of, (step, step)) {
+                Ok(found) => points.extend(found),
+                Err(HistoryError::Damaged(_)) => self.damage().point(of.run, of.split, step.cast_unsigned()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(points)
     }
 }
 
-fn find_run(connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
-    let found: Option<(i64, String)> = connection
-        .prepare_cached("SELECT id, declaration FROM run WHERE name = ?1")?
-        .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let (id, declaration) = found.ok_or_else(|| HistoryError::Unknown { what: "run", name: name.to_owned() })?;
-    Ok((id, serde_json::from_str(&declaration)?))
+/// The curve of a score, or of one concept of it.
+struct Curve<'a> {
+    run: &'a str,
+    id: i64,
+    split: &'a str,
+    score: &'a str,
+    /// Index of the concept.
+    place: Option<usize>,
 }
 
-/// Value, standard error and reason of a single concept.
-fn concept_value(row: &Row<'_>) -> rusqlite::Result<(Option<f64>, Option<f64>, Option<String>)> {
-    let cell: Option<Vec<u8>> = row.get(10)?;
-    let value = cell.and_then(|bytes| blob::unpack_f64(&bytes).first().copied().flatten());
-    let reason = match (value, row.get::<_, Option<String>>(9)?, row.get::<_, bool>(11)?) {
+impl Curve<'_> {
+    /// From the columns of a point, its checksum, and the columns of a value.
+    fn point(&self, row: &Row<'_>) -> rusqlite::Result<SeriesPoint> {
+        let value = |column: usize| POINT_COLUMNS + 1 + column;
+        let (found, standard_error, undefined) = match self.place {
+            None => (row.get(value(2))?, row.get(value(3))?, row.get(value(4))?),
+            Some(place) => {
+                let (found, reason) = concept_value(row, value(5), value(4), place)?;
+                (found, None, reason)
+            }
+        };
+        Ok(SeriesPoint {
+            step: row.get::<_, i64>(2)?.cast_unsigned(),
+            epoch: row.get(3)?,
+            time: row.get(4)?,
+            rows: row.get::<_, i64>(5)?.cast_unsigned(),
+            tie_fraction: row.get(9)?,
+            provisional: row.get(7)?,
+            incomplete: row.get(8)?,
+            value: found,
+            standard_error,
+            undefined,
+            left_out: if self.place.is_none() { left_out(row, value(8))? } else { None },
+            p_value: if self.place.is_none() { row.get(value(9))? } else { None },
+        })
+    }
+}
+
+/// Value of a single concept, or why it has none.
+fn concept_value(
+    row: &Row<'_>,
+    per_concept: usize,
+    undefined: usize,
+    place: usize,
+) -> rusqlite::Result<(Option<f64>, Option<String>)> {
+    let cells: Option<Vec<u8>> = row.get(per_concept)?;
+    let value = cells.as_ref().and_then(|bytes| blob::unpack_f64(bytes).get(place).copied().flatten());
+    let reason = match (value, row.get::<_, Option<String>>(undefined)?, cells.is_none()) {
         (Some(_), ..) => None,
         (None, Some(reason), _) => Some(reason),
         (None, None, true) => Some("the score has no value per concept".to_owned()),
         (None, None, false) => Some("undefined for this concept".to_owned()),
     };
-    Ok((value, None, reason))
+    Ok((value, reason))
 }
 
-fn scores(
-    connection: &Connection,
-    point: i64,
-    matrices: bool,
-    k: usize,
-) -> Result<Vec<(String, Outcome)>, HistoryError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT v.score, v.value, v.standard_error, v.undefined, v.per_concept, \
-         m.cells, v.curve, v.age, m.ages, v.left_out, v.p_value, v.per_concept_q, m.cells_q \
-         FROM value v LEFT JOIN matrix m ON ?2 AND m.point = v.point AND m.score = v.score \
-         WHERE v.point = ?1 ORDER BY v.position",
-    )?;
-    let rows = statement.query_map(params![point, matrices], |row| {
-        let matrix = row.get::<_, Option<Vec<u8>>>(5)?.map(|cells| square(&cells, k));
-        let (age, ages) = (row.get(7)?, row.get::<_, Option<Vec<u8>>>(8)?.map(|ages| ages_of(&ages, k)));
-        let left_out = left_out(row, 9)?;
-        let per_concept_q = row.get::<_, Option<Vec<u8>>>(11)?.map(|bytes| blob::unpack_f64(&bytes));
-        let matrix_q = row.get::<_, Option<Vec<u8>>>(12)?.map(|cells| square(&cells, k));
-        let outcome = match (row.get::<_, Option<String>>(3)?, row.get::<_, Option<f64>>(1)?) {
-            (None, Some(value)) => Outcome::Value(ScoreValue {
-                value,
-                standard_error: row.get(2)?,
-                per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
-                matrix,
-                curve: row.get::<_, Option<Vec<u8>>>(6)?.map(|bytes| blob::unpack_curve(&bytes)),
-                age,
-                ages,
-                left_out,
-                p_value: row.get(10)?,
-                per_concept_q,
-                matrix_q,
-            }),
-            (reason, _) => Outcome::Undefined(Undefined {
-                why: reason.unwrap_or_default(),
-                per_concept: row.get::<_, Option<Vec<u8>>>(4)?.map(|bytes| blob::unpack_f64(&bytes)),
-                matrix,
-                age,
-                ages,
-                left_out,
-                per_concept_q,
-                matrix_q,
-            }),
-        };
-        Ok((row.get(0)?, outcome))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+/// A point without its scores, from its columns.
+fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
+    let list = |column: usize| row.get::<_, String>(column);
+    Ok(Point {
+        run: list(0)?.into(),
+        split: list(1)?.into(),
+        step: row.get::<_, i64>(2)?.cast_unsigned(),
+        epoch: row.get(3)?,
+        time: row.get(4)?,
+        rows: row.get::<_, i64>(5)?.cast_unsigned(),
+        rows_seen: row.get::<_, i64>(6)?.cast_unsigned(),
+        provisional: row.get(7)?,
+        incomplete: row.get(8)?,
+        tie_fraction: row.get(9)?,
+        warnings: serde_json::from_str(&list(10)?)?,
+        estimator: row.get(11)?,
+        neighbours: row.get(12)?,
+        seed: row.get::<_, i64>(13)?.cast_unsigned(),
+        catalogue_version: row.get(14)?,
+        seconds: row.get(15)?,
+        change_errors: serde_json::from_str(&list(16)?)?,
+        concept_rows: serde_json::from_str(&list(17)?)?,
+        scores: Vec::new(),
+    })
+}
+
+/// The matrices of a score.
+#[derive(Default)]
+struct Matrices {
+    cells: Option<Vec<Vec<Option<f64>>>>,
+    ages: Option<Vec<Vec<f64>>>,
+    cells_q: Option<Vec<Vec<Option<f64>>>>,
+}
+
+impl Matrices {
+    fn read(row: &Row<'_>, k: usize) -> rusqlite::Result<Self> {
+        let blob = |column: usize| row.get::<_, Option<Vec<u8>>>(column);
+        Ok(Self {
+            cells: blob(1)?.map(|cells| square(&cells, k)),
+            ages: blob(2)?.map(|ages| ages_of(&ages, k)),
+            cells_q: blob(3)?.map(|cells| square(&cells, k)),
+        })
+    }
+}
+
+/// From the columns of a value.
+fn outcome(row: &Row<'_>, matrices: Matrices) -> rusqlite::Result<Outcome> {
+    let Matrices { cells: matrix, ages, cells_q: matrix_q } = matrices;
+    let floats = |column: usize| row.get::<_, Option<Vec<u8>>>(column);
+    let per_concept = floats(5)?.map(|bytes| blob::unpack_f64(&bytes));
+    let per_concept_q = floats(10)?.map(|bytes| blob::unpack_f64(&bytes));
+    let (age, left_out) = (row.get(7)?, left_out(row, 8)?);
+    Ok(match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<f64>>(2)?) {
+        (None, Some(value)) => Outcome::Value(ScoreValue {
+            value,
+            standard_error: row.get(3)?,
+            per_concept,
+            matrix,
+            curve: floats(6)?.map(|bytes| blob::unpack_curve(&bytes)),
+            age,
+            ages,
+            left_out,
+            p_value: row.get(9)?,
+            per_concept_q,
+            matrix_q,
+        }),
+        (reason, _) => Outcome::Undefined(Undefined {
+            why: reason.unwrap_or_default(),
+            per_concept,
+            matrix,
+            age,
+            ages,
+            left_out,
+            per_concept_q,
+            matrix_q,
+        }),
+    })
+}
+
+/// A column's text for a message, whatever the column holds.
+fn text(row: &Row<'_>, column: usize) -> String {
+    match row.get_ref(column) {
+        Ok(rusqlite::types::ValueRef::Text(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    }
 }
 
 fn left_out(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<LeftOut>> {

@@ -1,238 +1,117 @@
-//! Writing points, and marking runs as finished.
+//! All changes of the history.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params};
+use std::time::Instant;
 
-use super::blob;
+use rusqlite::Connection;
+
+use super::declare::{Identity, RunRecord, declare_run};
+use super::entry::Entry;
 use super::error::HistoryError;
-use super::seal::{Seal, insert, seal_run};
+use super::insert::{Recorded, insert_point, mark_finished};
+use super::ranks::finish_rank;
+use super::settled::{Unscored, Written};
 use super::store::History;
-use crate::point::{Outcome, Point};
+use super::unscored::insert_unscored;
+use crate::point::Point;
+use crate::run::Run;
 use crate::sample::Attempt;
-
-/// The outcome of [`History::record_point`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Recorded {
-    Stored,
-    /// The history cannot be written at the moment. The point is kept in memory, readers see it, and
-    /// [`History::write_waiting`] reports when it is stored.
-    Waiting,
-    /// The history holds a more complete point of the same run, split and step, and keeps it.
-    Outranked {
-        /// Seconds since 1970-01-01 UTC at which the sample of the kept point was closed.
-        time: f64,
-    },
-}
+use crate::step::Rank;
 
 impl History {
+    /// Declares a run at `started`, in seconds since 1970-01-01 UTC.
+    ///
+    /// A named launch that has declared this run before joins it. Any other named launch resumes the run of that name if
+    /// `identity.resume` is set; otherwise it starts a new run, under the next free name (`name-2`, …) if the name is
+    /// taken. An unnamed launch resumes the run of that name or starts it. Errors when the run that is joined or resumed
+    /// was declared differently.
+    pub fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
+        let budget = self.limits.declarations();
+        let declared_here = self.store().declared.clone();
+        let apply = |connection: &Connection| {
+            let record = declare_run(connection, run, identity, started)?;
+            let removed = super::retain::make_room(connection, &record, &declared_here, budget)?;
+            Ok((record, removed))
+        };
+        let ((record, removed), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        let mut store = self.store();
+        store.declared.insert(record.run.name.clone());
+        store.dropped.runs += removed;
+        store.tell_removed(&self.limits);
+        Ok(record)
+    }
+
+    /// Lets the size limit remove the run's declaration if the run has no points: nobody sends to it any more.
+    pub fn forget_run(&self, run: &str) {
+        self.store().declared.remove(run);
+    }
+
     /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC. Errors when the run is unknown.
     pub fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        finite("run.finished", finished)?;
-        let mut store = self.store();
-        let transaction = store.connection.transaction()?;
-        mark_finished(&transaction, run, finished)?;
-        transaction.commit()?;
+        let entry = || Entry::FinishRun { run: run.to_owned(), finished };
+        self.write(|connection| mark_finished(connection, run, finished), entry)?;
+        self.forget_run(run);
         Ok(())
+    }
+
+    /// Marks a rank as finished at `finished`, in seconds since 1970-01-01 UTC. A rank that has not declared itself, or
+    /// of a restart that is no longer the newest, is not stored. Errors when the run is unknown.
+    pub fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
+        let rank = rank.get();
+        let entry = || Entry::FinishRank { run: run.to_owned(), attempt, rank, finished };
+        self.write(|connection| finish_rank(connection, run, attempt, rank, finished), entry).map(drop)
     }
 
     /// Stores a point with all its scores, atomically. It replaces a point of the same run, split and step unless that
     /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
-    /// with more rows. A stored point ends the record of its step among the [`Unscored`](super::Unscored). Scores, errors
-    /// and cells that are not finite are stored as absent.
+    /// with more rows. A stored point ends the record of its step among the [`Unscored`]. Scores, errors and cells that
+    /// are not finite are stored as absent.
     ///
     /// `attempt` is the one that made the point; [`History::has_complete_point`] compares it.
     pub fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
-        let mut store = self.store();
-        let transaction = store.connection.transaction()?;
-        let recorded = insert_point(&transaction, point, attempt)?;
-        transaction.commit()?;
-        store.retain(&self.limits)?;
-        Ok(recorded)
+        let entry = || Entry::Point(Box::new(point.clone()), attempt);
+        let (recorded, durable) = self.write(|connection| insert_point(connection, point, attempt), entry)?;
+        // A point that outranks this one may have to wait itself.
+        let waits = || self.store().has_waiting(&point.run, &point.split, point.step);
+        let waiting = !durable && (recorded == Recorded::Stored || waits());
+        Ok(if waiting { Recorded::Waiting } else { recorded })
     }
-}
 
-pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
-    let run = run_id(connection, run)?;
-    connection.prepare_cached("UPDATE run SET finished = ?2 WHERE id = ?1")?.execute(params![run, finished])?;
-    seal_run(connection, run)
-}
-
-/// Errors when the run is unknown.
-pub(super) fn run_id(connection: &Connection, run: &str) -> Result<i64, HistoryError> {
-    connection
-        .prepare_cached("SELECT id FROM run WHERE name = ?1")?
-        .query_row([run], |row| row.get(0))
-        .optional()?
-        .ok_or_else(|| HistoryError::Unknown { what: "run", name: run.to_owned() })
-}
-
-pub(super) fn insert_point(
-    connection: &Connection,
-    point: &Point,
-    attempt: Option<Attempt>,
-) -> Result<Recorded, HistoryError> {
-    let (run, k): (i64, i64) = connection
-        .prepare_cached("SELECT id, json_array_length(declaration, '$.concepts') FROM run WHERE name = ?1")?
-        .query_row([&*point.run], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?
-        .ok_or_else(|| HistoryError::Unknown { what: "run", name: point.run.to_string() })?;
-    finite("point.time", point.time)?;
-    finite("point.tie_fraction", point.tie_fraction)?;
-    finite("point.seconds", point.seconds)?;
-    let step = integer("point.step", point.step)?;
-    // JSON has no representation for numbers that are not finite.
-    let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
-
-    if let Some(time) = outranking(connection, run, point, step)? {
-        return Ok(Recorded::Outranked { time });
-    }
-    let of_step = params![run, &*point.split, step];
-    connection.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(of_step)?;
-    if !point.provisional {
-        connection
-            .prepare_cached("DELETE FROM unscored WHERE run = ?1 AND split = ?2 AND step = ?3")?
-            .execute(of_step)?;
-    }
-    let row = [
-        Value::from(point.run.to_string()),
-        Value::from(point.split.to_string()),
-        Value::from(step),
-        Value::from(point.epoch.filter(|epoch| epoch.is_finite())),
-        Value::from(point.time),
-        Value::from(integer("point.rows", point.rows)?),
-        Value::from(integer("point.rows_seen", point.rows_seen)?),
-        Value::from(point.provisional),
-        Value::from(point.incomplete),
-        Value::from(point.tie_fraction),
-        Value::from(serde_json::to_string(&point.warnings)?),
-        Value::from(point.estimator.clone()),
-        Value::from(point.neighbours),
-        Value::from(point.seed.cast_signed()),
-        Value::from(point.catalogue_version),
-        Value::from(point.seconds),
-        Value::from(serde_json::to_string(&change_errors)?),
-        Value::from(serde_json::to_string(&point.concept_rows)?),
-        Value::from(attempt.map(|attempt| attempt.launch)),
-        Value::from(attempt.map(|attempt| attempt.restart)),
-        Value::from(point.scores.len() as i64),
-    ];
-    let head = Seal::new().of(&row);
-    let statement = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
-                     tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
-                     concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
-    // The first column is the run's name, which the table has as a reference.
-    insert(connection, statement, &[Value::from(run)], &row[1..], head)?;
-    let key = Key { point: connection.last_insert_rowid(), head, k: k as usize };
-    for (position, (score, outcome)) in point.scores.iter().enumerate() {
-        insert_score(connection, &key, position, score, outcome)?;
-    }
-    Ok(Recorded::Stored)
-}
-
-/// What the rows of a point have in common.
-struct Key {
-    point: i64,
-    /// The point's checksum.
-    head: i64,
-    k: usize,
-}
-
-/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
-fn outranking(connection: &Connection, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
-    let stored = connection
-        .prepare_cached(
-            "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = ?1 AND split = ?2 AND step = ?3",
-        )?
-        .query_row(params![run, &*point.split, step], |row| {
-            let (provisional, incomplete, rows_seen): (bool, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((completeness(provisional, incomplete, rows_seen.cast_unsigned()), row.get(3)?))
-        })
-        .optional()?;
-    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
-    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
-}
-
-/// Orders points of one step. Complete points are equal whatever their rows, so the newer one replaces the older.
-fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) -> (bool, bool, u64) {
-    (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
-}
-
-fn insert_score(
-    connection: &Connection,
-    &Key { point, head, k }: &Key,
-    position: usize,
-    score: &str,
-    outcome: &Outcome,
-) -> Result<(), HistoryError> {
-    let (value, standard_error, undefined) = match outcome {
-        Outcome::Undefined(undefined) => (None, None, Some(undefined.why.clone())),
-        Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
-        Outcome::Value(_) => (None, None, Some("the value is not finite".to_owned())),
-    };
-    let (per_concept, per_concept_q) = (outcome.per_concept(), outcome.per_concept_q());
-    for (what, values) in [("per_concept", per_concept), ("per_concept_q", per_concept_q)] {
-        if let Some(values) = values
-            && values.len() != k
-        {
-            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
-            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
+    /// Records passes in one transaction. The newest record of a step replaces earlier ones; a step that has a complete
+    /// point gets none, and neither does a run that is unknown. Returns whether the records are durable; if not, they
+    /// are kept and written later (see [`History::write_waiting`]).
+    pub fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
+        if passes.is_empty() {
+            return Ok(true);
         }
+        let entry = || Entry::Unscored(passes.to_vec());
+        let (removed, durable) = self.write(|connection| insert_unscored(connection, passes), entry)?;
+        self.store().dropped.unscored += removed;
+        Ok(durable)
     }
-    let row = [
-        Value::from(score.to_owned()),
-        Value::from(position as i64),
-        Value::from(value),
-        Value::from(standard_error.filter(|error| error.is_finite())),
-        Value::from(undefined),
-        Value::from(per_concept.map(blob::pack_f64)),
-        Value::from(outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve)),
-        Value::from(outcome.age().filter(|age| age.is_finite())),
-        Value::from(outcome.left_out().map(serde_json::to_string).transpose()?),
-        Value::from(outcome.p_value().filter(|p| p.is_finite())),
-        Value::from(per_concept_q.map(blob::pack_f64)),
-    ];
-    let statement = "INSERT INTO value (point, score, position, value, standard_error, undefined, per_concept, curve, \
-                     age, left_out, p_value, per_concept_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
-                     ?10, ?11, ?12, ?13)";
-    insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))?;
-    let Some(rows) = outcome.matrix() else { return Ok(()) };
-    square(score, "matrix", rows, k)?;
-    if let Some(ages) = outcome.ages() {
-        square(score, "ages", ages, k)?;
-    }
-    if let Some(rows) = outcome.matrix_q() {
-        square(score, "matrix_q", rows, k)?;
-    }
-    let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
-    let row = [
-        Value::from(score.to_owned()),
-        Value::from(blob::pack_f32(rows.iter().flatten())),
-        Value::from(ages.map(|ages| blob::pack_f32(ages.iter()))),
-        Value::from(outcome.matrix_q().map(|rows| blob::pack_f32(rows.iter().flatten()))),
-    ];
-    let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))
-}
 
-/// Checks that there are k rows of k.
-fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
-    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
-        return Ok(());
+    /// Notices whether the file was removed, and writes what is kept because the history could not be written. Returns
+    /// the points and records that waited and are durable now. To be called periodically; tries again after 0.25 s, then
+    /// less and less often, at least every 15 s.
+    pub fn write_waiting(&self) -> Vec<Written> {
+        let mut store = self.store();
+        let written = store.write_waiting(Instant::now());
+        self.note(&store);
+        written
     }
-    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
-    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
-}
 
-pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
-    match value.is_finite() {
-        true => Ok(()),
-        false => Err(HistoryError::invalid(field, format!("got {value}, expected a finite number"))),
+    fn write<T>(
+        &self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        entry: impl FnOnce() -> Entry,
+    ) -> Result<(T, bool), HistoryError> {
+        let mut store = self.store();
+        let written = store.write(apply, entry);
+        if written.as_ref().is_ok_and(|(_, durable)| *durable)
+            && let Err(error) = store.retain(&self.limits)
+        {
+            tracing::error!(%error, "the size limit of the history could not be applied");
+        }
+        self.note(&store);
+        written
     }
-}
-
-/// The value as a signed integer, the only kind that SQLite has.
-pub(super) fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
-    i64::try_from(value)
-        .map_err(|_| HistoryError::invalid(field, format!("got {value}, expected at most {}", i64::MAX)))
 }

@@ -1,9 +1,21 @@
 //! The size limit, and what is removed first when the store exceeds it.
+//!
+//! Declarations have a part of the limit to themselves, so that those of one run never cost another its points.
 
-use rusqlite::Connection;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, params};
+
+use super::declare::RunRecord;
 use super::error::HistoryError;
 use super::store::{Dropped, History, Limits, Store};
+
+/// Bytes of a run's declaration as JSON. 4,096 concepts with names of 200 bytes fit.
+pub const MAX_DECLARATION: usize = 1 << 20;
+
+/// What a run takes beside its declaration: its row, its launches and ranks, in pages that are not full.
+const PER_RUN: i64 = 1024;
 
 /// The history's size and limit, in bytes, and what the limit has removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,21 +23,39 @@ pub struct Usage {
     pub bytes: u64,
     pub limit: u64,
     pub dropped: Dropped,
+    /// Points, matrices and other rows that did not match their checksum, since the history was opened.
+    pub damaged: u64,
 }
 
 /// Rows removed between two checks of the size.
 const AT_ONCE: i64 = 16;
 
+/// Pause between two log lines about what was removed.
+const TELL: Duration = Duration::from_secs(60);
+
 impl History {
     pub fn usage(&self) -> Result<Usage, HistoryError> {
+        let damaged = self.damage().count();
         let store = self.store();
-        Ok(Usage { bytes: used(&store.connection)?, limit: self.limits.bytes, dropped: store.dropped })
+        Ok(Usage { bytes: used(&store.connection)?, limit: self.limits.bytes, dropped: store.dropped, damaged })
     }
 }
 
 impl Store {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
-        let Self { connection, dropped } = self;
+        let for_points = limits.bytes.saturating_sub(limits.declarations());
+        if self.is_waiting() || used(&self.connection)? <= for_points {
+            return Ok(());
+        }
+        let declared = declared(&self.connection)?;
+        let over = |connection: &Connection, most: u64| {
+            Ok::<_, HistoryError>(used(connection)?.saturating_sub(declared) > most)
+        };
+        if !over(&self.connection, for_points)? {
+            return Ok(());
+        }
+        let mut dropped = self.dropped;
+        let transaction = self.connection.transaction()?;
         let stages = [
             ("DELETE FROM unscored WHERE id IN (SELECT id FROM unscored ORDER BY id LIMIT ?1)", &mut dropped.unscored),
             (
@@ -44,16 +74,95 @@ impl Store {
                 &mut dropped.runs,
             ),
         ];
+        // A little more than must be, so that not every point at the limit costs a second commit.
+        let down_to = for_points - for_points / 64;
         for (statement, removed) in stages {
-            while used(connection)? > limits.bytes {
-                match connection.prepare_cached(statement)?.execute([AT_ONCE])? {
+            while over(&transaction, down_to)? {
+                match transaction.prepare_cached(statement)?.execute([AT_ONCE])? {
                     0 => break,
                     rows => *removed += rows as u64,
                 }
             }
         }
+        transaction.commit()?;
+        self.dropped = dropped;
+        self.tell_removed(limits);
         Ok(())
     }
+
+    /// Logs what the limit has removed, at most once a minute.
+    pub(super) fn tell_removed(&mut self, limits: &Limits) {
+        let now = Instant::now();
+        let Dropped { matrices, points, runs, unscored } = self.dropped;
+        if self.dropped == self.told.0 || self.told.1.is_some_and(|told| now - told < TELL) {
+            return;
+        }
+        self.told = (self.dropped, Some(now));
+        tracing::warn!(
+            matrices,
+            points,
+            runs,
+            unscored,
+            limit_bytes = limits.bytes,
+            "the history has reached its size limit; removed since the start"
+        );
+    }
+}
+
+/// Removes runs without points until declarations fit into their budget: finished runs first, then those that nobody
+/// has declared since the history was opened. Returns how many. Errors when the new run still has no room, or is too
+/// large itself.
+pub(super) fn make_room(
+    connection: &Connection,
+    new: &RunRecord,
+    declared_here: &HashSet<String>,
+    budget: u64,
+) -> Result<u64, HistoryError> {
+    if new.resumed {
+        return Ok(0);
+    }
+    let bytes: i64 = connection
+        .prepare_cached("SELECT octet_length(declaration) FROM run WHERE name = ?1")?
+        .query_row([&new.run.name], |row| row.get(0))?;
+    if bytes.cast_unsigned() > MAX_DECLARATION as u64 {
+        let message = format!("got a declaration of {bytes} bytes, expected at most {MAX_DECLARATION}");
+        return Err(HistoryError::invalid("run", message));
+    }
+    let mut excess = declared(connection)?.cast_signed() - budget.cast_signed();
+    if excess <= 0 {
+        return Ok(0);
+    }
+    let candidates: Vec<(i64, String, i64)> = connection
+        .prepare_cached(
+            "SELECT id, name, octet_length(declaration) FROM run \
+             WHERE NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) \
+             ORDER BY finished IS NULL, coalesce(finished, started), id",
+        )?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut removed = 0;
+    for (id, name, bytes) in candidates {
+        if excess <= 0 {
+            break;
+        }
+        if name != new.run.name && !declared_here.contains(&name) {
+            connection.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute(params![id])?;
+            excess -= bytes + PER_RUN;
+            removed += 1;
+        }
+    }
+    match excess {
+        ..=0 => Ok(removed),
+        _ => Err(HistoryError::DeclarationsFull { bytes: budget + excess.cast_unsigned(), limit: budget }),
+    }
+}
+
+/// Bytes that declarations take.
+fn declared(connection: &Connection) -> Result<u64, HistoryError> {
+    let bytes: i64 = connection
+        .prepare_cached("SELECT coalesce(sum(octet_length(declaration) + ?1), 0) FROM run")?
+        .query_row([PER_RUN], |row| row.get(0))?;
+    Ok(bytes.cast_unsigned())
 }
 
 /// Bytes of the pages in use.

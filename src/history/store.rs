@@ -1,21 +1,40 @@
-//! The store behind its lock.
+//! The store behind its lock, and the one way in which it is changed.
+//!
+//! A change is made in a transaction that is durable when it returns. Where the disk does not take it, a *gap* begins:
+//! the changes are kept in memory and made in a transaction that stays open, so that readers, who use the same
+//! connection, see them. [`History::write_waiting`](super::History::write_waiting) tries to commit it; if that fails,
+//! the changes are made again, in their order, in the next.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
+use super::damage::Damage;
+use super::entry::Entry;
 use super::error::HistoryError;
+use super::gap::Gap;
 use super::open;
+use super::place::{FILE_NAME, Place, sync};
 use super::settled::Written;
 
 /// The history's size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of pages in use. Above the limit the oldest matrices are removed, then the oldest points, then finished runs
-    /// without points. The newest point is always kept. The file on disk may be larger by free pages, which SQLite
-    /// reuses, and has a log of up to 16 MiB beside it.
+    /// Bytes of pages in use. An eighth of it, but at least 256 KiB, is for declarations: above that, runs without points
+    /// are removed, finished ones first. Above the rest the oldest records of unscored passes are removed, then the
+    /// oldest matrices, then the oldest points, then finished runs without points. The newest point is always kept. The
+    /// file on disk may be larger by free pages, which SQLite reuses, and has a log of up to 16 MiB beside it.
     pub bytes: u64,
+}
+
+impl Limits {
+    /// Bytes of the limit that are for declarations.
+    pub fn declarations(&self) -> u64 {
+        (self.bytes / 8).max(256 << 10)
+    }
 }
 
 /// What the limit has removed since the history was opened.
@@ -28,33 +47,298 @@ pub struct Dropped {
     pub unscored: u64,
 }
 
+/// Whether the history can be written, and what waits until it can.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why it cannot be written; `None` if it can.
+    pub why: Option<String>,
+    pub entries: u64,
+    pub bytes: u64,
+    /// Changes that were refused because too many waited, since the history was opened.
+    pub refused: u64,
+}
+
 /// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
 pub struct History {
     store: Mutex<Store>,
+    /// A copy that is read without waiting for the store.
+    waiting: Mutex<Waiting>,
+    damage: Mutex<Damage>,
     pub(super) limits: Limits,
 }
 
 pub(super) struct Store {
     pub connection: Connection,
     pub dropped: Dropped,
+    /// Names of unfinished runs that were declared since the history was opened.
+    pub declared: HashSet<String>,
+    /// What was logged last of `dropped`, and when.
+    pub told: (Dropped, Option<Instant>),
+    place: Option<Place>,
+    /// Where to open the history if it could not be opened yet.
+    directory: Option<std::path::PathBuf>,
+    gap: Option<Gap>,
+    refused: u64,
 }
 
 impl History {
     /// Opens the history in `directory`, which is created if absent; without a directory the history lives in memory.
-    /// Errors when the file is in use, cannot be written, is not a history or has a newer schema.
+    /// A new history on a full disk begins in memory and is written when there is room. Errors when the file is in use,
+    /// cannot be written, is damaged, is not a history or has a newer schema.
     pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
-        let connection = open::open(directory)?;
-        Ok(Self { store: Mutex::new(Store { connection, dropped: Dropped::default() }), limits })
-    }
-
-    /// Writes what is kept because the history could not be written (see [`Recorded::Waiting`](super::Recorded)). Returns
-    /// what is durable since the last call. To be called periodically.
-    pub fn write_waiting(&self) -> Vec<Written> {
-        Vec::new()
+        let store = Store::open(directory)?;
+        let history = Self { store: Mutex::new(store), waiting: Mutex::default(), damage: Mutex::default(), limits };
+        history.note(&history.store());
+        Ok(history)
     }
 
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the history can be written. Never waits for a reader or writer.
+    pub fn waiting(&self) -> Waiting {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn note(&self, store: &Store) {
+        let gap = store.gap.as_ref();
+        let state = Waiting {
+            why: gap.map(|gap| gap.why.clone()),
+            entries: gap.map_or(0, Gap::len) as u64,
+            bytes: gap.map_or(0, Gap::bytes) as u64,
+            refused: store.refused,
+        };
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+impl Store {
+    fn open(directory: Option<&Path>) -> Result<Self, HistoryError> {
+        let (dropped, declared, told) = Default::default();
+        let mut store = Self {
+            connection: open::memory()?,
+            dropped,
+            declared,
+            told,
+            place: None,
+            directory: directory.map(Path::to_owned),
+            gap: None,
+            refused: 0,
+        };
+        let Some(directory) = directory else { return Ok(store) };
+        match open::open(directory) {
+            Ok((connection, place)) => (store.connection, store.place) = (connection, Some(place)),
+            Err(HistoryError::Full) if open::is_absent(directory) => {
+                let why = format!("{} cannot be created: the disk is full", directory.join(FILE_NAME).display());
+                tracing::error!("the history goes on in memory: {why}");
+                store.gap = Some(Gap::new(why, true));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(store)
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.gap.is_some()
+    }
+
+    /// Whether a point of this step is among the changes that wait, other than the newest change.
+    pub fn has_waiting(&self, run: &str, split: &str, step: u64) -> bool {
+        let entries = self.gap.iter().flat_map(|gap| gap.entries().take(gap.len().saturating_sub(1)));
+        entries.filter_map(Entry::point).any(|point| (&*point.run, &*point.split, point.step) == (run, split, step))
+    }
+
+    /// Makes a change. Returns what `apply` returns, and whether it is durable; if not, `entry` makes it again later.
+    pub fn write<T>(
+        &mut self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        entry: impl FnOnce() -> Entry,
+    ) -> Result<(T, bool), HistoryError> {
+        if self.gap.is_none() {
+            match self.commit(&apply) {
+                Ok(value) => match self.place.as_ref().map_or(Ok(()), Place::check) {
+                    Ok(()) => return Ok((value, true)),
+                    Err(detached) => {
+                        self.begin_gap(&detached);
+                        self.gap_mut().keep(entry());
+                        return Ok((value, false));
+                    }
+                },
+                Err(error) if self.place.is_none() || !error.is_passing() => return Err(error),
+                Err(error) => self.begin_gap(&error),
+            }
+        }
+        let entry = entry();
+        if !self.gap_mut().has_room_for(&entry) {
+            self.refused += 1;
+            return Err(HistoryError::Unwritten { why: self.gap_mut().why.clone() });
+        }
+        if !self.gap_mut().unopened && self.connection.is_autocommit() {
+            self.begin_again()?;
+        }
+        let savepoint = self.connection.savepoint()?;
+        let value = apply(&savepoint)?;
+        savepoint.commit()?;
+        self.gap_mut().keep(entry);
+        Ok((value, false))
+    }
+
+    fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
+        let transaction = self.connection.transaction()?;
+        let value = apply(&transaction)?;
+        transaction.commit()?;
+        if let Some(place) = &mut self.place {
+            place.note_log();
+        }
+        Ok(value)
+    }
+
+    fn gap_mut(&mut self) -> &mut Gap {
+        self.gap.get_or_insert_with(|| Gap::new(String::new(), false))
+    }
+
+    fn begin_gap(&mut self, error: &HistoryError) {
+        tracing::error!(%error, "the history cannot be written: it goes on in memory");
+        self.gap = Some(Gap::new(error.to_string(), false));
+    }
+
+    /// Opens a transaction and makes all changes that wait in it.
+    fn begin_again(&mut self) -> Result<(), HistoryError> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        // Nothing of the open transaction may reach the disk before its commit, which is what fails.
+        self.connection.execute_batch("PRAGMA cache_spill = OFF")?;
+        if self.place.as_ref().is_some_and(|place| place.remote) {
+            self.connection.pragma_update(None, "journal_mode", "MEMORY")?;
+        }
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let Some(gap) = &self.gap else { return Ok(()) };
+        for entry in gap.entries() {
+            apply_again(&self.connection, entry);
+        }
+        Ok(())
+    }
+
+    /// Tries to write what waits. Returns what is durable now.
+    pub fn write_waiting(&mut self, now: Instant) -> Vec<Written> {
+        if self.gap.is_none() {
+            match self.place.as_ref().map_or(Ok(()), Place::check) {
+                Ok(()) => return Vec::new(),
+                Err(detached) => self.begin_gap(&detached),
+            }
+        }
+        if !self.gap_mut().is_due(now) {
+            return Vec::new();
+        }
+        match self.try_again() {
+            Ok(()) => {
+                let Some(gap) = self.gap.take() else { return Vec::new() };
+                tracing::info!(changes = gap.len(), bytes = gap.bytes(), "the history can be written again");
+                gap.written()
+            }
+            Err(error) => {
+                self.gap_mut().put_off(error.to_string());
+                // Readers see what waits again; if not even that is possible, the next change tries once more.
+                if !self.gap_mut().unopened && self.connection.is_autocommit() {
+                    let _ = self.begin_again();
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    fn try_again(&mut self) -> Result<(), HistoryError> {
+        if self.gap_mut().unopened {
+            return self.open_at_last();
+        }
+        let remote = self.place.as_ref().is_some_and(|place| place.remote);
+        if remote && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        if self.connection.is_autocommit() {
+            if remote {
+                self.connection.pragma_update(None, "journal_mode", "DELETE")?;
+                self.connection.execute_batch("BEGIN IMMEDIATE")?;
+                for entry in self.gap.iter().flat_map(Gap::entries) {
+                    apply_again(&self.connection, entry);
+                }
+            } else {
+                self.begin_again()?;
+            }
+        }
+        if let Err(error) = self.connection.execute_batch("COMMIT") {
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            return Err(error.into());
+        }
+        self.connection.execute_batch("PRAGMA cache_spill = ON")?;
+        let Some(place) = &mut self.place else { return Ok(()) };
+        place.note_log();
+        match place.check() {
+            Ok(()) => Ok(()),
+            Err(detached) => self.attach().map_err(|error| match error {
+                // The reason for the reason says less.
+                HistoryError::Directory { .. } => detached,
+                error => error,
+            }),
+        }
+    }
+
+    /// Opens the file for the first time and makes all changes in it.
+    fn open_at_last(&mut self) -> Result<(), HistoryError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let (mut connection, mut place) = open::open(directory)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for entry in self.gap.iter().flat_map(Gap::entries) {
+            apply_again(&transaction, entry);
+        }
+        transaction.commit()?;
+        place.note_log();
+        (self.connection, self.place) = (connection, Some(place));
+        Ok(())
+    }
+
+    /// Gives the history a file again after it was removed, where its directory is back and has no other.
+    fn attach(&mut self) -> Result<(), HistoryError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let (directory, file) = (place.directory.clone(), place.file());
+        if !place.has_file() {
+            let fault = |source| HistoryError::Directory { path: directory.clone(), source };
+            if file.try_exists().map_err(fault)? {
+                return Err(HistoryError::Detached { path: file, what: "replaced by another file".to_owned() });
+            }
+            // Not created where it is absent: it may be the mount point of a volume that comes back.
+            std::fs::metadata(&directory).map_err(fault)?;
+            // The open file still has everything.
+            let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
+            let _ = std::fs::remove_file(&unfinished);
+            self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
+            std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
+            for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {
+                let _ = std::fs::remove_file(directory.join(left));
+            }
+            std::fs::rename(&unfinished, &file).and_then(|()| sync(&directory)).map_err(fault)?;
+        }
+        // Closing moves the log's pages into the file where only the log was removed.
+        self.connection = open::memory()?;
+        let (connection, mut place) = open::open(&directory)?;
+        place.note_log();
+        (self.connection, self.place) = (connection, Some(place));
+        Ok(())
+    }
+}
+
+/// Makes a change that succeeded before. If it does not now, it is lost alone.
+fn apply_again(connection: &Connection, entry: &Entry) {
+    if let Err(error) = entry.apply(connection) {
+        tracing::error!(%error, "a change of the history that had to wait could not be made");
     }
 }

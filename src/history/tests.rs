@@ -711,3 +711,181 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     history.finish_rank("r", attempt, Rank::of(0, 4).unwrap(), 6.0).unwrap();
     assert_eq!(history.ranks("r").unwrap(), [rank(again, 0, "d", false), rank(two, 3, "c", false)]);
 }
+
+/// Calls until what waits is written.
+fn written(history: &History) -> Vec<Written> {
+    loop {
+        let written = history.write_waiting();
+        if history.waiting().why.is_none() {
+            return written;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_removed_directory_is_noticed_and_everything_is_in_it_again_once_it_is_back() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let history = History::open(Some(&directory), ROOMY).unwrap();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    assert_eq!(history.record_point(&point("r", "val", 1, 2), None).unwrap(), Recorded::Stored);
+    std::fs::remove_dir_all(&directory).unwrap();
+
+    let attempt = Some(Attempt { launch: 0, restart: 3 });
+    assert_eq!(history.record_point(&point("r", "val", 2, 2), attempt).unwrap(), Recorded::Waiting);
+    history.record_run(&run("late", 2), &Identity { job: "j", ..Identity::default() }, 5.0).unwrap();
+    assert_eq!(history.record_point(&point("late", "val", 3, 2), None).unwrap(), Recorded::Waiting);
+    assert!(!history.record_unscored(&[unscored("val", 9, Ending::Failed)]).unwrap());
+    history.finish_run("late", 6.0).unwrap();
+    assert_eq!(history.point("late", "val", None, true).unwrap(), Some(point("late", "val", 3, 2)), "readers see it");
+    let waiting = history.waiting();
+    assert!(waiting.why.as_ref().is_some_and(|why| why.contains("removed while in use")), "{waiting:?}");
+    assert_eq!((waiting.entries, waiting.refused), (5, 0));
+    assert!(history.write_waiting().is_empty() && !directory.exists(), "it may be where a volume is mounted");
+
+    std::fs::create_dir(&directory).unwrap();
+    let reports = written(&history);
+    let report =
+        |run: &str, step, attempt, ending| Written { run: run.into(), split: "val".into(), step, attempt, ending };
+    let record = report("r", 9, Some(Attempt { launch: 1, restart: 2 }), Some(Ending::Failed));
+    assert_eq!(reports, [report("r", 2, attempt, None), report("late", 3, None, None), record]);
+    assert_eq!(history.waiting(), Waiting::default());
+    assert_eq!(history.record_point(&point("r", "val", 4, 2), None).unwrap(), Recorded::Stored);
+    drop(history);
+
+    let history = History::open(Some(&directory), ROOMY).unwrap();
+    assert_eq!(steps(&history, "r", "val"), [1, 2, 4]);
+    assert_eq!(history.point("late", "val", None, true).unwrap(), Some(point("late", "val", 3, 2)));
+    assert_eq!(history.runs().unwrap()[0].finished, Some(6.0));
+    assert_eq!(history.unscored("r", "val").unwrap(), [unscored("val", 9, Ending::Failed)]);
+}
+
+#[test]
+fn a_removed_log_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    history.record_point(&point("r", "val", 1, 2), None).unwrap();
+    std::fs::remove_file(directory.path().join(format!("{FILE_NAME}-wal"))).unwrap();
+    assert_eq!(history.record_point(&point("r", "val", 2, 2), None).unwrap(), Recorded::Waiting);
+    assert_eq!(written(&history).len(), 1);
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    assert_eq!(steps(&History::open(Some(copy.path()), ROOMY).unwrap(), "r", "val"), [1, 2]);
+}
+
+#[test]
+fn a_history_that_was_replaced_is_not_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let file = directory.path().join(FILE_NAME);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, "of another").unwrap();
+    assert_eq!(history.record_point(&point("r", "val", 1, 2), None).unwrap(), Recorded::Waiting);
+    let tries = |history: &History| history.waiting().why.unwrap_or_default();
+    for _ in 0..3 {
+        assert!(history.write_waiting().is_empty());
+        assert!(tries(&history).contains("replaced by another file"), "{}", tries(&history));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "of another");
+}
+
+#[test]
+fn what_waits_is_bounded_and_runs_still_start() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let history = History::open(Some(&directory), ROOMY).unwrap();
+    history.record_run(&run("r", 112), &Identity::default(), 0.0).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let refused = (0..).find_map(|step| history.record_point(&point("r", "val", step, 112), None).err()).unwrap();
+    assert!(matches!(refused, HistoryError::Unwritten { .. }), "{refused}");
+    let waiting = history.waiting();
+    assert!(
+        waiting.bytes as usize <= MOST_WAITING && waiting.bytes as usize > MOST_WAITING / 2 && waiting.refused == 1
+    );
+    assert!(history.record_run(&run("next", 2), &Identity::default(), 0.0).is_ok());
+    assert_eq!(steps(&history, "r", "val").len() as u64, waiting.entries);
+}
+
+#[test]
+fn declarations_never_cost_another_run_its_points() {
+    let limits = Limits { bytes: 8 << 20 };
+    let history = History::open(None, limits).unwrap();
+    history.record_run(&run("a", 4), &Identity::default(), 0.0).unwrap();
+    for step in 0..20 {
+        history.record_point(&point("a", "val", step, 4), None).unwrap();
+    }
+    let mut refused = 0;
+    for i in 0..300 {
+        let declared = run(&format!("large {i}"), 4096);
+        match history.record_run(&declared, &Identity::default(), 1.0) {
+            Ok(_) if i % 3 == 0 => history.finish_run(&declared.name, f64::from(i)).unwrap(),
+            Ok(_) => {}
+            Err(HistoryError::DeclarationsFull { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        history.record_point(&point("a", "val", 20, 4), None).unwrap();
+    }
+    assert!(refused > 0, "unfinished runs of this process keep their declaration");
+    let usage = history.usage().unwrap();
+    assert!(usage.bytes <= limits.bytes && usage.dropped.runs > 0, "{usage:?}");
+    assert_eq!((usage.dropped.points, usage.dropped.matrices), (0, 0));
+    assert_eq!(steps(&history, "a", "val").len(), 21);
+    // Runs whose job died make room once nobody sends to them.
+    for stored in history.runs().unwrap() {
+        history.forget_run(&stored.run.name);
+    }
+    history.record_run(&run("next", 4096), &Identity::default(), 2.0).unwrap();
+    assert_eq!(steps(&history, "a", "val").len(), 21);
+}
+
+#[test]
+fn a_point_that_does_not_match_its_checksum_is_left_out() {
+    let changes = [
+        ("UPDATE point SET tie_fraction = 0.25 WHERE step = 2", true),
+        ("UPDATE point SET step = 5 WHERE step = 2", true),
+        ("UPDATE point SET checksum = checksum + 1 WHERE step = 2", true),
+        ("UPDATE value SET value = 0.5 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        (
+            "UPDATE value SET per_concept = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            true,
+        ),
+        ("UPDATE value SET position = 9 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        ("DELETE FROM value WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        ("UPDATE matrix SET cells = zeroblob(36) WHERE point = (SELECT id FROM point WHERE step = 2)", false),
+    ];
+    for (change, whole) in changes {
+        let history = memory();
+        history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+        for step in 0..3 {
+            history
+                .record_point(&Point { incomplete: false, ..point("r", "val", step, 3) }, Some(Attempt::default()))
+                .unwrap();
+        }
+        history.store().connection.execute(change, []).unwrap();
+        let complete = history.has_complete_point("r", "val", 2, Attempt::default()).unwrap();
+        assert_eq!(complete, !whole, "{change}");
+        let newest = history.point("r", "val", None, true).unwrap().unwrap();
+        assert_eq!(newest.step, if whole { 1 } else { 2 }, "{change}");
+        if !whole {
+            assert_eq!(newest, without_matrices(Point { incomplete: false, ..point("r", "val", 2, 3) }));
+        }
+        let matrix = history.matrix("r", "val", "icl", None).unwrap().unwrap();
+        assert_eq!(matrix.step, if change.contains("value") { 2 } else { 1 }, "{change}: it has a checksum of its own");
+        assert_eq!(steps(&history, "r", "val"), if whole { vec![0, 1] } else { vec![0, 1, 2] }, "{change}");
+        assert_eq!(history.usage().unwrap().damaged, 1, "{change}");
+        assert!(history.unscored("r", "val").unwrap().iter().all(|pass| pass.outcome == Ending::Damaged));
+    }
+    // A damaged declaration is never continued.
+    let history = memory();
+    history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+    history.store().connection.execute("UPDATE run SET declaration = replace(declaration, '1', '2')", []).unwrap();
+    assert!(history.runs().unwrap().is_empty());
+    assert!(matches!(history.point("r", "val", None, false), Err(HistoryError::Unknown { .. })));
+    assert_eq!(history.record_run(&run("r", 3), &Identity::default(), 1.0).unwrap().run.name, "r-2");
+}

@@ -4,57 +4,36 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::HistoryError;
-use super::record::{finite, integer, run_id};
+use super::insert::{finite, integer, run_id};
 use super::seal::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
 use super::settled::{Ending, Unscored};
-use super::store::History;
 use crate::sample::Attempt;
 
 /// Records kept of each run; beyond it the oldest are removed.
 pub const UNSCORED_PER_RUN: u64 = 10_000;
 
-impl History {
-    /// Records passes in one transaction. The newest record of a step replaces earlier ones; a step that has a complete
-    /// point gets none, and neither does a run that is unknown. Returns whether the records are durable; if not, they
-    /// are kept and written later (see [`History::write_waiting`]).
-    pub fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
-        if passes.is_empty() {
-            return Ok(true);
+/// The passes of a split from step `first` to `last`, by step, and how many records do not match
+/// their checksum.
+pub(super) fn select_unscored(
+    connection: &Connection,
+    run: &str,
+    split: &str,
+    (first, last): (i64, i64),
+) -> Result<(Vec<Unscored>, u64), HistoryError> {
+    let run = run_id(connection, run)?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
+         WHERE unscored.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step"
+    ))?;
+    let rows = statement.query_map(params![run, split, first, last], read)?;
+    let (mut passes, mut damaged) = (Vec::new(), 0);
+    for row in rows {
+        match row? {
+            Some(pass) => passes.push(pass),
+            None => damaged += 1,
         }
-        let mut store = self.store();
-        let transaction = store.connection.transaction()?;
-        let removed = insert_unscored(&transaction, passes)?;
-        transaction.commit()?;
-        store.dropped.unscored += removed;
-        store.retain(&self.limits)?;
-        Ok(true)
     }
-
-    /// The passes of a split without a complete point, by step. Errors when the run is unknown.
-    pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
-        self.select_unscored(run, split, None)
-    }
-
-    /// The record of one pass. Errors when the run is unknown.
-    pub fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        Ok(self.select_unscored(run, split, Some(step))?.pop())
-    }
-
-    fn select_unscored(&self, run: &str, split: &str, step: Option<u64>) -> Result<Vec<Unscored>, HistoryError> {
-        let store = self.store();
-        let run = run_id(&store.connection, run)?;
-        let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(Vec::new()) };
-        let mut statement = store.connection.prepare_cached(&format!(
-            "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
-             WHERE unscored.run = ?1 AND split = ?2 AND (?3 IS NULL OR step = ?3) ORDER BY step"
-        ))?;
-        let rows = statement.query_map(params![run, split, step], read)?;
-        let mut passes = Vec::new();
-        for row in rows {
-            passes.extend(row?);
-        }
-        Ok(passes)
-    }
+    Ok((passes, damaged))
 }
 
 /// `None` if the row does not match its checksum.

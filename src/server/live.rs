@@ -19,7 +19,7 @@ pub trait Live: Send + Sync {
     /// The state of every rule for every run, and recent changes.
     fn alerts(&self) -> AlertsStatus;
     fn status(&self) -> Status;
-    /// Whether batches are accepted; the error says why not.
+    /// Whether batches are accepted and points can be stored; the error says why not.
     fn ready(&self) -> Result<(), String>;
 }
 

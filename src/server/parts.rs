@@ -90,6 +90,7 @@ impl Parts {
     /// The state of the HTTP port. Also registers the metrics that are derived from the latest points and alerts.
     pub fn app(&self) -> Result<App, ServeError> {
         let live: Arc<dyn Live> = Arc::new(Sidecar {
+            history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
             board: Arc::clone(&self.board),
             queue: Arc::clone(&self.scoring.queue),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::history::History;
 use crate::point::Point;
 use crate::sample::Evaluation;
 use crate::score::catalogue::CATALOGUE_VERSION;
@@ -17,6 +18,7 @@ use super::scoring::queue::Queue;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub struct Sidecar {
+    pub history: Arc<History>,
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
     pub queue: Arc<Queue<Evaluation>>,
@@ -62,6 +64,9 @@ impl Live for Sidecar {
     }
 
     fn ready(&self) -> Result<(), String> {
+        if let Some(why) = self.history.waiting().why {
+            return Err(format!("the history cannot be written, points wait in memory: {why}"));
+        }
         let used = self.runs.memory();
         let limit = self.runs.options().memory;
         if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, expected less than {limit}")) }

@@ -24,6 +24,7 @@ pub fn code(refusal: &Refusal) -> Code {
         Refusal::Commit(_) | Refusal::Finished(_) | Refusal::History(HistoryError::DeclarationDiffers { .. }) => {
             Code::FailedPrecondition
         }
+        Refusal::History(HistoryError::DeclarationsFull { .. }) => Code::ResourceExhausted,
         Refusal::History(_) => Code::Internal,
         Refusal::OverBudget { .. } | Refusal::Stopping => Code::Unavailable,
     }

@@ -80,6 +80,20 @@ pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
+/// The passes of a split without a complete point, and why.
+pub(super) async fn unscored(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split"])?;
+    let (run, split) = (query.required("run")?, query.required("split")?);
+    blocking(shared, move |app| {
+        let passes = app.history.unscored(&run, &split)?;
+        if passes.is_empty() {
+            check_split(app, &run, &split)?;
+        }
+        Ok(Json(json!({"passes": passes})).into_response())
+    })
+    .await
+}
+
 pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split", "score", "step"])?;
     let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);

@@ -26,6 +26,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/runs", get(api::runs))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/point", get(api::point))
+        .route("/api/v1/unscored", get(api::unscored))
         .route("/api/v1/matrix", get(api::matrix))
         .route("/api/v1/compare", get(api::compare))
         .route("/api/v1/diagnosis", get(api::diagnosis))

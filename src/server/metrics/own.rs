@@ -179,6 +179,10 @@ pub struct HistoryCollector {
     history: Arc<History>,
     used: IntGauge,
     limit: IntGauge,
+    writable: IntGauge,
+    waiting: IntGauge,
+    refused: Opts,
+    corrupt: Opts,
     dropped: Opts,
 }
 
@@ -189,6 +193,19 @@ impl HistoryCollector {
             history,
             used: IntGauge::new(names::HISTORY_USED, "Size of the history in bytes.")?,
             limit: IntGauge::new(names::HISTORY_LIMIT, "Size limit of the history in bytes.")?,
+            writable: IntGauge::new(names::HISTORY_WRITABLE, "1 if the history can be written, else 0.")?,
+            waiting: IntGauge::new(
+                names::HISTORY_WAITING,
+                "Bytes of points and declarations that wait in memory because the history cannot be written.",
+            )?,
+            refused: Opts::new(
+                names::HISTORY_REFUSED,
+                "Changes of the history that were lost because too much waited already.",
+            ),
+            corrupt: Opts::new(
+                names::HISTORY_CORRUPT,
+                "Stored points, matrices and declarations left out because they do not match their checksum.",
+            ),
             dropped: Opts::new(names::HISTORY_DROPPED, help).variable_label("kind"),
         }))
     }
@@ -196,14 +213,27 @@ impl HistoryCollector {
 
 impl Collector for HistoryCollector {
     fn desc(&self) -> Vec<&Desc> {
-        [self.used.desc(), self.limit.desc()].concat()
+        [self.used.desc(), self.limit.desc(), self.writable.desc(), self.waiting.desc()].concat()
     }
 
-    /// Exports nothing if the history cannot be read; the failing call is counted where it is made.
+    /// Exports no sizes if the history cannot be read; the failing call is counted where it is made.
     fn collect(&self) -> Vec<MetricFamily> {
-        let Ok(usage) = self.history.usage() else { return Vec::new() };
-        let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return Vec::new() };
         let bytes = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let counted = |options: &Opts, count: u64| {
+            let counter = IntCounter::with_opts(options.clone()).ok();
+            counter.map(|counter| {
+                counter.inc_by(count);
+                counter.collect()
+            })
+        };
+        let waiting = self.history.waiting();
+        self.writable.set(i64::from(waiting.why.is_none()));
+        self.waiting.set(bytes(waiting.bytes));
+        let refused = counted(&self.refused, waiting.refused).unwrap_or_default();
+        let state = [self.writable.collect(), self.waiting.collect(), refused].concat();
+        let Ok(usage) = self.history.usage() else { return state };
+        let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return state };
+        let corrupt = counted(&self.corrupt, usage.damaged).unwrap_or_default();
         self.used.set(bytes(usage.bytes));
         self.limit.set(bytes(usage.limit));
         let removed = usage.dropped;
@@ -215,6 +245,6 @@ impl Collector for HistoryCollector {
         ] {
             dropped.with_label_values(&[kind]).inc_by(count);
         }
-        [self.used.collect(), self.limit.collect(), dropped.collect()].concat()
+        [state, corrupt, self.used.collect(), self.limit.collect(), dropped.collect()].concat()
     }
 }

@@ -353,6 +353,10 @@ fn self_metrics_have_help_prefix_and_base_units() {
     assert_eq!(scrape.get("conceptwatch_spare_cores", &[]), Some(1.25));
     assert_eq!(scrape.get("conceptwatch_history_limit_bytes", &[]), Some((1 << 20) as f64));
     assert_eq!(scrape.get("conceptwatch_history_dropped_total", &[("kind", "point")]), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_history_writable", &[]), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_history_waiting_bytes", &[]), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_history_refused_total", &[]), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_history_corrupt_points_total", &[]), Some(0.0));
     assert!(scrape.get("conceptwatch_history_used_bytes", &[]).is_some_and(|bytes| bytes > 0.0));
     for (name, kind) in &scrape.types {
         assert!(name.starts_with(names::PREFIX) && !scrape.help[name].is_empty(), "{name}");

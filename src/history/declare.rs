@@ -1,13 +1,12 @@
-//! Writing runs: decides which run a declaration starts, joins or resumes.
+//! Declaring runs, within a transaction of the caller: decides which run a declaration starts, joins or resumes.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::error::HistoryError;
-use super::ranks::declare;
-use super::record::finite;
-use super::seal::seal_run;
-use super::store::History;
+use super::insert::finite;
+use super::ranks::declare_rank;
+use super::seal::{RUN, RUN_COLUMNS, Seal, seal_run};
 use crate::fault::in_short;
 use crate::run::{MAX_NAME, Run, RunFields};
 use crate::sample::Attempt;
@@ -43,80 +42,93 @@ pub struct RunRecord {
     pub continues: bool,
 }
 
-impl History {
-    /// Declares a run at `started`, in seconds since 1970-01-01 UTC.
-    ///
-    /// A named launch that has declared this run before joins it. Any other named launch resumes the run of that name if
-    /// `identity.resume` is set; otherwise it starts a new run, under the next free name (`name-2`, …) if the name is
-    /// taken. An unnamed launch resumes the run of that name or starts it. Errors when the run that is joined or resumed
-    /// was declared differently.
-    pub fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        finite("run.started", started)?;
-        let mut store = self.store();
-        let transaction = store.connection.transaction()?;
-        let declared = run;
-        let run = named(declared, own_name(&transaction, &declared.name, identity)?)?;
-        let declared_name = Some(&declared.name).filter(|name| **name != run.name);
-        let declaration = serde_json::to_string(&run)?;
-        let known: Option<(i64, String, f64, bool)> = transaction
-            .query_row(
-                "SELECT id, declaration, started, finished IS NOT NULL FROM run WHERE name = ?1",
-                [&run.name],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
-            )
-            .optional()?;
-        let (id, resumed, started, was_finished) = match known {
-            Some((id, stored, started, finished)) => {
-                if stored != declaration {
-                    same_declaration(&run.name, &stored, &declaration)?;
-                }
-                transaction.execute(
-                    "UPDATE run SET finished = NULL, declaration = ?2 WHERE id = ?1",
-                    params![id, declaration],
-                )?;
-                (id, true, started, finished)
+/// See [`History::record_run`](super::History::record_run).
+pub(super) fn declare_run(
+    connection: &Connection,
+    run: &Run,
+    identity: &Identity<'_>,
+    started: f64,
+) -> Result<RunRecord, HistoryError> {
+    finite("run.started", started)?;
+    let declared = run;
+    let run = named(declared, own_name(connection, &declared.name, identity)?)?;
+    let declared_name = Some(&declared.name).filter(|name| **name != run.name);
+    let declaration = serde_json::to_string(&run)?;
+    let known: Option<(i64, String, f64, bool)> = connection
+        .query_row(
+            "SELECT id, declaration, started, finished IS NOT NULL FROM run WHERE name = ?1",
+            [&run.name],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .optional()?;
+    let (id, resumed, started, was_finished) = match known {
+        Some((id, stored, started, finished)) => {
+            if stored != declaration {
+                same_declaration(&run.name, &stored, &declaration)?;
             }
-            None => {
-                transaction.execute(
-                    "INSERT INTO run (name, declaration, started, declared_name) VALUES (?1, ?2, ?3, ?4)",
-                    params![run.name, declaration, started, declared_name],
-                )?;
-                (transaction.last_insert_rowid(), false, started, false)
-            }
-        };
-        seal_run(&transaction, id)?;
-        let (attempt, known_attempt) = match identity.job {
-            "" => (None, resumed),
-            job => {
-                let (attempt, known) = launch(&transaction, id, job, identity)?;
-                (Some(attempt), known)
-            }
-        };
-        transaction.commit()?;
-        store.retain(&self.limits)?;
-        Ok(RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished })
-    }
+            connection
+                .execute("UPDATE run SET finished = NULL, declaration = ?2 WHERE id = ?1", params![id, declaration])?;
+            (id, true, started, finished)
+        }
+        None => {
+            connection.execute(
+                "INSERT INTO run (name, declaration, started, declared_name) VALUES (?1, ?2, ?3, ?4)",
+                params![run.name, declaration, started, declared_name],
+            )?;
+            (connection.last_insert_rowid(), false, started, false)
+        }
+    };
+    seal_run(connection, id)?;
+    let (attempt, known_attempt) = match identity.job {
+        "" => (None, resumed),
+        job => {
+            let (attempt, known) = launch(connection, id, job, identity)?;
+            (Some(attempt), known)
+        }
+    };
+    Ok(RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished })
 }
 
 /// The name of the run that a declaration under the name `declared` refers to.
-fn own_name(transaction: &Transaction<'_>, declared: &str, identity: &Identity<'_>) -> Result<String, HistoryError> {
+fn own_name(connection: &Connection, declared: &str, identity: &Identity<'_>) -> Result<String, HistoryError> {
     if identity.job.is_empty() {
-        return Ok(declared.to_owned());
+        return if is_intact(connection, declared)? {
+            Ok(declared.to_owned())
+        } else {
+            next_free(connection, declared)
+        };
     }
-    let of_launch: Option<String> = transaction
+    let of_launch: Option<String> = connection
         .prepare_cached(
             "SELECT name FROM run JOIN launch ON launch.run = run.id \
              WHERE job = ?2 AND ?1 IN (name, declared_name) ORDER BY launch.id DESC LIMIT 1",
         )?
         .query_row([declared, identity.job], |row| row.get(0))
         .optional()?;
-    if let Some(name) = of_launch {
+    if let Some(name) = of_launch
+        && is_intact(connection, &name)?
+    {
         return Ok(name);
     }
-    let mut taken = transaction.prepare_cached("SELECT 1 FROM run WHERE name = ?1")?;
-    if identity.resume || !taken.exists([declared])? {
+    let taken = connection.prepare_cached("SELECT 1 FROM run WHERE name = ?1")?.exists([declared])?;
+    if !taken || (identity.resume && is_intact(connection, declared)?) {
         return Ok(declared.to_owned());
     }
+    next_free(connection, declared)
+}
+
+/// Whether the run matches its checksum, or there is none of that name. A damaged run is never continued: its concepts
+/// may not be those that were declared.
+fn is_intact(connection: &Connection, name: &str) -> Result<bool, HistoryError> {
+    let intact = connection
+        .prepare_cached(&format!("SELECT {RUN}, checksum FROM run WHERE name = ?1"))?
+        .query_row([name], |row| Ok(Seal::new().matching(row, 0, RUN_COLUMNS)?.is_some()))
+        .optional()?;
+    Ok(intact.unwrap_or(true))
+}
+
+fn next_free(connection: &Connection, declared: &str) -> Result<String, HistoryError> {
+    let mut taken = connection.prepare_cached("SELECT 1 FROM run WHERE name = ?1")?;
     for number in 2_u64.. {
         let suffix = format!("-{number}");
         let name: String = declared.chars().take(MAX_NAME - suffix.len()).chain(suffix.chars()).collect();
@@ -135,30 +147,29 @@ fn named(run: &Run, name: String) -> Result<Run, HistoryError> {
 
 /// Records a launch of the run. Returns its attempt, and whether that attempt was already known.
 fn launch(
-    transaction: &Transaction<'_>,
+    connection: &Connection,
     run: i64,
     job: &str,
     identity: &Identity<'_>,
 ) -> Result<(Attempt, bool), HistoryError> {
     let restart = identity.restart;
-    let known: Option<(i64, u32)> = transaction
+    let known: Option<(i64, u32)> = connection
         .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
         .query_row(params![run, job], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let id = match known {
         Some((id, _)) => {
-            transaction
-                .execute("UPDATE launch SET restarts = max(restarts, ?2) WHERE id = ?1", params![id, restart])?;
+            connection.execute("UPDATE launch SET restarts = max(restarts, ?2) WHERE id = ?1", params![id, restart])?;
             id
         }
         None => {
-            transaction
+            connection
                 .execute("INSERT INTO launch (run, job, restarts) VALUES (?1, ?2, ?3)", params![run, job, restart])?;
-            transaction.last_insert_rowid()
+            connection.last_insert_rowid()
         }
     };
-    declare(transaction, id, restart, identity.rank.get(), identity.client)?;
-    let launch = transaction
+    declare_rank(connection, id, restart, identity.rank.get(), identity.client)?;
+    let launch = connection
         .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?
         .query_row([run, id], |row| row.get(0))?;
     Ok((Attempt { launch, restart }, known.is_some_and(|(_, restarts)| restart <= restarts)))

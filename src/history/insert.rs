@@ -1,0 +1,210 @@
+//! Inserting points and marking runs as finished, within a transaction of the caller.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::blob;
+use super::error::HistoryError;
+use super::seal::{Seal, insert, seal_run};
+use crate::point::{Outcome, Point};
+use crate::sample::Attempt;
+
+/// The outcome of [`History::record_point`](super::History::record_point).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Recorded {
+    Stored,
+    /// The history cannot be written at the moment. The point is kept in memory, readers see it, and
+    /// [`History::write_waiting`](super::History::write_waiting) reports when it is stored.
+    Waiting,
+    /// The history holds a more complete point of the same run, split and step, and keeps it.
+    Outranked {
+        /// Seconds since 1970-01-01 UTC at which the sample of the kept point was closed.
+        time: f64,
+    },
+}
+
+pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
+    let run = run_id(connection, run)?;
+    connection.prepare_cached("UPDATE run SET finished = ?2 WHERE id = ?1")?.execute(params![run, finished])?;
+    seal_run(connection, run)
+}
+
+/// Errors when the run is unknown.
+pub(super) fn run_id(connection: &Connection, run: &str) -> Result<i64, HistoryError> {
+    connection
+        .prepare_cached("SELECT id FROM run WHERE name = ?1")?
+        .query_row([run], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| HistoryError::Unknown { what: "run", name: run.to_owned() })
+}
+
+pub(super) fn insert_point(
+    connection: &Connection,
+    point: &Point,
+    attempt: Option<Attempt>,
+) -> Result<Recorded, HistoryError> {
+    let (run, k): (i64, i64) = connection
+        .prepare_cached("SELECT id, json_array_length(declaration, '$.concepts') FROM run WHERE name = ?1")?
+        .query_row([&*point.run], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?
+        .ok_or_else(|| HistoryError::Unknown { what: "run", name: point.run.to_string() })?;
+    finite("point.time", point.time)?;
+    finite("point.tie_fraction", point.tie_fraction)?;
+    finite("point.seconds", point.seconds)?;
+    let step = integer("point.step", point.step)?;
+    // JSON has no representation for numbers that are not finite.
+    let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
+
+    if let Some(time) = outranking(connection, run, point, step)? {
+        return Ok(Recorded::Outranked { time });
+    }
+    let of_step = params![run, &*point.split, step];
+    connection.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(of_step)?;
+    if !point.provisional {
+        connection
+            .prepare_cached("DELETE FROM unscored WHERE run = ?1 AND split = ?2 AND step = ?3")?
+            .execute(of_step)?;
+    }
+    let row = [
+        Value::from(point.run.to_string()),
+        Value::from(point.split.to_string()),
+        Value::from(step),
+        Value::from(point.epoch.filter(|epoch| epoch.is_finite())),
+        Value::from(point.time),
+        Value::from(integer("point.rows", point.rows)?),
+        Value::from(integer("point.rows_seen", point.rows_seen)?),
+        Value::from(point.provisional),
+        Value::from(point.incomplete),
+        Value::from(point.tie_fraction),
+        Value::from(serde_json::to_string(&point.warnings)?),
+        Value::from(point.estimator.clone()),
+        Value::from(point.neighbours),
+        Value::from(point.seed.cast_signed()),
+        Value::from(point.catalogue_version),
+        Value::from(point.seconds),
+        Value::from(serde_json::to_string(&change_errors)?),
+        Value::from(serde_json::to_string(&point.concept_rows)?),
+        Value::from(attempt.map(|attempt| attempt.launch)),
+        Value::from(attempt.map(|attempt| attempt.restart)),
+        Value::from(point.scores.len() as i64),
+    ];
+    let head = Seal::new().of(&row);
+    let statement = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
+                     tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
+                     concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+    // The first column is the run's name, which the table has as a reference.
+    insert(connection, statement, &[Value::from(run)], &row[1..], head)?;
+    let key = Key { point: connection.last_insert_rowid(), head, k: k as usize };
+    for (position, (score, outcome)) in point.scores.iter().enumerate() {
+        insert_score(connection, &key, position, score, outcome)?;
+    }
+    Ok(Recorded::Stored)
+}
+
+/// What the rows of a point have in common.
+struct Key {
+    point: i64,
+    /// The point's checksum.
+    head: i64,
+    k: usize,
+}
+
+/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
+fn outranking(connection: &Connection, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
+    let stored = connection
+        .prepare_cached(
+            "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = ?1 AND split = ?2 AND step = ?3",
+        )?
+        .query_row(params![run, &*point.split, step], |row| {
+            let (provisional, incomplete, rows_seen): (bool, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok((completeness(provisional, incomplete, rows_seen.cast_unsigned()), row.get(3)?))
+        })
+        .optional()?;
+    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
+    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
+}
+
+/// Orders points of one step. Complete points are equal whatever their rows, so the newer one replaces the older.
+fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) -> (bool, bool, u64) {
+    (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
+}
+
+fn insert_score(
+    connection: &Connection,
+    &Key { point, head, k }: &Key,
+    position: usize,
+    score: &str,
+    outcome: &Outcome,
+) -> Result<(), HistoryError> {
+    let (value, standard_error, undefined) = match outcome {
+        Outcome::Undefined(undefined) => (None, None, Some(undefined.why.clone())),
+        Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
+        Outcome::Value(_) => (None, None, Some("the value is not finite".to_owned())),
+    };
+    let (per_concept, per_concept_q) = (outcome.per_concept(), outcome.per_concept_q());
+    for (what, values) in [("per_concept", per_concept), ("per_concept_q", per_concept_q)] {
+        if let Some(values) = values
+            && values.len() != k
+        {
+            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
+            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
+        }
+    }
+    let row = [
+        Value::from(score.to_owned()),
+        Value::from(position as i64),
+        Value::from(value),
+        Value::from(standard_error.filter(|error| error.is_finite())),
+        Value::from(undefined),
+        Value::from(per_concept.map(blob::pack_f64)),
+        Value::from(outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve)),
+        Value::from(outcome.age().filter(|age| age.is_finite())),
+        Value::from(outcome.left_out().map(serde_json::to_string).transpose()?),
+        Value::from(outcome.p_value().filter(|p| p.is_finite())),
+        Value::from(per_concept_q.map(blob::pack_f64)),
+    ];
+    let statement = "INSERT INTO value (point, score, position, value, standard_error, undefined, per_concept, curve, \
+                     age, left_out, p_value, per_concept_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
+                     ?10, ?11, ?12, ?13)";
+    insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))?;
+    let Some(rows) = outcome.matrix() else { return Ok(()) };
+    square(score, "matrix", rows, k)?;
+    if let Some(ages) = outcome.ages() {
+        square(score, "ages", ages, k)?;
+    }
+    if let Some(rows) = outcome.matrix_q() {
+        square(score, "matrix_q", rows, k)?;
+    }
+    let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
+    let row = [
+        Value::from(score.to_owned()),
+        Value::from(blob::pack_f32(rows.iter().flatten())),
+        Value::from(ages.map(|ages| blob::pack_f32(ages.iter()))),
+        Value::from(outcome.matrix_q().map(|rows| blob::pack_f32(rows.iter().flatten()))),
+    ];
+    let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))
+}
+
+/// Checks that there are k rows of k.
+fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
+    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
+        return Ok(());
+    }
+    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
+    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
+}
+
+pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(HistoryError::invalid(field, format!("got {value}, expected a finite number"))),
+    }
+}
+
+/// The value as a signed integer, the only kind that SQLite has.
+pub(super) fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
+    i64::try_from(value)
+        .map_err(|_| HistoryError::invalid(field, format!("got {value}, expected at most {}", i64::MAX)))
+}

@@ -1,0 +1,136 @@
+//! Where a history lies: its directory, the kind of file system, and whether the open file is still the one there.
+
+use std::fs::{DirBuilder, File, Metadata};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::error::HistoryError;
+
+/// The file in the data directory.
+pub const FILE_NAME: &str = "history.sqlite3";
+
+/// Of directories that are created: nobody else on the machine may read what a job logs.
+const PRIVATE: u32 = 0o700;
+
+/// Device and inode of a file. An inode is not used again while the file is open.
+type Identity = (u64, u64);
+
+/// The place of an open history.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub directory: PathBuf,
+    /// On a file system of the network. SQLite's write-ahead log is meant for local ones.
+    pub remote: bool,
+    file: Identity,
+    log: Option<Identity>,
+}
+
+impl Place {
+    /// Creates the directory if it is absent. What is created is durable and private.
+    pub fn prepare(directory: &Path) -> Result<(), HistoryError> {
+        let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
+        if directory.is_dir() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(PRIVATE).create(directory).map_err(fault)?;
+        for created in directory.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).take(2) {
+            sync(created).map_err(fault)?;
+        }
+        Ok(())
+    }
+
+    /// The place of the history that has just been opened or created in `directory`. Its directory entries are durable
+    /// when this returns.
+    pub fn of_open(directory: &Path) -> Result<Self, HistoryError> {
+        let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
+        sync(directory).map_err(fault)?;
+        let remote = is_remote(directory);
+        let file = identity(&std::fs::metadata(directory.join(FILE_NAME)).map_err(fault)?);
+        Ok(Self { directory: directory.to_owned(), remote, file, log: log(directory) })
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.directory.join(FILE_NAME)
+    }
+
+    /// Errors unless the open file and its log are the ones that the directory has. What is written to a file that was
+    /// removed or replaced is lost with the process.
+    pub fn check(&self) -> Result<(), HistoryError> {
+        let gone = |what: &str| HistoryError::Detached { path: self.file(), what: what.to_owned() };
+        match std::fs::metadata(self.file()) {
+            Ok(found) if identity(&found) != self.file => return Err(gone("replaced by another file")),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(gone("removed")),
+            Err(error) => return Err(gone(&format!("not accessible ({error})"))),
+        }
+        match (self.log, log(&self.directory)) {
+            (Some(log), Some(found)) if log != found => Err(gone("separated from its log, which was replaced")),
+            (Some(_), None) => Err(gone("separated from its log, which was removed")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the file itself is still there; only its log may not be.
+    pub fn has_file(&self) -> bool {
+        std::fs::metadata(self.file()).is_ok_and(|found| identity(&found) == self.file)
+    }
+
+    /// Notes the log, which exists from the first write on.
+    pub fn note_log(&mut self) {
+        if self.log.is_none() {
+            self.log = log(&self.directory);
+        }
+    }
+}
+
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
+fn log(directory: &Path) -> Option<Identity> {
+    std::fs::metadata(directory.join(format!("{FILE_NAME}-wal"))).ok().as_ref().map(identity)
+}
+
+/// Makes the entries of a directory durable.
+pub(super) fn sync(directory: &Path) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Whether a directory lies on a file system of the network, or on one whose program may be.
+#[cfg(target_os = "linux")]
+pub(super) fn is_remote(directory: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    /// Numbers of linux/magic.h and of the file systems' own headers.
+    const REMOTE: [u32; 15] = [
+        0x0000_6969, // NFS
+        0xFF53_4D42, // CIFS
+        0xFE53_4D42, // SMB 2
+        0x0000_517B, // SMB
+        0x6573_5546, // FUSE
+        0x0BD0_0BD0, // Lustre
+        0x4750_4653, // GPFS
+        0x00C3_6400, // Ceph
+        0x5346_414F, // AFS
+        0x6B41_4653, // AFS, of the kernel
+        0x0102_1997, // 9P
+        0x1983_0326, // BeeGFS
+        0x7461_636F, // OCFS2
+        0x0116_1970, // GFS2
+        0xAAD7_AAEA, // PanFS
+    ];
+    let Ok(path) = std::ffi::CString::new(directory.as_os_str().as_bytes()) else { return false };
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the path ends with NUL, and statfs initialises the structure where it returns 0.
+    let kind = unsafe {
+        if libc::statfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return false;
+        }
+        found.assume_init().f_type
+    };
+    REMOTE.contains(&(kind as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_remote(_: &Path) -> bool {
+    false
+}
