@@ -240,13 +240,16 @@ async fn connections_are_capped() {
         client.list_runs(conceptwatch::server::proto::ListRunsRequest {}).await.ok()?;
         Some(client)
     };
-    let (first, second) = (ask().await.unwrap(), ask().await.unwrap());
+    let (mut first, mut second) = (ask().await.unwrap(), ask().await.unwrap());
+    let streams = (Stream::open(&mut first).await, Stream::open(&mut second).await);
     assert!(ask().await.is_none(), "a third connection was accepted");
     assert_eq!(sidecar.metric("conceptwatch_connections", "grpc"), 2.0);
-    drop(first);
+    drop((first, streams.0));
     until("a connection is free", || sidecar.metric("conceptwatch_connections", "grpc") == 1.0).await;
+    let third = ask().await.expect("a place");
+    // A connection without a call in flight makes room for the next one.
     assert!(ask().await.is_some());
-    drop(second);
+    drop((second, streams.1, third));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,8 @@
 mod common;
 
 use std::fs::Permissions;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::certificates::Authority;
 use common::{PATIENCE, Sidecar, program, text};
 use conceptwatch::server::client::{ClientError, Reader};
-use conceptwatch::server::peers::{Dialer, Protocol, Remote, Secret, Trust};
+use conceptwatch::server::peers::{Dialer, Protocol, Remote, Secret, Trust, raise_file_limit};
 use conceptwatch::server::proto::ListRunsRequest;
 use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use tonic::Request;
@@ -307,4 +308,80 @@ fn addresses_of_commands_are_checked() {
         assert!(output.status.code() == Some(2) && said(&output).contains(says), "{}", said(&output));
     }
     assert_eq!("127.0.0.1:1".parse::<Remote>().unwrap().to_string(), "127.0.0.1:1");
+}
+
+/// Opens this many connections that say no more than `first`, and keeps them.
+fn crowd(address: std::net::SocketAddr, first: &[u8], count: usize) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // Fails where the sidecar has closed it already.
+        let _ = stream.write_all(first);
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+/// The status of a page, on a connection of its own.
+fn status(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text).unwrap();
+    String::from_utf8_lossy(&text).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_silent_sockets_are_not_felt() {
+    raise_file_limit();
+    for files in [None, Some(256)] {
+        let mut command = program();
+        if let Some(files) = files {
+            let limit = libc::rlimit { rlim_cur: files, rlim_max: files };
+            // SAFETY: between fork and exec, setrlimit is allowed; it reads the one structure it is given.
+            unsafe {
+                command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                });
+            }
+        }
+        let sidecar = Sidecar::start_as(command, &[]);
+        let mut early = sidecar.client().await;
+        early.start_run(common::run("early")).await.unwrap();
+        let mut held = Vec::new();
+        for round in 0..10 {
+            held.extend(crowd(sidecar.grpc, if round % 2 == 0 { b"" } else { b"P" }, 100));
+            held.extend(crowd(sidecar.http, if round % 2 == 0 { b"G" } else { b"" }, 100));
+            for path in ["/live", "/ready", "/metrics", "/api/v1/runs"] {
+                assert_eq!(status(sidecar.http, path), "200", "{path} in round {round}");
+            }
+            let mut late = sidecar.client().await;
+            late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
+        }
+        early.list_runs(ListRunsRequest {}).await.unwrap();
+        assert!(sidecar.metric("conceptwatch_connections", "grpc") <= 256.0);
+        assert!(sidecar.metric("conceptwatch_connections", "http") <= 128.0);
+    }
+}
+
+#[test]
+fn readers_and_slow_peers_leave_places_for_probes() {
+    let sidecar = Sidecar::start(&[]);
+    let streams = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut streams = crowd(sidecar.http, streams, 80);
+    // They ask for a megabyte each, again and again, and read none of it.
+    let asked = b"GET /assets/plotly.min.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n".repeat(8);
+    let _slow = crowd(sidecar.http, &asked, 200);
+    let _slow = crowd(sidecar.http, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 8);
+    for _ in 0..20 {
+        for path in ["/live", "/ready", "/metrics"] {
+            assert_eq!(status(sidecar.http, path), "200", "{path}");
+        }
+    }
+    // Those that came first are served still.
+    let mut head = [0; 15];
+    streams[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    streams[0].read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
 }

@@ -340,6 +340,7 @@ impl ServeOptions {
             },
             ingest_bytes: mebibytes("ingest_mib", self.ingest_mib, 256)?,
             connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
+            http_connections: 128,
             data_dir: self.data_dir.clone(),
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
             alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,

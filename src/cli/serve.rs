@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
-use crate::server::peers::{Endpoint, Listener, Secret, Tls};
+use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
 use crate::server::{Listeners, run as run_server};
 
 use super::failure::{Failure, conclude};
@@ -43,6 +43,12 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     }
     server.check()?;
     outlive_file_limits();
+    let (wanted, files) = ([server.connections, server.http_connections], raise_file_limit());
+    [server.connections, server.http_connections] = fitting(wanted, files);
+    if wanted != [server.connections, server.http_connections] {
+        let (grpc, http) = (server.connections, server.http_connections);
+        tracing::warn!(files, grpc, http, "the limit on open files leaves room for fewer connections: raise ulimit -n");
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::running)?;
     let served = runtime.block_on(async {

@@ -53,13 +53,14 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
     options.check()?;
     let tls = options.tls.clone();
+    let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let history = open_history(&options).await?;
     let parts = Parts::assemble(options, history, &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());
     let (metrics, stop) = (parts.metrics.clone(), parts.stop.clone());
-    let http = tokio::spawn(http::serve(listeners.http, tls.clone(), app, Bounds::default(), stop.clone()));
+    let http = tokio::spawn(http::serve(listeners.http, tls.clone(), app, bounds, stop.clone()));
     let mut grpc = tokio::spawn(grpc::serve(listeners.grpc, port, service, metrics, stop.clone()));
     if let Some(tls) = tls {
         tokio::spawn(tls.keep_current(stop.clone()));

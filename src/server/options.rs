@@ -25,6 +25,8 @@ pub struct Options {
     pub ingest_bytes: usize,
     /// Maximum number of open gRPC connections.
     pub connections: usize,
+    /// Maximum number of open HTTP connections.
+    pub http_connections: usize,
     /// Directory of the history; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
     /// Size limit of the history.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Access;
 use super::assets::Page;
+use super::rooms::Rooms;
 use crate::history::History;
 use crate::point::ScoreDescription;
 use crate::server::live::{Event, Live};
@@ -32,6 +33,7 @@ pub struct App {
 pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
+    pub rooms: Arc<Rooms>,
     pub stop: CancellationToken,
     /// Time limit for the head of an answer.
     pub patience: Duration,

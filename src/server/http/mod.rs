@@ -7,6 +7,7 @@ mod assets;
 mod events;
 mod query;
 mod refusal;
+mod rooms;
 mod router;
 mod serve;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! All routes, and what surrounds each: access, the time limit, safe headers and the count.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -44,13 +45,16 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
     let mut response = match shared.app.access.check(&request, visit.as_deref()) {
         Err(refusal) => refusal.into_response(),
-        Ok(()) => {
-            let serving = visit.map(|visit| visit.serve());
-            match tokio::time::timeout(shared.patience, next.run(request)).await {
-                Ok(response) => response.map(|body| Held::body(body, serving)),
-                Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
+        Ok(()) => match shared.rooms.enter(request.uri().path(), visit.clone(), Instant::now()) {
+            None => Refusal::unavailable("server", "answers as many requests of this kind as it may").into_response(),
+            Some(seat) => {
+                let kept = (visit.map(|visit| visit.serve()), seat);
+                match tokio::time::timeout(shared.patience, next.run(request)).await {
+                    Ok(response) => response.map(|body| Held::body(body, kept)),
+                    Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
+                }
             }
-        }
+        },
     };
     let headers = response.headers_mut();
     for (name, value) in SAFE_HEADERS {

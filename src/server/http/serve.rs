@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::{App, Shared};
 use super::assets::Page;
+use super::rooms::Rooms;
 use super::router::router;
 use crate::server::peers::{ClientCertificate, Connection, Gate, Listener, Patience, Protocol, Tls, Visit};
 
@@ -57,7 +58,13 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nc
 pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bounds, stop: CancellationToken) {
     let open = app.metrics.connections.with_label_values(&["http"]);
     let token = app.access.wants_token();
-    let router = router(Shared { app, page: Arc::new(Page::new()), stop: stop.clone(), patience: bounds.answer });
+    let router = router(Shared {
+        app,
+        page: Arc::new(Page::new()),
+        rooms: Arc::new(Rooms::new(bounds.connections)),
+        stop: stop.clone(),
+        patience: bounds.answer,
+    });
     let gate = Gate {
         listener,
         tls: tls.map(|tls| (tls, ClientCertificate::Optional)),

@@ -239,6 +239,11 @@ impl Visit {
         self.certificate.load(Ordering::Relaxed)
     }
 
+    /// Ends the connection.
+    pub fn dismiss(&self) {
+        self.leave.cancel();
+    }
+
     /// Notes a request that anyone may make. Those that may not be made leave the peer a stranger.
     pub fn greet(&self) {
         self.change(|place| place.standing = place.standing.max(Standing::Stranger));
@@ -373,7 +378,12 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        // A peer that reads nothing must not outlast its dismissal.
+        if written.is_pending() && self.leave.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        written
     }
 
     fn poll_write_vectored(
@@ -381,7 +391,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        if written.is_pending() && self.leave.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -394,5 +408,100 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A port with room for so many, and its address.
+    async fn port(limit: usize, patience: Patience) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local().tcp().unwrap();
+        let open = IntGauge::new("open", "connections").unwrap();
+        let (protocol, refusal) = (Protocol::Http2, b"no".as_slice());
+        let gate = Gate { listener, tls: None, protocol, limit, patience, token: false, refusal, open: open.clone() };
+        (gate.open(), address, open)
+    }
+
+    fn patience(handshake: Duration, request: Duration) -> Patience {
+        Patience { handshake, greeting: 24, request }
+    }
+
+    async fn read(connection: &mut Connection) -> io::Result<usize> {
+        timeout(LONG, connection.read(&mut [0; 64])).await.expect("an end in time")
+    }
+
+    #[tokio::test]
+    async fn a_trickle_of_bytes_extends_no_deadline() {
+        let short = Duration::from_millis(200);
+        let (mut entering, address, open) = port(8, patience(short, LONG)).await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut connection = entering.recv().await.unwrap();
+        let mut sent = 0;
+        let ended = loop {
+            // The 24th byte would complete the greeting.
+            if sent < 23 {
+                let _ = client.write_all(b"P").await;
+                sent += 1;
+            }
+            match read(&mut connection).await {
+                Ok(count) => assert!(count > 0),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        drop(connection);
+        assert_eq!(open.get(), 0);
+
+        // Who has greeted has until the first request.
+        let (mut entering, address, _open) = port(8, patience(LONG, short)).await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(&[b'P'; 24]).await.unwrap();
+        let mut connection = entering.recv().await.unwrap();
+        assert_eq!(read(&mut connection).await.unwrap(), 24);
+        assert_eq!(read(&mut connection).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        // And a peer whose request was let in stays.
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut connection = entering.recv().await.unwrap();
+        drop(connection.visit().serve());
+        let waiting = tokio::spawn(async move { read(&mut connection).await });
+        sleep(2 * short).await;
+        client.write_all(b"late").await.unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn the_longest_silent_makes_room_then_the_longest_idle() {
+        let (mut entering, address, open) = port(3, patience(LONG, LONG)).await;
+        let mut clients = Vec::new();
+        let mut enter = async || {
+            clients.push(TcpStream::connect(address).await.unwrap());
+            timeout(LONG, entering.recv()).await.expect("a connection").unwrap()
+        };
+        let (mut idle, mut silent, busy) = (enter().await, enter().await, enter().await);
+        drop(idle.visit().serve());
+        let serving = busy.visit().serve();
+        let mut next = enter().await;
+        assert_eq!(read(&mut silent).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+        drop(next.visit().serve());
+        let second = enter().await;
+        assert_eq!(read(&mut idle).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+        let held = (second.visit().serve(), next.visit().serve());
+        // Now every place is in use.
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        let mut said = Vec::new();
+        timeout(LONG, refused.read_to_end(&mut said)).await.unwrap().unwrap();
+        assert_eq!(said, b"no");
+        assert_eq!(open.get(), 3);
+        drop((silent, idle, held, serving));
+        assert!(!next.visit().leave.is_cancelled());
+        let _ = &mut next;
     }
 }

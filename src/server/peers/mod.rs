@@ -5,6 +5,7 @@
 
 mod address;
 mod dial;
+mod files;
 mod gate;
 mod listener;
 mod private;
@@ -13,6 +14,7 @@ mod tls;
 
 pub use address::{Endpoint, Remote};
 pub use dial::{Dialer, Stream, Trust};
+pub use files::{fitting, raise_file_limit};
 pub use gate::{Connection, Gate, Held, Patience, Visit};
 pub use listener::{Listener, Peer};
 pub use private::check_private;

@@ -324,15 +324,18 @@ async fn silent_connections_are_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn surplus_connections_are_refused() {
-    let bounds = Bounds { connections: 2, ..Bounds::default() };
+async fn surplus_event_streams_are_refused_and_silent_connections_make_room() {
+    let bounds = Bounds { connections: 4, ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
     let held = [port.events().await, port.events().await];
-    let mut surplus = TcpStream::connect(port.address).await.unwrap();
-    let mut answer = String::new();
-    timeout(LONG, surplus.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    drop(held);
+    assert_eq!(port.get("/api/v1/events").await.status, 503);
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(TcpStream::connect(port.address).await.unwrap());
+        assert_eq!(port.get("/live").await.status, 200);
+        assert_eq!(port.get("/api/v1/status").await.status, 200);
+    }
+    drop((held, silent));
     port.deserted().await;
     assert_eq!(port.get("/live").await.status, 200);
     port.stopped().await;
