@@ -12,22 +12,24 @@ mod server {
 
     pub fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-        protocol();
+        std::fs::write(out.join("descriptors.bin"), protocol()).expect("OUT_DIR is writable");
         std::fs::write(out.join("page_files.rs"), page_files()).expect("OUT_DIR is writable");
         let packed = gzip(chart_library().as_bytes());
         std::fs::write(out.join("plotly.min.js.gz"), packed).expect("OUT_DIR is writable");
     }
 
-    /// protox is a protobuf compiler in Rust, so no machine needs `protoc`.
-    fn protocol() {
+    /// protox is a protobuf compiler in Rust, so no machine needs `protoc`. Returns the descriptors, for tests.
+    fn protocol() -> Vec<u8> {
         let file = "proto/conceptwatch/v1/conceptwatch.proto";
         println!("cargo:rerun-if-changed={file}");
         println!("cargo:rerun-if-changed=build.rs");
-        let descriptors = build_protox::compile([file], ["proto"]).unwrap_or_else(|e| panic!("{e:?}"));
+        let mut compiler = build_protox::Compiler::new(["proto"]).expect("proto/ is part of the package");
+        compiler.open_file(file).unwrap_or_else(|e| panic!("{e:?}"));
         build_tonic_prost::configure()
             .bytes(".conceptwatch.v1.Tensor.data")
-            .compile_fds(descriptors)
+            .compile_fds(compiler.file_descriptor_set())
             .expect("the descriptors come from the compiler just above");
+        compiler.encode_file_descriptor_set()
     }
 
     /// A Rust list of the files in web/, so that a new one needs no other change.

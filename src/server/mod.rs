@@ -36,7 +36,7 @@ use tokio::time::timeout;
 
 use crate::history::{History, Limits as HistoryLimits};
 
-pub use grpc::{IngestLimits, client, proto, recording, transport};
+pub use grpc::{IngestLimits, client, proto, recording, transport, wire};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;

@@ -53,7 +53,8 @@ impl Upkeep {
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
             self.queue.look(&self.runs.rolling());
             self.advice.look(unix_time());
-            if release.is_due(self.metrics.received_bytes.get(), Instant::now()) {
+            let work = self.metrics.read_bytes.get() + self.metrics.points_recorded.get();
+            if release.is_due(work, Instant::now()) {
                 // Not awaited: it only must not run on a thread that serves.
                 tokio::task::spawn_blocking(memory::give_back);
             }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
@@ -17,9 +18,10 @@ use crate::tensor::{Tensor, TensorName};
 use super::budget::{Budget, Reservation};
 use super::chunk::{check_continues, check_header, check_left_out, check_names, check_numbers};
 use super::convert;
+use super::frames::Unreadable;
 use super::proto::ingest_response::Outcome;
 use super::proto::{self, BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
-use super::status::code;
+use super::status::{code, late};
 use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Running, Runs, Sent};
@@ -53,6 +55,29 @@ pub struct Ingest {
     pub limits: Limits,
 }
 
+/// A message, and its bytes in the budget.
+pub struct Received {
+    pub request: IngestRequest,
+    /// Why its batch is refused: it had too many elements, and is here without them.
+    pub fault: Option<Fault>,
+    pub room: Reservation,
+}
+
+/// Why a message was not received.
+pub enum Unread {
+    Bytes(Unreadable),
+    Message(Fault),
+}
+
+impl Unread {
+    pub fn malformed(error: prost::DecodeError) -> Self {
+        Self::Message(Fault::new("chunk", format!("got a message that cannot be read: {error}")))
+    }
+}
+
+/// The messages of a stream, as they arrive.
+pub type Arrived = BoxStream<'static, Result<Received, Unread>>;
+
 /// A batch whose last chunk has not arrived.
 struct Partial {
     /// Header of its first chunk.
@@ -80,7 +105,7 @@ impl Ingest {
     /// a cancelled call leaves no batch half applied.
     pub async fn serve(
         self,
-        mut requests: impl Stream<Item = Result<IngestRequest, Status>> + Unpin,
+        mut requests: Arrived,
         answers: mpsc::Sender<Result<IngestResponse, Status>>,
         stop: CancellationToken,
     ) {
@@ -102,11 +127,12 @@ impl Ingest {
                 }
             };
             let answer = match request {
-                Some(Ok(request)) => self.take(request, &mut partial),
-                Some(Err(status)) => {
+                // Its bytes are reserved until it is answered.
+                Some(Ok(Received { request, fault, room: _room })) => self.take(request, fault, &mut partial),
+                Some(Err(unread)) => {
                     self.give_up(&mut partial, "the stream broke off");
                     // Fails if the peer has disconnected.
-                    let _ = answers.send(Err(self.unreadable(&status))).await;
+                    let _ = answers.send(Err(self.unreadable(unread))).await;
                     return;
                 }
                 None => {
@@ -129,11 +155,16 @@ impl Ingest {
     }
 
     /// Handles one message. `Err` ends the stream because the sidecar has no memory left.
-    fn take(&self, request: IngestRequest, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
+    fn take(
+        &self,
+        request: IngestRequest,
+        fault: Option<Fault>,
+        partial: &mut Option<Partial>,
+    ) -> Result<Option<IngestResponse>, Refusal> {
         match request.message {
             Some(ingest_request::Message::Chunk(mut chunk)) => {
                 let end = joined_end(&mut chunk);
-                let answer = self.take_chunk(chunk, partial)?;
+                let answer = self.take_chunk(chunk, fault, partial)?;
                 match (answer, end) {
                     (Some(answer), Some(end)) => {
                         let end = self.end_pass(end)?;
@@ -155,7 +186,12 @@ impl Ingest {
         }
     }
 
-    fn take_chunk(&self, chunk: BatchChunk, partial: &mut Option<Partial>) -> Result<Option<IngestResponse>, Refusal> {
+    fn take_chunk(
+        &self,
+        chunk: BatchChunk,
+        fault: Option<Fault>,
+        partial: &mut Option<Partial>,
+    ) -> Result<Option<IngestResponse>, Refusal> {
         let size = chunk.encoded_len();
         self.metrics.received_bytes.inc_by(size as u64);
         let sequence = chunk.sequence;
@@ -166,8 +202,6 @@ impl Ingest {
             // Counts its rows. The client did not finish the batch, so it expects no answer.
             self.give_up(partial, "another batch began before its last chunk");
         }
-        // The message itself counts towards the budget while it is processed.
-        let Some(_reading) = self.budget.reserve(size) else { return Err(self.over_budget()) };
         let current = match partial {
             Some(current) => current,
             None => partial.insert(self.begin(&header)?),
@@ -181,7 +215,9 @@ impl Ingest {
         let expected = current.next_chunk;
         current.next_chunk += 1;
         if let Progress::Staged { staged, room, .. } = &mut current.progress {
-            let offered = check_continues(&current.header, &header, expected)
+            let offered = fault
+                .map_or(Ok(()), Err)
+                .and_then(|()| check_continues(&current.header, &header, expected))
                 .and_then(|()| check_left_out(current.rows_left_out))
                 .and_then(|()| self.offer(&header, tensors, size, current.bytes, staged));
             match offered {
@@ -349,19 +385,27 @@ impl Ingest {
 
     /// The status for a message that cannot be read. Resending it would not help, so the code must not be one that clients
     /// may take for temporary, such as OUT_OF_RANGE.
-    fn unreadable(&self, status: &Status) -> Status {
+    fn unreadable(&self, unread: Unread) -> Status {
         let limit = self.limits.chunk_bytes;
-        let fault = match status.code() {
-            Code::OutOfRange => {
-                format!("got a larger message, expected at most {limit} bytes: send fewer rows per chunk")
+        let fault = match unread {
+            Unread::Bytes(Unreadable::OverBudget { .. }) => return self.over_budget().into(),
+            Unread::Bytes(Unreadable::Slow) => {
+                self.metrics.batches_refused.with_label_values(&["DeadlineExceeded"]).inc();
+                return late();
             }
-            _ => format!("got a message that cannot be read: {}", status.message()),
+            // The peer disconnected: no message is at fault.
+            Unread::Bytes(Unreadable::Broken) => return Status::cancelled("the connection broke off"),
+            Unread::Bytes(Unreadable::TooLarge { .. }) => {
+                let message =
+                    format!("got a larger message, expected at most {limit} bytes: send fewer rows per chunk");
+                Fault::new("chunk", message)
+            }
+            Unread::Bytes(Unreadable::Compressed) => Fault::new("chunk", "got a compressed message, expected none"),
+            Unread::Bytes(Unreadable::Ended) => Fault::new("chunk", "got a part of a message, expected all of it"),
+            Unread::Message(fault) => fault,
         };
-        let refusal = Refusal::from(Fault::new("chunk", fault));
-        // Other codes mean that the peer disconnected, not that it sent a message.
-        if matches!(status.code(), Code::OutOfRange | Code::Internal) {
-            self.refuse(0, 0, &refusal);
-        }
+        let refusal = Refusal::from(fault);
+        self.refuse(0, 0, &refusal);
         refusal.into()
     }
 

@@ -1,15 +1,19 @@
 //! The gRPC port, for training jobs and readers. Only this folder uses tonic's types.
 
 mod budget;
+mod calls;
 mod chunk;
 pub mod client;
 mod convert;
+mod frames;
+mod front;
 mod ingest;
 pub mod proto;
 pub mod recording;
 mod serve;
 mod service;
 mod status;
+pub mod wire;
 
 pub use budget::Budget;
 pub use ingest::{Ingest, Limits as IngestLimits};

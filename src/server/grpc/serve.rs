@@ -24,14 +24,12 @@ use crate::server::peers::{
     ClientCertificate, Connection, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls, Visit, same_secret,
 };
 
+use super::front::{Caller, Front, Limits, Peer, WINDOW};
 use super::proto::concept_watch_server::ConceptWatchServer;
 use super::service::Service;
 
 /// Time after which an idle peer is pinged, and time it has to answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// HTTP/2 windows of a stream and of a connection, in bytes. Data in them does not count towards the byte budget of
-/// ingest, so they are no larger than needed to keep a local connection busy.
-const WINDOWS: (u32, u32) = (1 << 20, 2 << 20);
 /// A client begins with the 24 bytes of the HTTP/2 preface. Some connect before they have a call to make.
 const PATIENCE: Patience =
     Patience { handshake: Duration::from_secs(5), greeting: 24, request: Duration::from_secs(30) };
@@ -77,9 +75,15 @@ pub async fn serve(
         refusal: b"",
         open: metrics.connections.with_label_values(&["grpc"]),
     };
-    let connections = ReceiverStream::new(gate.open()).map(|connection| Ok::<_, std::io::Error>(Accepted(connection)));
+    let budget = service.ingest.budget.clone();
+    let accepted = move |connection| Ok::<_, std::io::Error>(Accepted { connection, peer: Peer::new(&budget) });
+    let connections = ReceiverStream::new(gate.open()).map(accepted);
     // Somewhat more than a chunk, so that a chunk just above the limit gets an answer that names the limit.
-    let service = ConceptWatchServer::new(service).max_decoding_message_size(port.chunk_bytes + (1 << 20));
+    let largest = port.chunk_bytes + (1 << 20);
+    let limits = Limits { budget: service.ingest.budget.clone(), metrics, largest };
+    let health = Front::new(health, limits.clone());
+    let calls = ConceptWatchServer::new(service.clone()).max_decoding_message_size(largest);
+    let service = Front::new(calls, limits).with_ingest(service);
     let token = port.token.map(|token| format!("Bearer {token}").into());
     let guarded = Arc::new(Guard { token, secret: port.secret, address: port.address });
     let routes = Routes::new(health).add_service(service).into_axum_router();
@@ -96,8 +100,8 @@ pub fn transport() -> Server {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .initial_stream_window_size(WINDOWS.0)
-        .initial_connection_window_size(WINDOWS.1)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(64)
         .http2_max_header_list_size(16 << 10)
 }
@@ -113,7 +117,7 @@ struct Guard {
 /// Lets a call in, and answers the challenge that it may carry, whether it is let in or not: so a client can find out
 /// who answers before it sends its token.
 async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let visit = request.extensions().get::<Caller>().map(|caller| Arc::clone(&caller.visit));
     let nonce = request.headers().get(NONCE);
     let proof = guard
         .secret
@@ -148,14 +152,17 @@ impl Guard {
     }
 }
 
-/// A connection as tonic takes it.
-struct Accepted(Connection);
+/// A connection as tonic takes it, with what it has reserved.
+struct Accepted {
+    connection: Connection,
+    peer: Peer,
+}
 
 impl Connected for Accepted {
-    type ConnectInfo = Arc<Visit>;
+    type ConnectInfo = Caller;
 
-    fn connect_info(&self) -> Arc<Visit> {
-        self.0.visit()
+    fn connect_info(&self) -> Caller {
+        Caller { visit: self.connection.visit(), peer: self.peer.clone() }
     }
 }
 
@@ -165,21 +172,21 @@ impl AsyncRead for Accepted {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        Pin::new(&mut self.connection).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Accepted {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.connection).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.connection).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.connection).poll_shutdown(context)
     }
 
     fn poll_write_vectored(
@@ -187,10 +194,10 @@ impl AsyncWrite for Accepted {
         context: &mut Context<'_>,
         buffers: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, buffers)
+        Pin::new(&mut self.connection).poll_write_vectored(context, buffers)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.connection.is_write_vectored()
     }
 }

@@ -20,8 +20,9 @@ use crate::run::check_name;
 use crate::step::Rank;
 
 use super::convert;
-use super::ingest::Ingest;
+use super::ingest::{Arrived, Ingest};
 use super::proto::{self, concept_watch_server::ConceptWatch};
+use super::status::refused;
 use crate::question::diagnosis_of;
 use crate::server::advice::Advice;
 use crate::server::board::Board;
@@ -114,14 +115,12 @@ impl ConceptWatch for Service {
 
     type IngestStream = ReceiverStream<Result<proto::IngestResponse, Status>>;
 
+    /// Never called: streams of batches are read in front of this service, see [`serve_ingest`](Service::serve_ingest).
     async fn ingest(
         &self,
-        request: Request<Streaming<proto::IngestRequest>>,
+        _: Request<Streaming<proto::IngestRequest>>,
     ) -> Result<Response<Self::IngestStream>, Status> {
-        let (sender, receiver) = mpsc::channel(ANSWERS);
-        let ingest = self.ingest.clone();
-        tokio::spawn(ingest.serve(request.into_inner(), sender, self.stop.clone()));
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Err(Status::unimplemented("streams of batches are read elsewhere"))
     }
 
     async fn finish_run(
@@ -315,6 +314,14 @@ impl ConceptWatch for Service {
 }
 
 impl Service {
+    /// The answers to a stream of batches.
+    pub fn serve_ingest(&self, messages: Arrived) -> ReceiverStream<Result<proto::IngestResponse, Status>> {
+        let (sender, receiver) = mpsc::channel(ANSWERS);
+        let ingest = self.ingest.clone();
+        tokio::spawn(ingest.serve(messages, sender, self.stop.clone()));
+        ReceiverStream::new(receiver)
+    }
+
     /// Runs a call to the history on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -412,10 +419,6 @@ impl Service {
         // Fails if there are no watchers.
         let _ = self.events.send(event);
     }
-}
-
-fn refused(fault: Fault) -> Status {
-    Refusal::from(fault).into()
 }
 
 fn alert(change: &AlertChange) -> proto::AlertChange {

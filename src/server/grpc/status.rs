@@ -5,6 +5,9 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
+use super::calls::Call;
+use super::frames::{MESSAGE_DEADLINE, Unreadable};
+use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::sample::CommitError;
 use crate::server::refusal::Refusal;
@@ -28,6 +31,30 @@ pub fn code(refusal: &Refusal) -> Code {
         Refusal::History(_) => Code::Internal,
         Refusal::OverBudget { .. } | Refusal::Stopping => Code::Unavailable,
     }
+}
+
+pub fn refused(fault: Fault) -> Status {
+    Refusal::from(fault).into()
+}
+
+/// The status of a call whose message cannot be read. Where sending it again would not help, the code must not be one that
+/// clients may take for temporary, such as OUT_OF_RANGE.
+pub fn unreadable(error: &Unreadable, call: &Call) -> Status {
+    let bad = |message: String| refused(Fault::new(call.request.name, message));
+    match error {
+        Unreadable::TooLarge { limit } => bad(format!("got a larger message, expected at most {limit} bytes")),
+        Unreadable::OverBudget { limit } => Refusal::OverBudget { what: "ingest memory", limit: *limit }.into(),
+        Unreadable::Slow => late(),
+        Unreadable::Compressed => bad("got a compressed message, expected none".into()),
+        Unreadable::Ended => bad("got a part of a message, expected all of it".into()),
+        Unreadable::Broken => Status::cancelled("the connection broke off"),
+    }
+}
+
+/// The status of a call whose message took too long.
+pub fn late() -> Status {
+    let seconds = MESSAGE_DEADLINE.as_secs();
+    Status::deadline_exceeded(format!("got a part of a message, expected all of it within {seconds} s"))
 }
 
 impl From<Refusal> for Status {

@@ -39,6 +39,7 @@ pub const ROWS_DROPPED: &str = "conceptwatch_rows_dropped_total";
 pub const BATCHES_ACCEPTED: &str = "conceptwatch_batches_accepted_total";
 pub const BATCHES_REFUSED: &str = "conceptwatch_batches_refused_total";
 pub const RECEIVED_BYTES: &str = "conceptwatch_received_bytes_total";
+pub const READ_BYTES: &str = "conceptwatch_read_bytes_total";
 pub const CONNECTIONS: &str = "conceptwatch_connections";
 pub const INGEST_BUDGET_USED: &str = "conceptwatch_ingest_budget_used_bytes";
 pub const INGEST_BUDGET_LIMIT: &str = "conceptwatch_ingest_budget_limit_bytes";

@@ -22,6 +22,8 @@ pub struct Metrics {
     /// Label `code`: the gRPC code's name.
     pub batches_refused: IntCounterVec,
     pub received_bytes: IntCounter,
+    /// Of all messages, also of those that were never whole.
+    pub read_bytes: IntCounter,
     /// Label `port`: `grpc` or `http`.
     pub connections: IntGaugeVec,
     pub ingest_budget_used: IntGauge,
@@ -101,9 +103,19 @@ impl Metrics {
             batches_accepted: counter(names::BATCHES_ACCEPTED, "Batches applied.")?,
             batches_refused: counters(names::BATCHES_REFUSED, "Batches refused, by gRPC code.", &["code"])?,
             received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,
+            read_bytes: counter(
+                names::READ_BYTES,
+                "Bytes of gRPC messages read, also of messages that were refused or never whole.",
+            )?,
             connections: labelled_gauge(registry, names::CONNECTIONS, "Open connections, by port.", &["port"])?,
-            ingest_budget_used: bytes(names::INGEST_BUDGET_USED, "Bytes of batches in flight.")?,
-            ingest_budget_limit: bytes(names::INGEST_BUDGET_LIMIT, "Maximum bytes of batches in flight.")?,
+            ingest_budget_used: bytes(
+                names::INGEST_BUDGET_USED,
+                "Bytes reserved for gRPC connections, their messages and batches in flight.",
+            )?,
+            ingest_budget_limit: bytes(
+                names::INGEST_BUDGET_LIMIT,
+                "Maximum bytes reserved for gRPC connections, their messages and batches in flight.",
+            )?,
             sample_memory: bytes(names::SAMPLE_MEMORY, "Bytes held by all samples.")?,
             passes_closed: counter(names::PASSES_CLOSED, "Passes that every rank ended.")?,
             passes_incomplete: counter(

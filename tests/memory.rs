@@ -1,0 +1,185 @@
+//! What peers make the program hold, by the kernel's count.
+#![cfg(all(feature = "server", target_os = "linux"))]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use bytes::Bytes;
+use conceptwatch::server::proto::ingest_response::Outcome;
+use conceptwatch::server::proto::{BatchChunk, DataType, IngestRequest, Tensor, ingest_request};
+use h2::SendStream;
+use h2::client::{ResponseFuture, SendRequest};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::codegen::http::Request;
+
+use common::{PATIENCE, Sidecar, Stream, chunk, run, until};
+
+const INGEST: &str = "Ingest";
+/// MiB.
+const BUDGET: f64 = 64.0;
+/// Beside the budget: what the allocator and the runtime need, in MiB.
+const BESIDE: f64 = 32.0;
+
+fn resident(sidecar: &Sidecar) -> f64 {
+    memory(sidecar, "VmRSS")
+}
+
+/// A field of the kernel's status of the process, in MiB.
+fn memory(sidecar: &Sidecar, field: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", sidecar.process_id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<f64>().unwrap() / 1024.0
+}
+
+/// A bare HTTP/2 connection.
+struct Peer {
+    requests: SendRequest<Bytes>,
+    connection: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+struct Call {
+    send: SendStream<Bytes>,
+    /// Dropped, it would end the call.
+    _response: ResponseFuture,
+}
+
+impl Peer {
+    async fn open(sidecar: &Sidecar) -> Self {
+        let stream = TcpStream::connect(sidecar.grpc).await.unwrap();
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        // Its error is seen by the calls.
+        let connection = tokio::spawn(async move { drop(connection.await) });
+        Self { requests, connection }
+    }
+
+    async fn call(&mut self, method: &str) -> Call {
+        let request = Request::post(format!("http://localhost/conceptwatch.v1.ConceptWatch/{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let mut ready = self.requests.clone().ready().await.unwrap();
+        let (response, send) = ready.send_request(request.body(()).unwrap(), false).unwrap();
+        Call { send, _response: response }
+    }
+}
+
+impl Call {
+    /// Sends bytes as far as the program takes them. Whether it took all.
+    async fn send(&mut self, mut bytes: Bytes) -> bool {
+        while !bytes.is_empty() {
+            self.send.reserve_capacity(bytes.len().min(1 << 16));
+            let capacity = futures::future::poll_fn(|context| self.send.poll_capacity(context));
+            let Ok(Some(Ok(capacity))) = timeout(PATIENCE, capacity).await else { return false };
+            if self.send.send_data(bytes.split_to(capacity.min(bytes.len())), false).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The first part of a message of `length` bytes.
+    async fn send_part(&mut self, length: u32, part: usize) -> bool {
+        let head = [&[0], &length.to_be_bytes()[..]].concat();
+        self.send(head.into()).await && self.send(vec![1; part].into()).await
+    }
+}
+
+fn start() -> Sidecar {
+    Sidecar::start(&["--ingest-mib", &BUDGET.to_string()])
+}
+
+/// A good client is served at any time.
+async fn a_good_client_is_served(sidecar: &Sidecar, name: &str) {
+    let mut client = sidecar.client().await;
+    client.start_run(run(name)).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    assert_eq!(stream.ask(chunk(name, 1, 0..16)).await.outcome(), Outcome::Accepted);
+}
+
+async fn half_sent(method: &str, length: u32) {
+    let sidecar = start();
+    a_good_client_is_served(&sidecar, "before").await;
+    let before = resident(&sidecar);
+    let mut peers = Vec::new();
+    let mut calls = Vec::new();
+    for _ in 0..8 {
+        let mut peer = Peer::open(&sidecar).await;
+        for _ in 0..64 {
+            let mut call = peer.call(method).await;
+            call.send_part(length, length as usize / 2).await;
+            calls.push(call);
+        }
+        peers.push(peer);
+    }
+    let during = resident(&sidecar);
+    assert!(during < before + BUDGET + BESIDE, "{before} MiB before, {during} MiB with half-sent messages");
+    let held = sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") / f64::from(1 << 20);
+    assert!(held > BUDGET / 4.0 && held <= BUDGET, "{held} MiB are shown as reserved");
+    // Others are served, and so is the page.
+    a_good_client_is_served(&sidecar, "during").await;
+    assert!(sidecar.metric("conceptwatch_batches_refused_total", "Unavailable") > 0.0);
+    drop((calls, peers));
+    until("what was reserved is free", || sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") == 0.0).await;
+    until("memory is returned", || resident(&sidecar) < before + BESIDE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_batches_hold_no_more_than_the_budget() {
+    half_sent(INGEST, 4 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_declarations_hold_no_more_than_the_budget() {
+    half_sent("StartRun", 4 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_open_streams_hold_what_the_budget_says() {
+    let sidecar = Sidecar::start(&[]);
+    a_good_client_is_served(&sidecar, "before").await;
+    let before = resident(&sidecar);
+    let mut peers = Vec::new();
+    let mut calls = Vec::new();
+    for _ in 0..32 {
+        let mut peer = Peer::open(&sidecar).await;
+        for _ in 0..63 {
+            let mut call = peer.call(INGEST).await;
+            assert!(call.send_part(4 << 20, 10).await);
+            calls.push(call);
+        }
+        peers.push(peer);
+    }
+    let held = || sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") / f64::from(1 << 20);
+    // Each a call, and the beginning of a message.
+    until("all are open", || held() > 2016.0 * 0.03).await;
+    let grown = resident(&sidecar) - before;
+    assert!(grown < held() + BESIDE, "{grown} MiB, {} MiB reserved", held());
+    a_good_client_is_served(&sidecar, "during").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_many_elements_is_refused_before_it_unfolds() {
+    let sidecar = start();
+    a_good_client_is_served(&sidecar, "before").await;
+    let before = resident(&sidecar);
+    // Four million bytes that would decode to a hundred times as many.
+    let tensor = Tensor { dtype: DataType::String.into(), texts: vec![String::new(); 2_000_000], ..Tensor::default() };
+    let many = BatchChunk { tensors: vec![tensor], ..chunk("before", 1, 0..0) };
+    let many = IngestRequest { message: Some(ingest_request::Message::Chunk(many)) };
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    for _ in 0..16 {
+        stream.sender.send(many.clone()).await.unwrap();
+        let answer = stream.answer().await;
+        assert_eq!((answer.outcome(), answer.field.as_str()), (Outcome::Refused, "tensors.texts"), "{answer:?}");
+    }
+    let peak = memory(&sidecar, "VmHWM");
+    assert!(peak < before + 24.0, "{before} MiB before, {peak} MiB at most");
+    a_good_client_is_served(&sidecar, "after").await;
+}
