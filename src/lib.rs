@@ -25,6 +25,9 @@
 // A field, what was got and what was expected.
 pub mod fault;
 
+// What may be a name.
+pub mod name;
+
 // What the allocator keeps of freed memory.
 pub mod memory;
 

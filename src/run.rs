@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::name::check_name;
 use crate::tensor::TensorName;
 
-pub const MAX_NAME: usize = 128;
 pub const MAX_CONCEPTS: usize = 4096;
 pub const MAX_CARDINALITY: u32 = 65_536;
 pub const MAX_WORLD_SIZE: u32 = 65_536;
@@ -350,21 +350,6 @@ impl ContinuousLabels {
             TensorName::TaskLabels => self.task,
             _ => false,
         }
-    }
-}
-
-/// Names are data, never paths: `[A-Za-z0-9_.:/ -]`, 1 to 128 characters.
-pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/ -".contains(c);
-    if name.is_empty() || name.len() > MAX_NAME {
-        return Err(Fault::new(field, format!("got {} bytes, expected 1 to {MAX_NAME}", name.len())));
-    }
-    match name.chars().find(|&c| !allowed(c)) {
-        Some(c) => Err(Fault::new(
-            field,
-            format!("has the character {}, expected letters, digits and _ . : / - or space", c.escape_default()),
-        )),
-        None => Ok(()),
     }
 }
 

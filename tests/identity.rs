@@ -116,9 +116,9 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
         sidecar = Sidecar::start(&data);
     }
     let mut client = sidecar.client().await;
-    let long = "n".repeat(128);
+    let long = "λ".repeat(200);
     assert_eq!(start(&mut client, launched(&long, "a", "one")).await, long);
-    assert_eq!(start(&mut client, launched(&long, "b", "two")).await, format!("{}-2", "n".repeat(126)));
+    assert_eq!(start(&mut client, launched(&long, "b", "two")).await, format!("{}-2", "λ".repeat(198)));
     let bad = [
         (launched("r", "h", "a\nb"), "job"),
         (StartRunRequest { attempt: 1 << 31, ..launched("r", "h", "six") }, "attempt"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._names import checked
 from ._protocol import messages
 
 ACTIVATION_KINDS = {
@@ -30,13 +32,23 @@ def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
     """Concepts from names, (name, cardinality) pairs, or their number alone."""
     if isinstance(concepts, (int, np.integer)):
         concepts = [f"c{i}" for i in range(int(concepts))]
-    found = []
+    found: list[Any] = []
     for concept in concepts:
         name, cardinality = (concept, 0) if isinstance(concept, str) else concept
-        found.append(messages.Concept(name=str(name), cardinality=int(cardinality)))
+        name = checked(f"concepts[{len(found)}]", name)
+        found.append(messages.Concept(name=name, cardinality=int(cardinality)))
     if not found:
         raise ValueError("concepts: got none, expected at least one")
+    twice = next((name for name, count in Counter(concept.name for concept in found).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"concepts: {twice!r} names two concepts, expected names that differ")
     return found
+
+
+def labels_of(labels: Mapping[str, Any] | None) -> dict[str, str]:
+    """A run's labels as text."""
+    named = {checked("labels", str(key)): value for key, value in (labels or {}).items()}
+    return {key: checked(f"labels[{key!r}]", str(value)) for key, value in named.items()}
 
 
 def constants_of(

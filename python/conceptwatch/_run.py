@@ -26,6 +26,7 @@ from ._head import Head, Recent, even_counts
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._launch import own_launch
 from ._link import EndOfPass, Link
+from ._names import checked, composed
 from ._protocol import messages
 from ._recording import SCHEME
 from ._scores import Scores
@@ -141,6 +142,7 @@ def init(
         counts = own_head.counts(len(declared_concepts))
         if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
             intervention_counts = counts
+    name = checked("name", name)
     declared = messages.Run(
         name=name,
         concepts=declared_concepts,
@@ -167,7 +169,7 @@ def init(
             clarity_weights=clarity_weights,
             intervention_counts=intervention_counts,
         ),
-        labels={str(key): str(value) for key, value in (labels or {}).items()},
+        labels=_declaration.labels_of(labels),
     )
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:
@@ -247,12 +249,12 @@ class Run:
 
         step: optimiser steps so far. epoch: epochs so far.
         """
-        return Pass(self, split, step, epoch)
+        return Pass(self, composed(split), step, epoch)
 
     def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Any) -> None:
         """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
         self._note(tensors.get("concept_activations"))
-        self._log(split, step, epoch, tensors, None)
+        self._log(composed(split), step, epoch, tensors, None)
 
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
@@ -262,7 +264,7 @@ class Run:
         if left is None:
             return None
         request = messages.GetScoresRequest(
-            run=self.name, split=split, step=step, timeout_seconds=left, matrices=matrices
+            run=self.name, split=composed(split), step=step, timeout_seconds=left, matrices=matrices
         )
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
@@ -277,6 +279,7 @@ class Run:
         left = self._flush(timeout)
         if left is None:
             return None
+        split = composed(split)
         ended = self._ended.get(split) if step is None else step
         request = messages.GetDiagnosisRequest(run=self.name, split=split, step=ended, timeout_seconds=left)
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)

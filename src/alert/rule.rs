@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 
 use crate::fault::Fault;
-use crate::run::check_name;
+use crate::name::check_name;
 
 use super::fields::{Fields, KeyFault};
 use super::kind::LONGEST;

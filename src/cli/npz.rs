@@ -8,9 +8,8 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::batch::{Batch, MAX_CLASS, NonFinite};
 use crate::fault::{Fault, in_short};
-use crate::run::{
-    ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, MAX_NAME, Run, RunConstants, RunFields,
-};
+use crate::name::MAX_NAME;
+use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 

@@ -12,7 +12,7 @@ use crate::alert::{Fields, RuleFault, Rules, default_rules};
 use crate::batch::NonFinite;
 use crate::estimate::{Kind, Settings};
 use crate::fault::Fault;
-use crate::run::check_name;
+use crate::name::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Tls, TlsFiles, check_private};
@@ -166,7 +166,7 @@ pub const DEFAULT_ADDRESSES: [SocketAddr; 2] = [
 ];
 
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
-    let (split, window) = text.split_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
+    let (split, window) = text.rsplit_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
     let window = match window {
         "pass" => WindowKind::Pass,
         "recent" => WindowKind::Recent,

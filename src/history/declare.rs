@@ -8,7 +8,8 @@ use super::insert::finite;
 use super::ranks::declare_rank;
 use super::seal::{RUN, RUN_COLUMNS, Seal, seal_run};
 use crate::fault::in_short;
-use crate::run::{MAX_NAME, Run, RunFields};
+use crate::name::MAX_NAME;
+use crate::run::{Run, RunFields};
 use crate::sample::Attempt;
 use crate::step::Rank;
 

@@ -81,7 +81,7 @@ pub fn cases() -> Vec<Case> {
         flags("an unknown estimator", &["--estimator", "exact"], &["--estimator"]),
         flags("an unknown window", &["--window", "val=sliding"], &["--window", "got 'sliding'"]),
         flags("a window without a split", &["--window", "pass"], &["--window", "expected SPLIT=WINDOW"]),
-        flags("a window of a split that is no name", &["--window", "<val>=pass"], &["windows", "expected letters"]),
+        flags("a window of a split that is no name", &["--window", "va\u{202e}l=pass"], &["windows", "expected text"]),
         flags("no ingest memory", &["--ingest-mib", "0"], &["ingest_mib: got 0, expected 8"]),
         flags("no sample memory", &["--sample-mib", "7"], &["sample_mib: got 7, expected 8"]),
         flags("no connections", &["--connections", "0"], &["connections: got 0"]),
@@ -101,12 +101,12 @@ pub fn cases() -> Vec<Case> {
         file(
             "a rule without a name",
             "[[alerts]]\nname = \"\"\nscore = \"ctl\"\nabove = 1.0\n",
-            &["alerts[0] name", "expected 1 to 128"],
+            &["alerts[0] name", "expected 1 to 200"],
         ),
         file(
             "a rule with a new line in its name",
             "[[alerts]]\nname = \"a\\nb\"\nscore = \"ctl\"\nabove = 1.0\n",
-            &["alerts[0] name", "expected letters"],
+            &["alerts[0] name", "expected text"],
         ),
         file(
             "two rules of one name",
@@ -157,7 +157,7 @@ pub fn cases() -> Vec<Case> {
         file(
             "a rule on a split that is no name",
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nsplit = \"\"\n",
-            &["alerts 'a' split", "expected 1 to 128"],
+            &["alerts 'a' split", "expected 1 to 200"],
         ),
         file(
             "an unknown key of a rule",

@@ -1,7 +1,7 @@
 //! Checks of the headers of chunks and ends of passes.
 
 use crate::fault::Fault;
-use crate::run::check_name;
+use crate::name::check_name;
 use crate::step::{Epoch, Step};
 
 use super::proto::BatchChunk;

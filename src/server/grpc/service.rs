@@ -15,8 +15,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
 use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit};
+use crate::name::check_name;
 use crate::point::Point;
-use crate::run::check_name;
 use crate::step::Rank;
 
 use super::convert;

@@ -1,0 +1,42 @@
+//! Names of runs, splits, concepts, clients, labels and alert rules.
+//!
+//! Names are data, never paths or code: any text that a person can read is one, and each output escapes it.
+
+use unicode_normalization::is_nfc;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+use crate::fault::Fault;
+
+/// Most characters (code points) of a name.
+pub const MAX_NAME: usize = 200;
+
+/// Errors unless `name` is 1 to [`MAX_NAME`] code points of Unicode text in normalisation form C, not blank, without
+/// control characters (Cc), formatting characters (Cf), and separators of lines (Zl) and paragraphs (Zp).
+///
+/// Normalised text has one spelling for what looks the same; control and formatting characters could forge a line of a
+/// log or reverse the text that follows.
+pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
+    let characters = name.chars().take(MAX_NAME + 1).count();
+    if characters == 0 || characters > MAX_NAME {
+        let got = if characters == 0 { "none".to_owned() } else { format!("{} bytes", name.len()) };
+        return Err(Fault::new(field, format!("got {got}, expected 1 to {MAX_NAME} characters")));
+    }
+    if let Some(character) = name.chars().find(|character| is_hidden(*character)) {
+        let message =
+            format!("has the character {}, expected text without control characters", character.escape_unicode());
+        return Err(Fault::new(field, message));
+    }
+    if name.chars().all(char::is_whitespace) {
+        return Err(Fault::new(field, "is blank, expected text"));
+    }
+    if !is_nfc(name) {
+        return Err(Fault::new(field, "is not in Unicode normalisation form C (NFC), expected composed characters"));
+    }
+    Ok(())
+}
+
+/// Whether a character changes how text is shown and is not seen itself.
+fn is_hidden(character: char) -> bool {
+    use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
+    matches!(character.general_category(), Control | Format | LineSeparator | ParagraphSeparator)
+}
