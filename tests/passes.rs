@@ -7,8 +7,8 @@ use std::time::Duration;
 use conceptwatch::batch::{Batch, NonFinite};
 use conceptwatch::run::{Concept, Run, RunFields, SplitKey};
 use conceptwatch::sample::{
-    Attempt, Began, CommitError, Committed, EndedPass, Evaluation, Member, Now, RowNumbers, Sample, Sampling, Source,
-    Split, SplitOptions, Staged, Values, WindowKind, client_hash,
+    Attempt, Began, CommitError, Committed, Declaration, EndOfPass, EndedPass, Evaluation, Member, Members, Now,
+    RowNumbers, Sample, Sampling, Source, Split, SplitOptions, Staged, Unfinished, Values, WindowKind, client_hash,
 };
 use conceptwatch::step::{Epoch, Rank, Step};
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
@@ -161,7 +161,12 @@ fn end(split: &mut Watched, step: u64, rank: u32, now: u64) -> Vec<Evaluation> {
 
 fn ended(split: &mut Watched, at_step: u64, rank: u32, now: u64) -> Result<EndedPass, CommitError> {
     let member = split.member(rank, 0);
-    split.end_pass(step(at_step), None, member, 0, at(now))
+    split.end_pass(ending(at_step, 0), member, at(now))
+}
+
+/// The end of a pass for which the rank logged `rows` rows; 0: it does not say.
+fn ending(at_step: u64, rows: u64) -> EndOfPass {
+    EndOfPass { step: step(at_step), epoch: None, rows, held_back: 0, backlog: false }
 }
 
 #[derive(Clone, Debug)]
@@ -325,20 +330,20 @@ fn padding_of_a_distributed_sampler_is_removed() {
 fn deadlines_close_passes_that_ranks_leave_open() {
     let mut split = Watched::new(options(WindowKind::Pass, 100), 3);
     Logged::with_ids(0, 1, 1, 0..5).commit(&mut split, 100).unwrap();
-    assert_eq!(split.next_deadline(), Some(seconds(700)), "no rank has ended: the idle deadline");
+    assert_eq!(split.next_deadline(&Members::default()), Some(seconds(700)), "no rank has ended: the idle deadline");
     Logged::with_ids(0, 2, 1, 5..9).commit(&mut split, 200).unwrap();
-    assert_eq!(split.next_deadline(), Some(seconds(800)));
+    assert_eq!(split.next_deadline(&Members::default()), Some(seconds(800)));
     end(&mut split, 1, 0, 300);
     end(&mut split, 1, 2, 350);
-    assert_eq!(split.next_deadline(), Some(seconds(360)), "60 s after the first end");
-    assert!(split.close_overdue(at(359)).is_empty());
-    let closed = split.close_overdue(at(360)).remove(0);
+    assert_eq!(split.next_deadline(&Members::default()), Some(seconds(360)), "60 s after the first end");
+    assert!(split.close_overdue(at(359), &Members::default()).is_empty());
+    let closed = split.close_overdue(at(360), &Members::default()).remove(0);
     assert_eq!((closed.ranks_missing, closed.rows_seen, closed.incomplete()), (1, 9, true));
-    assert_eq!(split.next_deadline(), None);
+    assert_eq!(split.next_deadline(&Members::default()), None);
 
     Logged::with_ids(0, 3, 2, 0..5).commit(&mut split, 1000).unwrap();
-    assert!(split.close_overdue(at(1599)).is_empty());
-    assert_eq!(split.close_overdue(at(1600))[0].ranks_missing, 3);
+    assert!(split.close_overdue(at(1599), &Members::default()).is_empty());
+    assert_eq!(split.close_overdue(at(1600), &Members::default())[0].ranks_missing, 3);
     assert_eq!((split.counts().passes, split.counts().passes_incomplete), (2, 2));
 }
 
@@ -357,7 +362,11 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
     assert!(Logged::with_ids(0, 3, 0, 0..5).commit(&mut split, 1).is_ok());
 
     let began = late.after(1).commit(&mut split, 2).unwrap().began.unwrap();
-    assert_eq!((began.discarded, began.rows_discarded), (vec![step(0)], 5), "the run was resumed before this step");
+    assert_eq!(
+        (began.discarded.iter().map(|pass| pass.step).collect(), began.rows_discarded),
+        (vec![step(0)], 5),
+        "the run was resumed before this step"
+    );
     let open = split.close_all(at(3));
     assert_eq!(open.iter().map(|pass| (pass.step.get(), pass.rows_seen)).collect::<Vec<_>>(), [(1, 4)]);
 }
@@ -370,11 +379,17 @@ fn a_newer_attempt_discards_the_open_passes_of_the_older_one() {
     assert!(end(&mut split, 9, 0, 0).is_empty());
     let staged_before = Logged::with_ids(1, 1, 9, 5..9).stage(&split, 7);
     let committed = Logged::with_ids(1, 1, 9, 10..15).after(1).commit(&mut split, 1).unwrap();
-    let began = Began { attempt: restarted(1), first_step: step(9), discarded: vec![step(9)], rows_discarded: 5 };
+    let began = Began {
+        attempt: restarted(1),
+        first_step: step(9),
+        previous: Some(restarted(0)),
+        discarded: vec![Unfinished { step: step(9), rows: 5, ended: 1, ranks: 2 }],
+        rows_discarded: 5,
+    };
     assert_eq!((committed.began, split.attempt()), (Some(began), Some(restarted(1))));
     let new = split.member(1, 1);
     assert!(
-        split.end_pass(step(9), None, new, 5, at(1)).unwrap().closed.is_empty(),
+        split.end_pass(ending(9, 5), new, at(1)).unwrap().closed.is_empty(),
         "rank 0 of the new attempt is missing"
     );
     // Later messages of the old attempt are refused and counted.
@@ -391,7 +406,7 @@ fn a_newer_attempt_discards_the_open_passes_of_the_older_one() {
     );
     Logged::with_ids(0, 2, 9, 20..25).after(1).commit(&mut split, 2).unwrap();
     let new = split.member(0, 1);
-    let closed = split.end_pass(step(9), None, new, 5, at(2)).unwrap().closed.remove(0);
+    let closed = split.end_pass(ending(9, 5), new, at(2)).unwrap().closed.remove(0);
     assert_eq!(closed.sample.ids(), [10, 11, 12, 13, 14, 20, 21, 22, 23, 24]);
     assert_eq!((closed.incomplete(), closed.attempt), (false, restarted(1)));
 }
@@ -404,7 +419,7 @@ fn an_attempt_may_have_another_number_of_ranks() {
     let ends: Vec<usize> = (0..2)
         .map(|rank| {
             let member = split.member(rank, 1);
-            split.end_pass(step(1), None, member, 0, at(0)).unwrap().closed.len()
+            split.end_pass(ending(1, 0), member, at(0)).unwrap().closed.len()
         })
         .collect();
     assert_eq!(ends, [0, 1]);
@@ -414,9 +429,96 @@ fn an_attempt_may_have_another_number_of_ranks() {
 fn ranks_that_missed_the_deadline_are_late() {
     let mut split = Watched::new(options(WindowKind::Pass, 3), 2);
     end(&mut split, 1, 0, 0);
-    assert_eq!(split.close_overdue(at(60)).len(), 1);
+    assert_eq!(split.close_overdue(at(60), &Members::default()).len(), 1);
     assert!(ended(&mut split, 1, 0, 61).unwrap().duplicate);
     assert_eq!(ended(&mut split, 1, 1, 61).unwrap_err(), CommitError::Late { step: step(1) });
+}
+
+/// The members of a named launch of these ranks.
+fn launched(ranks: &[u32], world_size: u32) -> Members {
+    let mut members = Members::default();
+    for &rank in ranks {
+        let rank = Some(Rank::of(rank, world_size).unwrap());
+        let client = client_hash(&format!("{rank:?}"));
+        let attempt = Some(restarted(0));
+        members.declare(Declaration { client, attempt, world_size, rank, continues: true }, seconds(0));
+    }
+    members
+}
+
+#[test]
+fn a_pass_stays_open_while_a_missing_rank_still_sends_what_comes_before_it() {
+    let mut split = Watched::new(options(WindowKind::Pass, 100), 3);
+    let mut members = launched(&[0, 1, 2], 3);
+    Logged::with_ids(0, 1, 100, 0..5).commit(&mut split, 10).unwrap();
+    end(&mut split, 100, 0, 10);
+    end(&mut split, 100, 1, 10);
+    // Rank 2 trains more slowly. It has not come to step 100, in this split or any other.
+    for (time, at_step) in [(50, 30), (100, 60), (150, 99), (200, 100)] {
+        members.reached(split.member(2, 0), step(at_step), seconds(time));
+        assert_eq!(split.next_deadline(&members), Some(seconds(time + 60)), "60 s after its last message");
+        assert!(split.close_overdue(at(time + 59), &members).is_empty());
+    }
+    // It has passed the step without a word about it, or has died.
+    members.reached(split.member(2, 0), step(101), seconds(201));
+    assert_eq!(split.next_deadline(&members), Some(seconds(70)));
+    assert_eq!(split.close_overdue(at(202), &members)[0].ranks_missing, 1);
+    // A rank that has finished is not waited for.
+    end(&mut split, 200, 0, 300);
+    members.reached(split.member(2, 0), step(150), seconds(500));
+    assert_eq!(split.next_deadline(&members), Some(seconds(560)));
+    members.restore_finished(restarted(0), [Rank::of(2, 3).unwrap()]);
+    assert_eq!(split.next_deadline(&members), Some(seconds(360)));
+}
+
+#[test]
+fn held_passes_are_closed_by_their_last_rank_alone() {
+    let mut split = Watched::new(options(WindowKind::Pass, 10), 2);
+    split.hold(true, at(0));
+    for at_step in 1..=5 {
+        assert!(end(&mut split, at_step, 0, 0).is_empty(), "two may be open otherwise");
+    }
+    assert!(split.close_overdue(at(100_000), &Members::default()).is_empty());
+    assert_eq!(end(&mut split, 3, 1, 100_000)[0].step, step(3));
+    split.hold(false, at(100_000));
+    assert!(split.close_overdue(at(100_059), &Members::default()).is_empty(), "deadlines begin now");
+    assert_eq!(split.close_overdue(at(100_060), &Members::default()).len(), 4);
+}
+
+#[test]
+fn a_launch_is_assembled_when_every_rank_has_declared_itself_or_finished_before() {
+    let attempt = restarted(0);
+    let mut members = launched(&[0, 2, 2], 4);
+    assert!(!members.is_assembled(attempt));
+    members.restore_finished(attempt, [Rank::of(1, 4).unwrap()]);
+    assert!(!members.is_assembled(attempt));
+    let declaration =
+        Declaration { client: 9, attempt: Some(attempt), world_size: 4, rank: Rank::of(3, 4).ok(), continues: true };
+    members.declare(declaration, seconds(1));
+    assert!(members.is_assembled(attempt));
+    let mut unnamed = Members::default();
+    for client in 0..2 {
+        assert!(!unnamed.is_assembled(Attempt::default()));
+        unnamed.declare(Declaration { client, attempt: None, world_size: 2, rank: None, continues: true }, seconds(0));
+    }
+    assert!(unnamed.is_assembled(Attempt::default()));
+}
+
+#[test]
+fn without_memory_the_pass_opened_first_is_closed_and_one_that_is_stored_is_discarded() {
+    let mut split = Watched::new(options(WindowKind::Pass, 10), 1);
+    for (sequence, at_step) in [(1, 30), (2, 10)] {
+        Logged::with_ids(0, sequence, at_step, 0..5).commit(&mut split, 0).unwrap();
+    }
+    let unfinished: Vec<_> =
+        split.unfinished().iter().map(|pass| (pass.step.get(), pass.rows, pass.ended, pass.ranks)).collect();
+    assert_eq!(unfinished, [(30, 5, 0, 1), (10, 5, 0, 1)]);
+    assert_eq!(split.close_oldest(step(30), at(0)).unwrap().step, step(10), "not the pass that needs the memory");
+    assert!(split.close_oldest(step(30), at(0)).is_none());
+    assert_eq!((split.drop_pass(step(30)), split.drop_pass(step(30)), split.counts().duplicate), (5, 0, 5));
+    // It may be sent again.
+    Logged::with_ids(0, 3, 30, 0..5).commit(&mut split, 0).unwrap();
+    assert_eq!(end(&mut split, 30, 0, 0)[0].sample.rows(), 5);
 }
 
 #[test]
@@ -594,7 +696,7 @@ fn a_pass_that_lost_rows_is_incomplete() {
         Logged::without_ids(0, 1, 1, 10).commit(&mut split, 0).unwrap();
         let closed = {
             let member = split.member(0, 0);
-            split.end_pass(step(1), None, member, stated, at(1)).unwrap().closed
+            split.end_pass(ending(1, stated), member, at(1)).unwrap().closed
         };
         assert_eq!((closed[0].rows_missing, closed[0].incomplete()), (missing, missing > 0), "{stated} stated");
     }

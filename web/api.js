@@ -6,7 +6,7 @@
  *   beside?: string}}} Score curve: the axes of its values' curves, the score that says at which x they are best, and one
  *   whose curve belongs beside it
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
- *   rows_dropped: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
+ *   rows_dropped: number|null, passes_unsettled: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
  *   has received nothing for the split since it started
  * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run

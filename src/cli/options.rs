@@ -90,7 +90,7 @@ pub struct ServeOptions {
     /// Seconds without a batch after which a pass that no rank has ended closes [default: 1800]
     #[arg(long, env = "CONCEPTWATCH_IDLE_DEADLINE", value_name = "SECONDS")]
     idle_deadline: Option<f64>,
-    /// Open passes per split [default: 2]
+    /// Open passes per split; memory is the bound that matters [default: 1024]
     #[arg(long, env = "CONCEPTWATCH_OPEN_PASSES", value_name = "PASSES")]
     open_passes: Option<u16>,
     /// Seconds between two scorings of a rolling window [default: 15]
@@ -133,6 +133,9 @@ pub struct ServeOptions {
     /// Seconds that the series of a finished run stay in /metrics [default: 300]
     #[arg(long, env = "CONCEPTWATCH_LINGER", value_name = "SECONDS")]
     linger: Option<f64>,
+    /// Seconds without a message after which an unfinished run is removed from memory; it can be resumed [default: 3600]
+    #[arg(long, env = "CONCEPTWATCH_FORGET_AFTER", value_name = "SECONDS")]
+    forget_after: Option<f64>,
     /// Log lines as JSON objects.
     #[arg(long, env = "CONCEPTWATCH_LOG_JSON", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub(super) log_json: Option<bool>,
@@ -242,6 +245,7 @@ impl ServeOptions {
             connections,
             non_finite,
             linger,
+            forget_after,
             log_json,
             log,
             port_file,
@@ -304,9 +308,10 @@ impl ServeOptions {
             half_life_steps: self.half_life_steps.unwrap_or(500.0),
             pass_deadline: seconds("pass_deadline", self.pass_deadline, 120.0)?,
             idle_deadline: seconds("idle_deadline", self.idle_deadline, 1800.0)?,
-            open_passes: usize::from(within("open_passes", self.open_passes.unwrap_or(2), 1, 64)?),
+            open_passes: usize::from(within("open_passes", self.open_passes.unwrap_or(1024), 1, 65_535)?),
             memory: mebibytes("sample_mib", self.sample_mib, 512)?,
             linger: seconds("linger", self.linger, 300.0)?,
+            forget_after: seconds("forget_after", self.forget_after, 3600.0)?,
         };
         let kind = match self.estimator.as_deref() {
             None | Some("tie_aware") => Kind::TieAware,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::fault::Fault;
-use crate::step::Rank;
+use crate::step::{Rank, Step};
 
 /// A launch of a run, or one of its restarts. Later attempts compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,13 +41,26 @@ struct Crew {
     clients: u32,
     /// For unnamed launches, the client that sent as each rank.
     ranks: BTreeMap<Rank, u64>,
+    /// For named launches, the ranks that have declared themselves to this process.
+    present: BTreeSet<Rank>,
     finished: BTreeSet<Rank>,
+    /// The step of each rank's last message, and when it came.
+    reached: BTreeMap<Rank, (Step, Duration)>,
 }
 
 impl Crew {
     fn new(world_size: u32, named: bool, continues: bool, declared: Duration) -> Self {
-        let (ranks, finished) = Default::default();
-        Self { world_size, named, continues, declared, clients: 0, ranks, finished }
+        let (ranks, present, finished, reached) = Default::default();
+        Self { world_size, named, continues, declared, clients: 0, ranks, present, finished, reached }
+    }
+
+    /// Whether every rank has declared itself, or finished before.
+    fn is_assembled(&self) -> bool {
+        let known = match self.named {
+            true => self.present.union(&self.finished).count(),
+            false => self.clients as usize,
+        };
+        known >= self.world_size as usize
     }
 
     fn has_room_for(&self, client: u64, rank: Rank, world_size: u32) -> bool {
@@ -72,6 +85,8 @@ pub struct Declaration {
     /// The attempt that the client names; `None` if it names none.
     pub attempt: Option<Attempt>,
     pub world_size: u32,
+    /// The client's rank, where it names its launch.
+    pub rank: Option<Rank>,
     /// Whether this attempt continues evaluations in the history.
     pub continues: bool,
 }
@@ -91,7 +106,7 @@ pub struct Members {
 impl Members {
     /// Records a declaration. Returns whether it begins an attempt newer than all earlier ones; `false` for the first.
     pub fn declare(&mut self, declaration: Declaration, now: Duration) -> bool {
-        let Declaration { client, attempt, world_size, continues } = declaration;
+        let Declaration { client, attempt, world_size, rank, continues } = declaration;
         let newest = self.newest();
         let over = std::mem::take(&mut self.over);
         let (attempt, named) = match attempt {
@@ -104,6 +119,7 @@ impl Members {
         let continues = continues && (named || newest.is_none());
         let crew = self.crews.entry(attempt).or_insert_with(|| Crew::new(world_size, named, continues, now));
         crew.clients += 1;
+        crew.present.extend(rank.filter(|_| named));
         if over {
             crew.finished.clear();
             crew.continues = false;
@@ -118,7 +134,7 @@ impl Members {
     pub fn sends(&mut self, client: u64, rank: u32, world_size: u32, now: Duration) -> Result<Member, Fault> {
         if !self.clients.contains_key(&client) {
             Rank::of(rank, world_size)?;
-            self.declare(Declaration { client, attempt: None, world_size, continues: false }, now);
+            self.declare(Declaration { client, attempt: None, world_size, rank: None, continues: false }, now);
         }
         let known = self.clients.get(&client).copied();
         let Some(Client { attempt, world_size, sent }) = known else {
@@ -135,6 +151,35 @@ impl Members {
         }
         self.clients.insert(client, Client { attempt: place, world_size, sent: true });
         Ok(Member { attempt: place, world_size, rank })
+    }
+
+    /// Notes that a rank sent a message of `step`.
+    pub fn reached(&mut self, member: Member, step: Step, now: Duration) {
+        if let Some(crew) = self.crews.get_mut(&member.attempt) {
+            crew.reached.insert(member.rank, (step, now));
+        }
+    }
+
+    /// When a rank of an attempt last sent anything of `step` or before, of those that have neither `ended` nor finished.
+    pub fn heard_before(&self, attempt: Attempt, step: Step, ended: impl Fn(Rank) -> bool) -> Option<Duration> {
+        let crew = self.crews.get(&attempt)?;
+        let coming = crew
+            .reached
+            .iter()
+            .filter(|(rank, (reached, _))| *reached <= step && !ended(**rank) && !crew.finished.contains(*rank));
+        coming.map(|(_, (_, heard))| *heard).max()
+    }
+
+    /// Whether every rank of an attempt has declared itself to this process, or finished before.
+    pub fn is_assembled(&self, attempt: Attempt) -> bool {
+        self.crews.get(&attempt).is_some_and(Crew::is_assembled)
+    }
+
+    /// Adds ranks of an attempt that finished before the sidecar was restarted.
+    pub fn restore_finished(&mut self, attempt: Attempt, ranks: impl IntoIterator<Item = Rank>) {
+        if let Some(crew) = self.crews.get_mut(&attempt) {
+            crew.finished.extend(ranks);
+        }
     }
 
     /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
@@ -244,7 +289,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     fn unnamed(client: u64, world_size: u32) -> Declaration {
-        Declaration { client, attempt: None, world_size, continues: false }
+        Declaration { client, attempt: None, world_size, rank: None, continues: false }
     }
 
     fn named(client: u64, launch: u32, restart: u32, world_size: u32) -> Declaration {

@@ -40,11 +40,25 @@ pub struct Evaluation {
     pub ranks_missing: u32,
     /// Rows that ranks reported as sent but that did not arrive, as when the sidecar was restarted during the pass.
     pub rows_missing: u64,
+    /// A rank stated that the pass waited while the sidecar could not be reached: it is not skipped for a newer one.
+    pub backlog: bool,
+    /// Earlier passes of the split that clients held back and did not send.
+    pub held_back: u64,
 }
 
 impl Evaluation {
     /// Whether a rank did not end the pass, or rows are missing.
     pub fn incomplete(&self) -> bool {
         self.ranks_missing > 0 || self.rows_missing > 0
+    }
+
+    /// What an incomplete pass lacks, in words; `None` for a complete one.
+    pub fn lacks(&self) -> Option<String> {
+        let ranks = (self.ranks_missing > 0).then(|| format!("{} ranks did not end the pass", self.ranks_missing));
+        let rows = (self.rows_missing > 0).then(|| format!("{} rows did not arrive", self.rows_missing));
+        match (ranks, rows) {
+            (None, None) => None,
+            (ranks, rows) => Some(ranks.into_iter().chain(rows).collect::<Vec<_>>().join(", ")),
+        }
     }
 }

@@ -33,4 +33,4 @@ pub use map::MAP_SUMMARY;
 pub use priority::{Origin, client_hash};
 pub use split::Split;
 pub use stage::{RowNumbers, Staged};
-pub use window::{Began, CommitError, Committed, Counts, EndedPass, SplitOptions, WindowKind};
+pub use window::{Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind};

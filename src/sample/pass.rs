@@ -24,6 +24,9 @@ pub(super) struct OpenPass {
     /// during the pass.
     pub stated: u64,
     pub ended: Ranks,
+    /// As in [`EndOfPass`](super::window::EndOfPass).
+    pub backlog: bool,
+    pub held_back: u64,
     pub first_end: Option<Duration>,
     pub last_heard: Duration,
 }
@@ -40,6 +43,8 @@ impl OpenPass {
             taken: 0,
             stated: 0,
             ended: Ranks::default(),
+            backlog: false,
+            held_back: 0,
             first_end: None,
             last_heard: now,
         }
@@ -50,12 +55,13 @@ impl OpenPass {
         self.last_heard = self.last_heard.max(now);
     }
 
-    /// Time at which the pass is closed even if ranks are missing.
-    pub fn deadline(&self, after_first_end: Duration, when_idle: Duration) -> Duration {
-        match self.first_end {
-            Some(first_end) => first_end.saturating_add(after_first_end),
-            None => self.last_heard.saturating_add(when_idle),
-        }
+    /// Time at which the pass is closed even if ranks are missing. Nothing is counted before `from`.
+    pub fn deadline(&self, after_first_end: Duration, when_idle: Duration, from: Duration) -> Duration {
+        let (since, patience) = match self.first_end {
+            Some(first_end) => (first_end, after_first_end),
+            None => (self.last_heard, when_idle),
+        };
+        from.max(since).saturating_add(patience)
     }
 
     pub fn bytes(&self) -> usize {

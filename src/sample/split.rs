@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::applied::{Applied, Source};
-use super::attempt::{Attempt, Member};
+use super::attempt::{Attempt, Member, Members};
 use super::bottom_k::BottomK;
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
 use super::pass::{ClosedSteps, OpenPass, Remembered};
 use super::stage::Staged;
-use super::window::{Began, CommitError, Committed, Counts, EndedPass, SplitOptions, WindowKind};
+use super::window::{
+    Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
+};
 use crate::batch::Schema;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Step};
@@ -35,6 +37,10 @@ pub struct Split {
     rolling: Option<Rolling>,
     /// The newest step when the current attempt began; `None` once its first batch shows where it resumed.
     resumed_at: Option<Step>,
+    /// No pass is closed before every rank has ended it.
+    held: bool,
+    /// When that was last so; deadlines count from then.
+    released: Duration,
 }
 
 /// The attempt whose rows a split holds.
@@ -75,6 +81,8 @@ impl Split {
             closed: ClosedSteps::default(),
             rolling: None,
             resumed_at: None,
+            held: false,
+            released: Duration::ZERO,
         }
     }
 
@@ -194,16 +202,9 @@ impl Split {
     }
 
     /// Records that a rank has sent all its rows for the pass of `step`; the last rank closes it. Does nothing in
-    /// rolling windows, which have no passes. `rows` is the number of rows the rank reports as sent, those left out
-    /// included; 0 if not reported.
-    pub fn end_pass(
-        &mut self,
-        step: Step,
-        epoch: Option<Epoch>,
-        member: Member,
-        rows: u64,
-        now: Now,
-    ) -> Result<EndedPass, CommitError> {
+    /// rolling windows, which have no passes.
+    pub fn end_pass(&mut self, end: EndOfPass, member: Member, now: Now) -> Result<EndedPass, CommitError> {
+        let EndOfPass { step, epoch, rows, held_back, backlog } = end;
         self.check_attempt(member)?;
         let began = self.begin(member, step);
         if self.options.window != WindowKind::Pass {
@@ -221,6 +222,8 @@ impl Split {
         let duplicate = !pass.ended.insert(member.rank);
         if !duplicate {
             pass.stated = pass.stated.saturating_add(rows);
+            pass.held_back = pass.held_back.saturating_add(held_back);
+            pass.backlog |= backlog;
         }
         pass.first_end.get_or_insert(now.elapsed);
         if pass.ended.count() == member.world_size {
@@ -229,18 +232,64 @@ impl Split {
         Ok(EndedPass { duplicate, closed, began })
     }
 
-    /// Closes the passes whose deadline has passed.
-    pub fn close_overdue(&mut self, now: Now) -> Vec<Evaluation> {
-        let SplitOptions { pass_deadline, idle_deadline, .. } = self.options;
+    /// Closes the passes whose deadline has passed. A pass has time while a rank that has not ended it, as `members`
+    /// knows, still sends it or what comes before.
+    pub fn close_overdue(&mut self, now: Now, members: &Members) -> Vec<Evaluation> {
         let mut closed = Vec::new();
-        self.close_where(&mut closed, now, |pass| pass.deadline(pass_deadline, idle_deadline) <= now.elapsed);
+        if self.held {
+            return closed;
+        }
+        let overdue = |pass: &OpenPass| self.deadline(pass, members) <= now.elapsed;
+        let overdue: Vec<u64> = self.open.iter().filter(|pass| overdue(pass)).map(|pass| pass.serial).collect();
+        if !overdue.is_empty() {
+            self.close_where(&mut closed, now, |pass| overdue.contains(&pass.serial));
+        }
         closed
     }
 
     /// The earliest time at which [`close_overdue`](Self::close_overdue) closes a pass if nothing arrives before.
-    pub fn next_deadline(&self) -> Option<Duration> {
+    pub fn next_deadline(&self, members: &Members) -> Option<Duration> {
+        self.open.iter().map(|pass| self.deadline(pass, members)).min()
+    }
+
+    fn deadline(&self, pass: &OpenPass, members: &Members) -> Duration {
         let SplitOptions { pass_deadline, idle_deadline, .. } = self.options;
-        self.open.iter().map(|pass| pass.deadline(pass_deadline, idle_deadline)).min()
+        let coming = self
+            .attempt()
+            .and_then(|attempt| members.heard_before(attempt, pass.step, |rank| pass.ended.contains(rank)));
+        pass.deadline(pass_deadline, idle_deadline, coming.unwrap_or_default().max(self.released))
+    }
+
+    /// Whether to keep passes open until every rank has ended them, whatever their number and deadlines. Deadlines begin
+    /// when this ends.
+    pub fn hold(&mut self, held: bool, now: Now) {
+        if self.held && !held {
+            self.released = now.elapsed;
+        }
+        self.held = held;
+    }
+
+    /// Closes the open pass that was opened first, other than that of `step`; `None` if there is no other.
+    pub fn close_oldest(&mut self, step: Step, now: Now) -> Option<Evaluation> {
+        let oldest = self.open.iter().find(|pass| pass.step != step)?.serial;
+        let mut closed = Vec::new();
+        self.close_where(&mut closed, now, |pass| pass.serial == oldest);
+        closed.pop()
+    }
+
+    /// Discards an open pass that is stored already. Its rows count as duplicates.
+    pub fn drop_pass(&mut self, step: Step) -> u64 {
+        let dropped: u64 = self.open.extract_if(.., |pass| pass.step == step).map(|pass| pass.taken).sum();
+        self.counts.duplicate = self.counts.duplicate.saturating_add(dropped);
+        dropped
+    }
+
+    /// The open passes, in the order in which they were opened.
+    pub fn unfinished(&self) -> Vec<Unfinished> {
+        let ranks = self.current.map_or(0, |current| current.world_size);
+        let unfinished =
+            |pass: &OpenPass| Unfinished { step: pass.step, rows: pass.taken, ended: pass.ended.count(), ranks };
+        self.open.iter().map(unfinished).collect()
     }
 
     /// Closes every open pass, for example when the run finishes.
@@ -273,6 +322,8 @@ impl Split {
             provisional: !rolling.sampler.is_full() && rows > rolling.rows_then,
             ranks_missing: 0,
             rows_missing: 0,
+            backlog: false,
+            held_back: 0,
         };
         rolling.rows_then = rows;
         rolling.sampler.mark_unchanged();
@@ -297,10 +348,9 @@ impl Split {
         }
         let mut began = Began { attempt, first_step: step, ..Began::default() };
         if current.is_none() {
-            for pass in self.open.drain(..) {
-                began.discarded.push(pass.step);
-                began.rows_discarded += pass.taken;
-            }
+            began.previous = self.attempt();
+            began.discarded = self.unfinished();
+            began.rows_discarded = self.open.drain(..).map(|pass| pass.taken).sum();
             self.counts.discarded += began.rows_discarded;
             self.closed.clear();
             self.resumed_at = self.rolling.as_ref().map(|rolling| rolling.step);
@@ -323,7 +373,7 @@ impl Split {
         let at = match self.open.iter().position(|pass| pass.step == step) {
             Some(at) => at,
             None => {
-                while self.open.len() >= self.options.open_passes {
+                while self.open.len() >= self.options.open_passes && !self.held {
                     let oldest = self.open[0].serial;
                     self.close_where(closed, now, |pass| pass.serial == oldest);
                 }
@@ -382,6 +432,8 @@ impl Split {
                 provisional: false,
                 ranks_missing: world_size - pass.ended.count(),
                 rows_missing: pass.stated.saturating_sub(pass.taken),
+                backlog: pass.backlog,
+                held_back: pass.held_back,
             };
             self.counts.passes += 1;
             self.counts.passes_incomplete += u64::from(evaluation.incomplete());

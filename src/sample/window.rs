@@ -8,7 +8,7 @@ use super::attempt::Attempt;
 use super::bottom_k::Sampling;
 use super::evaluation::Evaluation;
 use crate::fault::Fault;
-use crate::step::Step;
+use crate::step::{Epoch, Step};
 
 /// The rows that a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,7 +33,8 @@ pub struct SplitOptions {
     pub pass_deadline: Duration,
     /// Time without a batch after which a pass that no rank has ended is closed.
     pub idle_deadline: Duration,
-    /// Maximum number of open passes, at least 1. Opening one more closes the one opened first.
+    /// Maximum number of open passes, at least 1. Opening one more closes the one opened first. Memory is the bound that
+    /// matters: ranks far out of step have many passes open.
     pub open_passes: usize,
 }
 
@@ -45,7 +46,7 @@ impl Default for SplitOptions {
             half_life_steps: 500.0,
             pass_deadline: Duration::from_secs(120),
             idle_deadline: Duration::from_secs(1800),
-            open_passes: 2,
+            open_passes: 1024,
         }
     }
 }
@@ -92,6 +93,30 @@ pub struct Committed {
     pub began: Option<Began>,
 }
 
+/// What a rank states when it has sent all its rows of a pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EndOfPass {
+    pub step: Step,
+    pub epoch: Option<Epoch>,
+    /// Rows that the rank logged, those left out included; 0 if not stated.
+    pub rows: u64,
+    /// Earlier passes of the split that the client held back and did not send.
+    pub held_back: u64,
+    /// The pass waited while the sidecar could not be reached.
+    pub backlog: bool,
+}
+
+/// A pass that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    pub step: Step,
+    /// Rows of applied batches, including those left out and dropped.
+    pub rows: u64,
+    /// Ranks that have ended it, of those of the attempt.
+    pub ended: u32,
+    pub ranks: u32,
+}
+
 /// Result of a rank's end of a pass that was recorded, now or earlier.
 #[derive(Clone, Debug)]
 pub struct EndedPass {
@@ -108,8 +133,10 @@ pub struct Began {
     pub attempt: Attempt,
     /// The earliest step it has reached.
     pub first_step: Step,
+    /// The attempt before it; `None` if this is the first, or only reached an earlier step.
+    pub previous: Option<Attempt>,
     /// Open passes of the previous attempt, which are discarded.
-    pub discarded: Vec<Step>,
+    pub discarded: Vec<Unfinished>,
     /// Rows of those passes.
     pub rows_discarded: u64,
 }

@@ -1,7 +1,7 @@
 //! Plans what to score next. Planning is pure: the caller passes the time and receives the next job.
 //!
-//! - A closed pass waits in the slot of its (run, split). A later pass replaces one that has not started, so no queue
-//!   builds up when scoring is slow; replaced passes are counted.
+//! - A closed pass waits in the [line](Closed) of its (run, split), oldest first. Where live passes come faster than they
+//!   are scored, a later one replaces the newest that waits, so no line builds up; replaced passes are counted.
 //! - A rolling split is due every `interval` if enough of its rows changed. Missed ticks are counted and not repeated.
 //! - One job is in flight at a time, and it starts only after the share has paid for the CPU time of earlier jobs
 //!   ([`Budget`]). The share shrinks while other work keeps every core busy.
@@ -13,10 +13,12 @@
 //!   waiting run, every other run starts at most one.
 
 mod account;
+mod line;
 pub mod refresh;
 
 pub use crate::run::SplitKey;
 pub use account::Budget;
+pub use line::{Closed, Room, Skipped, Why};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use account::Account;
+use line::Line;
 
 /// Timing of rolling splits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,7 +61,7 @@ impl<P> Job<P> {
     }
 }
 
-/// Work that newer work replaced before it started.
+/// Work that was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
     pub passes: u64,
@@ -72,25 +75,25 @@ pub struct Schedule<P> {
     ticks: Ticks,
     account: Account,
     in_flight: Option<InFlight>,
-    passes: BTreeMap<SplitKey, WaitingPass<P>>,
+    room: Room,
+    lines: BTreeMap<SplitKey, Line<P>>,
     rolling: BTreeMap<SplitKey, Rolling>,
     /// When each run's last job started.
     started: BTreeMap<Arc<str>, Duration>,
     replaced: Replaced,
+    /// Only passes are scored, without regard to the CPU share.
+    hurry: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    started: Duration,
-    /// CPU time charged to it so far.
-    charged: Duration,
-}
-
+/// The job that was started and has not finished.
 #[derive(Clone, Debug)]
-struct WaitingPass<P> {
-    pass: P,
-    /// When the slot was first filled: a replacement keeps its place in the queue.
-    since: Duration,
+struct InFlight {
+    key: SplitKey,
+    started: Duration,
+    /// CPU time charged so far.
+    charged: Duration,
+    bytes: usize,
+    pass: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +112,7 @@ impl Rolling {
 
 impl<P> Schedule<P> {
     /// Panics when [`Budget::check`] finds a fault: the budget is checked with the configuration.
-    pub fn new(ticks: Ticks, budget: Budget, now: Duration) -> Self {
+    pub fn new(ticks: Ticks, budget: Budget, room: Room, now: Duration) -> Self {
         if let Err(fault) = budget.check() {
             panic!("{fault}");
         }
@@ -117,19 +120,28 @@ impl<P> Schedule<P> {
             ticks,
             account: Account::new(budget, now),
             in_flight: None,
-            passes: BTreeMap::new(),
+            room,
+            lines: BTreeMap::new(),
             rolling: BTreeMap::new(),
             started: BTreeMap::new(),
             replaced: Replaced::default(),
+            hurry: false,
         }
     }
 
-    /// Adds a closed pass. Returns the pass it replaces, which is counted.
-    pub fn pass_closed(&mut self, key: SplitKey, pass: P, now: Duration) -> Option<P> {
-        let since = self.passes.get(&key).map_or(now, |waiting| waiting.since);
-        let before = self.passes.insert(key, WaitingPass { pass, since })?;
-        self.replaced.passes += 1;
-        Some(before.pass)
+    /// Adds a closed pass. Returns the pass that is skipped, if any, which is counted.
+    pub fn pass_closed(&mut self, key: SplitKey, closed: Closed<P>, now: Duration) -> Option<Skipped<P>> {
+        let others = self.lines.iter().filter(|(other, _)| **other != key).map(|(_, line)| line.bytes()).sum();
+        let in_flight = self.running(&key, now);
+        let skipped = self.lines.entry(key).or_default().push(closed, &self.room, others, in_flight, now);
+        self.replaced.passes += u64::from(skipped.is_some());
+        skipped
+    }
+
+    /// How long the job in flight has taken, if it is a pass of this split.
+    fn running(&self, key: &SplitKey, now: Duration) -> Duration {
+        let own = self.in_flight.as_ref().filter(|job| job.pass && job.key == *key);
+        own.map_or(Duration::ZERO, |job| now.saturating_sub(job.started))
     }
 
     /// Reports that a rolling split holds `rows` rows, of which `changed` have changed since its last snapshot.
@@ -146,13 +158,15 @@ impl<P> Schedule<P> {
     /// The job to start now, if one is due, no other is in flight and the CPU account has no debt. It is in flight
     /// until [`finished`](Self::finished).
     pub fn start(&mut self, now: Duration) -> Option<Job<P>> {
-        if self.in_flight.is_some() || self.account.free_at() > now {
+        if self.in_flight.is_some() || self.free_at() > now {
             return None;
         }
         let key = self.longest_waiting(now)?;
-        self.in_flight = Some(InFlight { started: now, charged: Duration::ZERO });
         self.started.insert(key.run.clone(), now);
-        if let Some(waiting) = self.passes.remove(&key) {
+        let waiting = self.lines.get_mut(&key).and_then(|line| line.start(now));
+        let (pass, bytes) = (waiting.is_some(), waiting.as_ref().map_or(0, |waiting| waiting.bytes));
+        self.in_flight = Some(InFlight { key: key.clone(), started: now, charged: Duration::ZERO, bytes, pass });
+        if let Some(waiting) = waiting {
             return Some(Job::Pass(key, waiting.pass));
         }
         if let Some(rolling) = self.rolling.get_mut(&key) {
@@ -169,8 +183,12 @@ impl<P> Schedule<P> {
     /// Ends the job in flight, whatever its outcome. `cpu` is the CPU time of all its threads beyond what was
     /// [charged](Self::charge).
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
-        self.in_flight = None;
         self.account.charge(cpu, now);
+        let Some(job) = self.in_flight.take() else { return };
+        if let Some(line) = self.lines.get_mut(&job.key).filter(|_| job.pass) {
+            let paid = (job.charged + cpu).as_secs_f64() / self.account.share();
+            line.ended(job.started, now, Duration::try_from_secs_f64(paid).unwrap_or(Duration::MAX));
+        }
     }
 
     /// Charges `cpu` of CPU time, used by `now`, to the job in flight; [`finished`](Self::finished) does not count it
@@ -184,7 +202,7 @@ impl<P> Schedule<P> {
 
     /// CPU time charged to the job in flight; zero without one.
     pub fn spent(&self) -> Duration {
-        self.in_flight.map_or(Duration::ZERO, |in_flight| in_flight.charged)
+        self.in_flight.as_ref().map_or(Duration::ZERO, |in_flight| in_flight.charged)
     }
 
     /// CPU-seconds that a tick starting `now` may take: those that the current share provides in one interval, divided
@@ -205,7 +223,18 @@ impl<P> Schedule<P> {
     /// Cores that the job in flight may use on average: the idle ones, or the busy share if there are none. On an idle
     /// machine this may exceed the share; the next job then starts later.
     pub fn pace(&self) -> f64 {
-        self.account.pace()
+        if self.hurry { f64::INFINITY } else { self.account.pace() }
+    }
+
+    /// From now on only waiting passes are scored, without rests: no more will come.
+    pub fn hurry(&mut self) {
+        self.hurry = true;
+        self.rolling.clear();
+    }
+
+    /// The earliest time at which the next job may start.
+    fn free_at(&self) -> Duration {
+        if self.hurry { Duration::ZERO } else { self.account.free_at() }
     }
 
     /// When [`start`](Self::start) will return a job if nothing changes; `None` while nothing waits or a job is in
@@ -214,7 +243,7 @@ impl<P> Schedule<P> {
         if self.in_flight.is_some() {
             return None;
         }
-        Some(self.due_times().map(|(_, due)| due).min()?.max(self.account.free_at()))
+        Some(self.due_times().map(|(_, due)| due).min()?.max(self.free_at()))
     }
 
     /// Sets the number of idle cores from `now` on, which scoring may use.
@@ -222,14 +251,31 @@ impl<P> Schedule<P> {
         self.account.spare(cores, now);
     }
 
-    /// Estimated time until the waiting pass of a split starts; zero if none waits.
+    /// How long the client should hold back live passes of a split: about the time until the next is scored, where live
+    /// passes outrun scoring and one waits already; else zero.
     pub fn wait(&self, key: &SplitKey, now: Duration) -> Duration {
-        if !self.passes.contains_key(key) {
+        let outrun = |line: &&Line<P>| line.has_live() && line.is_outrun(self.running(key, now));
+        if self.lines.get(key).filter(outrun).is_none() {
             return Duration::ZERO;
         }
         // The job in flight is expected to run for as long as it has run so far.
-        let in_flight = self.in_flight.map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
-        self.account.free_at().saturating_sub(now).max(in_flight)
+        let in_flight = self.in_flight.as_ref().map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
+        self.free_at().saturating_sub(now).max(in_flight)
+    }
+
+    /// Bytes of the passes that wait or are being scored.
+    pub fn bytes(&self) -> usize {
+        self.lines.values().map(Line::bytes).sum::<usize>() + self.in_flight.as_ref().map_or(0, |job| job.bytes)
+    }
+
+    /// Number of passes that wait, of all splits.
+    pub fn passes(&self) -> usize {
+        self.lines.values().map(Line::len).sum()
+    }
+
+    /// Removes all passes that have not started, oldest first in each split.
+    pub fn take_all(&mut self) -> Vec<P> {
+        self.lines.values_mut().flat_map(Line::take_all).collect()
     }
 
     /// How long the oldest waiting job has been due.
@@ -250,15 +296,15 @@ impl<P> Schedule<P> {
     pub fn remove_run(&mut self, run: &str) -> Vec<P> {
         self.rolling.retain(|key, _| *key.run != *run);
         self.started.remove(run);
-        let passes = std::mem::take(&mut self.passes).into_iter();
-        let (removed, kept): (BTreeMap<_, _>, _) = passes.partition(|(key, _)| *key.run == *run);
-        self.passes = kept;
-        removed.into_values().map(|waiting| waiting.pass).collect()
+        let lines = std::mem::take(&mut self.lines).into_iter();
+        let (removed, kept): (BTreeMap<_, _>, _) = lines.partition(|(key, _)| *key.run == *run);
+        self.lines = kept;
+        removed.into_values().flat_map(|mut line| line.take_all()).collect()
     }
 
     /// Every split with work, and the time at which it was or will be due.
     fn due_times(&self) -> impl Iterator<Item = (&SplitKey, Duration)> {
-        let passes = self.passes.iter().map(|(key, waiting)| (key, waiting.since));
+        let passes = self.lines.iter().filter_map(|(key, line)| Some((key, line.oldest()?)));
         passes.chain(self.rolling.iter().filter_map(|(key, rolling)| Some((key, rolling.due()?))))
     }
 

@@ -39,6 +39,8 @@ pub struct SplitStatus {
     pub rows_duplicate: u64,
     /// Rows that were not accepted.
     pub rows_dropped: u64,
+    /// Passes whose point, or the reason why there is none, is not in the history yet.
+    pub passes_unsettled: u64,
 }
 
 /// The current state of a split's curve.

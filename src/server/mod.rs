@@ -25,12 +25,13 @@ mod refusal;
 mod release;
 mod runs;
 mod scoring;
+mod settlement;
 mod sidecar;
 mod upkeep;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
@@ -66,14 +67,16 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
         tokio::spawn(tls.keep_current(stop.clone()));
     }
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
+    let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));
 
     let failed = tokio::select! {
         () = shutdown => None,
         ended = &mut grpc => Some(ended),
     };
     tracing::info!("stopping");
+    let stopped = Instant::now();
     stop.cancel();
-    parts.scoring.wake();
+    parts.scoring.hurry();
 
     let drained = async {
         match failed {
@@ -85,7 +88,14 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let (ended, _) = tokio::join!(drained, timeout(DRAIN, http));
     grpc.abort();
     upkeep.abort();
-    scoring::settle_down(scorer).await;
+    // Nothing more arrives. What was received is scored if there is time, and else it is recorded that it was not.
+    parts.scoring.settle_down(scorer, stopped).await;
+    parts.runs.stop();
+    parts.settlement.give_up("the sidecar stopped before the pass was scored");
+    // Ends with the stop; what it is writing is written before the last records.
+    let _ = records.await;
+    let settlement = Arc::clone(&parts.settlement);
+    let _ = tokio::task::spawn_blocking(move || settlement.flush()).await;
     match ended {
         Some(ended) => Ok(ended.map_err(std::io::Error::other)??),
         None => Ok(()),

@@ -25,6 +25,7 @@ use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
 use super::scoring::pool::estimator_name;
+use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::upkeep::Upkeep;
 
@@ -42,6 +43,7 @@ pub struct Parts {
     events: broadcast::Sender<Event>,
     advice: Arc<Advice>,
     board: Arc<Board>,
+    pub settlement: Arc<Settlement>,
     pub scoring: Scoring,
     pub runs: Arc<Runs>,
     /// Cancelled once, when the server stops.
@@ -60,7 +62,9 @@ impl Parts {
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
         let board = Arc::new(Board::new(options.sampling.linger));
+        let settlement = Arc::new(Settlement::new(Arc::clone(&history), metrics.clone()));
         let publisher = Publisher {
+            settlement: Arc::clone(&settlement),
             history: Arc::clone(&history),
             advice: Arc::clone(&advice),
             board: Arc::clone(&board),
@@ -81,6 +85,7 @@ impl Parts {
             events,
             advice,
             board,
+            settlement,
             scoring,
             runs,
             stop,
@@ -119,6 +124,7 @@ impl Parts {
     pub fn service(&self) -> Service {
         let ingest = Ingest {
             runs: Arc::clone(&self.runs),
+            settlement: Arc::clone(&self.settlement),
             budget: Budget::new(self.options.ingest_bytes, &self.metrics),
             metrics: self.metrics.clone(),
             limits: self.options.ingest,
@@ -129,6 +135,7 @@ impl Parts {
             events: self.events.clone(),
             advice: Arc::clone(&self.advice),
             board: Arc::clone(&self.board),
+            settlement: Arc::clone(&self.settlement),
             stop: self.stop.clone(),
             page_url: self.page_url.clone(),
         }
@@ -144,6 +151,7 @@ impl Parts {
         Upkeep {
             runs: Arc::clone(&self.runs),
             board: Arc::clone(&self.board),
+            settlement: Arc::clone(&self.settlement),
             queue: Arc::clone(&self.scoring.queue),
             slow: Arc::clone(&self.scoring.slow),
             keeping: Arc::clone(&self.scoring.keeping),

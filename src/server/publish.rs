@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use crate::history::{History, Recorded};
+use crate::history::{Ending, History, Recorded};
 use crate::point::{Outcome, Point, Significance};
 use crate::sample::Evaluation;
 use crate::score::catalogue::CATALOGUE;
@@ -14,6 +14,7 @@ use super::advice::Advice;
 use super::board::Board;
 use super::live::Event;
 use super::metrics::Metrics;
+use super::settlement::{Outcome as Settled, Pass, Settlement};
 
 /// The recipients of points.
 #[derive(Clone)]
@@ -21,6 +22,7 @@ pub struct Publisher {
     pub history: Arc<History>,
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
+    pub settlement: Arc<Settlement>,
     pub events: broadcast::Sender<Event>,
     pub metrics: Metrics,
 }
@@ -59,8 +61,13 @@ impl Publisher {
         self.send(&whole);
     }
 
-    /// Notes that an evaluation will have no point.
-    pub fn pass_over(&self, evaluation: &Evaluation) {
+    /// Notes that an evaluation will have no point, and why.
+    pub fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str) {
+        tracing::debug!(
+            run = %evaluation.key.run, split = %evaluation.key.split, step = %evaluation.step, reason,
+            "an evaluation has no point"
+        );
+        self.settlement.record(&Pass::of(evaluation), ending, reason, evaluation.rows_seen);
         self.board.settle(evaluation, None);
         self.pass_over_slow(evaluation);
     }
@@ -70,23 +77,38 @@ impl Publisher {
         self.board.pass_over_slow(evaluation);
     }
 
-    /// Stores a point. Returns whether to publish it: not if the history has a more complete one of the same attempt and
-    /// step.
+    /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one
+    /// of the same attempt and step.
     fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
+        let pass = Pass::of(evaluation);
+        let (outcome, reason) = match evaluation.lacks() {
+            None => (Settled::Point, String::new()),
+            Some(lacks) => (Settled::Incomplete, lacks),
+        };
         match self.history.record_point(point, Some(evaluation.attempt)) {
-            // A point that waits is counted too: it is written when the history can be.
-            Ok(Recorded::Stored | Recorded::Waiting) => self.metrics.points_recorded.inc(),
+            Ok(Recorded::Stored) => {
+                self.metrics.points_recorded.inc();
+                self.settlement.settle(&pass, outcome, reason);
+            }
+            // Counted too: it is written when the history can be.
+            Ok(Recorded::Waiting) => {
+                self.metrics.points_recorded.inc();
+                self.settlement.postpone(&pass, outcome, reason);
+            }
             Ok(Recorded::Outranked { time }) => {
                 self.metrics.points_outranked.inc();
                 tracing::warn!(
                     run = %point.run, split = %point.split, step = point.step, rows = point.rows_seen,
                     "a curve point was not stored: the history has a more complete one for this step"
                 );
+                self.settlement.settle(&pass, Settled::Point, "the history has a more complete point of this step");
                 return !self.board.is_own(evaluation, time);
             }
             Err(error) => {
                 self.metrics.history_errors.inc();
                 tracing::error!(run = %point.run, step = point.step, %error, "a curve point could not be stored");
+                let reason = format!("its point could not be stored: {error}");
+                self.settlement.record(&pass, Ending::Failed, reason, point.rows_seen);
             }
         }
         true

@@ -21,6 +21,12 @@ pub enum Refusal {
     Finished(String),
     #[error("{what} is at its limit of {limit}, send it again later")]
     OverBudget { what: &'static str, limit: usize },
+    /// The samples of one split have no room. Other splits go on.
+    #[error("sample memory has no room for more rows of split '{split}': its limit is {limit} bytes")]
+    NoRoom { split: String, limit: usize },
+    /// The run was silent for so long that its samples were freed.
+    #[error("run: '{0}' was silent for long and was removed from memory, declare it again")]
+    Forgotten(String),
     #[error(transparent)]
     History(#[from] HistoryError),
     #[error("the server is stopping")]
@@ -45,7 +51,10 @@ impl Refusal {
 
     /// Whether the same message may succeed later.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Commit(CommitError::Restarted { .. }) | Self::OverBudget { .. } | Self::Stopping)
+        matches!(
+            self,
+            Self::Commit(CommitError::Restarted { .. }) | Self::OverBudget { .. } | Self::Forgotten(_) | Self::Stopping
+        )
     }
 
     /// The field at fault; empty if no field of the message is.
@@ -55,7 +64,8 @@ impl Refusal {
             Self::Commit(CommitError::OlderAttempt) => "attempt",
             Self::Commit(_) => "step",
             Self::Unknown { what, .. } => what,
-            Self::Finished(_) => "run",
+            Self::Finished(_) | Self::Forgotten(_) => "run",
+            Self::NoRoom { .. } => "split",
             Self::History(HistoryError::DeclarationDiffers { field, .. }) => field,
             Self::OverBudget { .. } | Self::History(_) | Self::Stopping => "",
         }

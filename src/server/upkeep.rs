@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::history::Ending;
 use crate::memory;
 use crate::sample::Evaluation;
 
@@ -19,6 +20,7 @@ use super::scoring::keeping::Keeping;
 use super::scoring::queue::Queue;
 use super::scoring::slow::Scored;
 use super::scoring::spare::Spare;
+use super::settlement::{Pass, Settlement};
 
 /// Interval of the periodic work.
 const LOOK: Duration = Duration::from_millis(250);
@@ -27,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(250);
 pub struct Upkeep {
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
+    pub settlement: Arc<Settlement>,
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
@@ -62,7 +65,10 @@ impl Upkeep {
     }
 
     fn forget(&self, run: &str) {
-        self.queue.forget(run);
+        for evaluation in self.queue.forget(run) {
+            let reason = "the run was removed from memory before the pass was scored";
+            self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);
+        }
         self.slow.forget(run);
         self.keeping.forget_run(run);
         self.board.forget(run);

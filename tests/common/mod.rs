@@ -163,13 +163,15 @@ pub fn metric(text: &str, name: &str, labels: &str) -> f64 {
 pub struct Stream {
     pub sender: mpsc::Sender<IngestRequest>,
     answers: Streaming<IngestResponse>,
+    /// What the sidecar has reported as settled so far.
+    pub settled: Vec<proto::Settled>,
 }
 
 impl Stream {
     pub async fn open(client: &mut Client) -> Self {
         let (sender, receiver) = mpsc::channel(8);
         let answers = client.ingest(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Self { sender, answers }
+        Self { sender, answers, settled: Vec::new() }
     }
 
     pub async fn send(&self, message: impl Sent) {
@@ -179,7 +181,34 @@ impl Stream {
 
     /// The next answer, or the status with which the stream ended.
     pub async fn next(&mut self) -> Result<Option<IngestResponse>, Status> {
-        tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("an answer in time")
+        loop {
+            let answer = self.any().await?;
+            let is_report = |answer: &IngestResponse| answer.sequence == 0 && !answer.settled.is_empty();
+            if !answer.as_ref().is_some_and(is_report) {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The next answer, or report of settled passes.
+    async fn any(&mut self) -> Result<Option<IngestResponse>, Status> {
+        let answer = tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("an answer in time")?;
+        if let Some(answer) = &answer {
+            let of_end = answer.end_pass.iter().flat_map(|end| &end.settled);
+            self.settled.extend(answer.settled.iter().chain(of_end).cloned());
+        }
+        Ok(answer)
+    }
+
+    /// Waits until a pass of `val` is reported as settled. Its outcome and reason.
+    pub async fn settled(&mut self, step: u64) -> (proto::settled::Outcome, String) {
+        loop {
+            let found = self.settled.iter().find(|settled| settled.split == "val" && settled.step == step);
+            if let Some(found) = found {
+                return (found.outcome(), found.reason.clone());
+            }
+            self.any().await.unwrap().expect("a report and not the stream's end");
+        }
     }
 
     pub async fn answer(&mut self) -> IngestResponse {
@@ -194,7 +223,7 @@ impl Stream {
 
     /// Closes the sending side and waits for the server's last answers.
     pub async fn close(self) -> Vec<IngestResponse> {
-        let Self { sender, mut answers } = self;
+        let Self { sender, mut answers, .. } = self;
         drop(sender);
         let mut last = Vec::new();
         while let Ok(Some(answer)) = tokio::time::timeout(PATIENCE, answers.message()).await.expect("an end in time") {

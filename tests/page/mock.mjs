@@ -66,7 +66,7 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     labels: { lambda: lambdas[r % 8], seed: String(r), ...labels }, lambda: Number(lambdas[r % 8]),
     concepts: names, started: 1_790_000_000 + r * 1000, finished: runs > 2 && r % 4 !== 3, points,
     // A concept whose activations never change, what the sidecar counted since it started, and the split.
-    constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0 }, split: "val",
+    constant, counts: { rows_received: 2000 * points, rows_duplicate: 0, rows_dropped: 0, passes_unsettled: 0 }, split: "val",
     // Whether it has embeddings, as a CEM does.
     cem: cem.includes(r),
     // The point from which on the conditional CTL leaves a concept out.
@@ -258,7 +258,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
         world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
           split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
-          ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null }),
+          ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null, passes_unsettled: null }),
         })),
       })) };
       case "series": {

@@ -200,7 +200,13 @@ impl Relay {
 
     async fn answer(&mut self) -> Result<Vec<IngestResponse>, ClientError> {
         let (_, answers) = self.stream.as_mut().ok_or(ClientError::Ended)?;
-        let mut answer = answers.message().await?.ok_or(ClientError::Ended)?;
+        let mut answer = loop {
+            let answer = answers.message().await?.ok_or(ClientError::Ended)?;
+            // What was settled meanwhile is no answer to a message.
+            if answer.sequence > 0 || answer.settled.is_empty() {
+                break answer;
+            }
+        };
         let of_end = answer.end_pass.take().map(|end| *end);
         Ok(std::iter::once(answer).chain(of_end).collect())
     }

@@ -7,6 +7,7 @@ use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use crate::sample::WindowKind;
+use crate::server::settlement::{Outcome as How, Settled};
 use crate::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;
@@ -172,6 +173,24 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         return Err(Fault::new(format!("tensors.{name}.texts"), fault));
     }
     Tensor::numbers(name, dtype, &message.shape, message.data)
+}
+
+pub fn settled(settled: &Settled) -> proto::Settled {
+    use proto::settled::Outcome as Message;
+    let outcome = match settled.outcome {
+        How::Point => Message::Point,
+        How::Incomplete => Message::Incomplete,
+        How::Skipped => Message::Skipped,
+        How::Discarded => Message::Discarded,
+        How::Failed => Message::Failed,
+    };
+    proto::Settled {
+        run: settled.key.run.to_string(),
+        split: settled.key.split.to_string(),
+        step: settled.step.get(),
+        outcome: outcome.into(),
+        reason: settled.reason.clone(),
+    }
 }
 
 pub fn window(kind: WindowKind) -> proto::WindowKind {

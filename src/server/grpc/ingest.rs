@@ -12,7 +12,7 @@ use tonic::Status;
 
 use crate::batch::{Batch, NonFinite};
 use crate::fault::Fault;
-use crate::sample::{Committed, RowNumbers, Source, Staged, client_hash};
+use crate::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
 use crate::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
@@ -24,7 +24,8 @@ use super::proto::{self, BatchChunk, EndPass, IngestRequest, IngestResponse, ing
 use super::status::{code, late};
 use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Running, Runs, Sent};
+use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
+use crate::server::settlement::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::step::Epoch;
 
 /// Limits of a message and a batch.
@@ -46,10 +47,14 @@ const LONGEST_KEPT: Duration = Duration::from_secs(1);
 /// Maximum number of passes that a client can have held back between two that it sent.
 const MOST_LEFT_OUT: u64 = 1 << 32;
 
+/// Settled passes in one answer.
+const SETTLED_AT_ONCE: usize = 1024;
+
 /// The shared state of all ingest streams.
 #[derive(Clone)]
 pub struct Ingest {
     pub runs: Arc<Runs>,
+    pub settlement: Arc<Settlement>,
     pub budget: Budget,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -110,9 +115,20 @@ impl Ingest {
         stop: CancellationToken,
     ) {
         let mut partial = None;
+        let mailbox = Arc::new(Mailbox::default());
         loop {
             let request = tokio::select! {
                 request = requests.next() => request,
+                () = mailbox.arrival() => {
+                    for settled in mailbox.take().chunks(SETTLED_AT_ONCE) {
+                        let settled = settled.iter().map(convert::settled).collect();
+                        let answer = IngestResponse { settled, ..IngestResponse::default() };
+                        if answers.send(Ok(answer)).await.is_err() {
+                            return;
+                        }
+                    }
+                    continue;
+                }
                 () = tokio::time::sleep(BETWEEN_CHUNKS), if partial.is_some() => {
                     let lost = self.give_up(&mut partial, "no further chunk arrived for a minute");
                     if let Some(answer) = lost && answers.send(Ok(answer)).await.is_err() {
@@ -128,7 +144,9 @@ impl Ingest {
             };
             let answer = match request {
                 // Its bytes are reserved until it is answered.
-                Some(Ok(Received { request, fault, room: _room })) => self.take(request, fault, &mut partial),
+                Some(Ok(Received { request, fault, room: _room })) => {
+                    self.take(request, fault, &mut partial, &mailbox).await
+                }
                 Some(Err(unread)) => {
                     self.give_up(&mut partial, "the stream broke off");
                     // Fails if the peer has disconnected.
@@ -155,11 +173,12 @@ impl Ingest {
     }
 
     /// Handles one message. `Err` ends the stream because the sidecar has no memory left.
-    fn take(
+    async fn take(
         &self,
         request: IngestRequest,
         fault: Option<Fault>,
         partial: &mut Option<Partial>,
+        mailbox: &Arc<Mailbox>,
     ) -> Result<Option<IngestResponse>, Refusal> {
         match request.message {
             Some(ingest_request::Message::Chunk(mut chunk)) => {
@@ -167,7 +186,7 @@ impl Ingest {
                 let answer = self.take_chunk(chunk, fault, partial)?;
                 match (answer, end) {
                     (Some(answer), Some(end)) => {
-                        let end = self.end_pass(end)?;
+                        let end = self.end_pass(end, mailbox).await?;
                         Ok(Some(IngestResponse { end_pass: Some(Box::new(end)), ..answer }))
                     }
                     (None, Some(end)) => {
@@ -178,7 +197,7 @@ impl Ingest {
                     (answer, None) => Ok(answer),
                 }
             }
-            Some(ingest_request::Message::EndPass(end)) => self.end_pass(end).map(Some),
+            Some(ingest_request::Message::EndPass(end)) => self.end_pass(end, mailbox).await.map(Some),
             None => {
                 let fault = Fault::new("message", "got nothing, expected a chunk or an end of pass");
                 Ok(Some(self.refuse(0, 0, &fault.into())))
@@ -330,32 +349,95 @@ impl Ingest {
         })
     }
 
-    fn end_pass(&self, end: EndPass) -> Result<IngestResponse, Refusal> {
-        let ended = || -> Result<(bool, Duration), Refusal> {
+    async fn end_pass(&self, end: EndPass, mailbox: &Arc<Mailbox>) -> Result<IngestResponse, Refusal> {
+        let sequence = end.sequence;
+        let checked = || -> Result<_, Refusal> {
             check_names(&end.run, &end.split, &end.client)?;
             let (step, epoch) = check_numbers(end.sequence, end.step, end.epoch)?;
             if end.left_out > MOST_LEFT_OUT {
                 let message = format!("got {}, expected at most {MOST_LEFT_OUT}", end.left_out);
                 return Err(Fault::new("left_out", message).into());
             }
-            let running = self.runs.find(&end.run)?;
-            let source = Source { client: client_hash(&end.client), sequence: end.sequence };
+            let source = Source { client: client_hash(&end.client), sequence };
             let sent = Sent { split: &end.split, step, epoch, source, rank: end.rank };
-            let duplicate = self.runs.end_pass(&running, sent, end.rows)?;
-            if !duplicate {
-                self.metrics.points_skipped.inc_by(end.left_out);
-            }
-            Ok((duplicate, self.runs.wait(&running, &end.split)))
+            Ok((self.runs.find(&end.run)?, sent))
         };
-        match ended() {
-            Ok((duplicate, wait)) => Ok(IngestResponse {
-                sequence: end.sequence,
+        let ended = match checked() {
+            Ok((running, sent)) => self.end_checked_pass(&running, sent, &end, mailbox).await,
+            Err(refusal) => Err((refusal, None)),
+        };
+        match ended {
+            Ok((duplicate, wait, settled)) => Ok(IngestResponse {
+                sequence,
                 outcome: if duplicate { Outcome::Duplicate } else { Outcome::Accepted }.into(),
                 keep_ms: wait.min(LONGEST_KEPT).as_millis() as u32,
+                settled: settled.iter().map(convert::settled).collect(),
                 ..IngestResponse::default()
             }),
-            Err(refusal) if refusal.is_passing() => Err(refusal),
-            Err(refusal) => Ok(self.refuse(end.sequence, 0, &refusal)),
+            Err((refusal, _)) if refusal.is_passing() => Err(refusal),
+            Err((refusal, settled)) => Ok(IngestResponse {
+                settled: settled.iter().map(convert::settled).collect(),
+                ..self.refuse(sequence, 0, &refusal)
+            }),
+        }
+    }
+
+    /// Returns whether the end was known, how long the client should hold back passes, and how the pass was settled if
+    /// that is known already; so does a refusal.
+    async fn end_checked_pass(
+        &self,
+        running: &Arc<Running>,
+        sent: Sent<'_>,
+        end: &EndPass,
+        mailbox: &Arc<Mailbox>,
+    ) -> Result<(bool, Duration, Option<Settled>), (Refusal, Option<Settled>)> {
+        if end.backlog {
+            let pass = self.runs.pass(running, sent).map_err(|refusal| (refusal, None))?;
+            // One rank may have been told before the sidecar was restarted, and another not. Their rows would never meet.
+            if let Some(settled) = self.look_up(&pass).await {
+                self.runs.drop_pass(running, &pass);
+                self.settlement.settle(&pass, settled.outcome, settled.reason.clone());
+                return Ok((true, Duration::ZERO, Some(settled)));
+            }
+        }
+        let stated = Stated { rows: end.rows, held_back: end.left_out, backlog: end.backlog };
+        match self.runs.end_pass(running, sent, stated, mailbox) {
+            Ok(Ended { pass, duplicate, awaited, window }) => {
+                if !duplicate {
+                    self.metrics.points_skipped.inc_by(end.left_out);
+                }
+                let settled = match window {
+                    _ if awaited => None,
+                    WindowKind::Pass => self.look_up(&pass).await,
+                    WindowKind::Recent | WindowKind::All => {
+                        let reason = "the split has a rolling window, and no passes".to_owned();
+                        Some(Settled { key: pass.key, step: pass.step, outcome: How::Point, reason })
+                    }
+                };
+                Ok((duplicate, self.runs.wait(running, sent.split), settled))
+            }
+            Err(refusal @ Refusal::Commit(CommitError::Late { .. })) => {
+                let settled = match self.runs.pass(running, sent) {
+                    Ok(pass) => self.look_up(&pass).await,
+                    Err(_) => None,
+                };
+                Err((refusal, settled))
+            }
+            Err(refusal) => Err((refusal, None)),
+        }
+    }
+
+    /// How a pass ended, if it did.
+    async fn look_up(&self, pass: &Pass) -> Option<Settled> {
+        let (settlement, of) = (Arc::clone(&self.settlement), pass.clone());
+        match tokio::task::spawn_blocking(move || settlement.look_up(&of)).await {
+            Ok(Ok(settled)) => settled,
+            Ok(Err(error)) => {
+                self.metrics.history_errors.inc();
+                tracing::error!(run = %pass.key.run, step = %pass.step, %error, "a pass could not be looked up");
+                None
+            }
+            Err(_) => None,
         }
     }
 

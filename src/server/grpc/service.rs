@@ -30,6 +30,7 @@ use crate::server::clock::unix_time;
 use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
+use crate::server::settlement::Settlement;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.
 const ANSWERS: usize = 64;
@@ -50,6 +51,7 @@ pub struct Service {
     pub events: broadcast::Sender<Event>,
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
+    pub settlement: Arc<Settlement>,
     pub stop: CancellationToken,
     pub page_url: String,
 }
@@ -64,25 +66,39 @@ impl ConceptWatch for Service {
         check_name("client", &request.client).map_err(refused)?;
         let message = request.run.ok_or_else(|| refused(Fault::new("run", "is missing")))?;
         let run = convert::run(message).map_err(refused)?;
-        let mut rank = Rank::default();
-        if !request.job.is_empty() {
-            check_name("job", &request.job).map_err(refused)?;
-            rank = Rank::of(request.rank, run.world_size).map_err(refused)?;
-        }
+        let rank = match request.job.as_str() {
+            "" => None,
+            job => {
+                check_name("job", job).map_err(refused)?;
+                Some(Rank::of(request.rank, run.world_size).map_err(refused)?)
+            }
+        };
         if request.attempt > MOST_RESTARTS {
             let message = format!("got {}, expected at most {MOST_RESTARTS}", request.attempt);
             return Err(refused(Fault::new("attempt", message)));
         }
         let record = {
             let (job, client) = (request.job.clone(), request.client.clone());
-            let (restart, resume) = (request.attempt, request.resume);
+            let (restart, resume, rank) = (request.attempt, request.resume, rank.unwrap_or_default());
             self.blocking(move |history| {
                 let identity = Identity { job: &job, restart, resume, rank, client: &client };
-                history.record_run(&run, &identity, unix_time())
+                let record = history.record_run(&run, &identity, unix_time())?;
+                let known = history.ranks(&record.run.name)?;
+                let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);
+                let world_size = record.run.world_size;
+                let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok());
+                Ok((finished.collect::<Vec<_>>(), record))
             })
             .await?
         };
-        let joining = Joining { client: &request.client, attempt: record.attempt, continues: record.continues };
+        let (finished, record) = record;
+        let joining = Joining {
+            client: &request.client,
+            attempt: record.attempt,
+            rank,
+            continues: record.continues,
+            finished: &finished,
+        };
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
             self.advice.begin(&running.name);
@@ -109,7 +125,7 @@ impl ConceptWatch for Service {
             page_url: self.page_url.clone(),
             takes_joined_ends: true,
             run: running.run.name.clone(),
-            ..proto::StartRunResponse::default()
+            incarnation: self.settlement.incarnation().to_owned(),
         }))
     }
 
@@ -127,12 +143,21 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::FinishRunRequest>,
     ) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let proto::FinishRunRequest { run: name, rank, client, .. } = request.into_inner();
+        let proto::FinishRunRequest { run: name, rank, client, timeout_seconds } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
+        let deadline = Instant::now() + convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
         match self.ingest.runs.finish(&name, &client, rank) {
             // A run of an earlier process, known only to the history, has nothing left to close.
-            Ok(Finished::Run) | Err(Refusal::Unknown { .. }) => {}
-            Ok(Finished::NotYet) => return Ok(Response::new(proto::FinishRunResponse::default())),
+            Ok(Finished::Run) | Err(Refusal::Unknown { .. } | Refusal::Forgotten(_)) => {}
+            Ok(Finished::NotYet(attempt)) => {
+                let stored = name.clone();
+                self.blocking(move |history| match Rank::of(rank, u32::MAX) {
+                    Ok(rank) => history.finish_rank(&stored, attempt, rank, unix_time()),
+                    Err(_) => Ok(()),
+                })
+                .await?;
+                return Ok(Response::new(proto::FinishRunResponse::default()));
+            }
             Err(refusal) => return Err(refusal.into()),
         }
         let stored = name.clone();
@@ -141,8 +166,16 @@ impl ConceptWatch for Service {
         let name: Arc<str> = name.into();
         self.board.finish(&name);
         self.advice.finish(&name, unix_time());
-        self.announce(Event::Run(name));
-        Ok(Response::new(proto::FinishRunResponse::default()))
+        self.announce(Event::Run(Arc::clone(&name)));
+        let unsettled = tokio::select! {
+            unsettled = self.settlement.settled(&name, deadline) => unsettled,
+            () = self.stop.cancelled() => self.settlement.unsettled(&name),
+        };
+        let unsettled = unsettled
+            .into_iter()
+            .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
+            .collect();
+        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled }))
     }
 
     async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {
@@ -364,7 +397,7 @@ impl Service {
         let mut events = self.events.subscribe();
         loop {
             // Read before the history: the point of a settled step is already stored.
-            let settled = step.is_some_and(|step| self.board.is_settled(run, split, step));
+            let settled = step.is_some_and(|step| self.is_settled(run, split, step));
             let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
             let stored = {
                 let (run, split) = (run.to_owned(), split.to_owned());
@@ -392,9 +425,14 @@ impl Service {
         }
     }
 
+    /// Whether the evaluation of a step was scored or skipped. One that waits in line is not, though a newer one may be.
+    fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
+        self.board.is_settled(run, split, step) && !self.settlement.is_pending(run, split, step)
+    }
+
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.board.is_settled(run, split, step) && Instant::now() < deadline {
+        while !self.is_settled(run, split, step) && Instant::now() < deadline {
             self.next_look(&mut events, deadline).await;
         }
     }

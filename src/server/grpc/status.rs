@@ -29,7 +29,8 @@ pub fn code(refusal: &Refusal) -> Code {
         }
         Refusal::History(HistoryError::DeclarationsFull { .. }) => Code::ResourceExhausted,
         Refusal::History(_) => Code::Internal,
-        Refusal::OverBudget { .. } | Refusal::Stopping => Code::Unavailable,
+        Refusal::NoRoom { .. } => Code::ResourceExhausted,
+        Refusal::OverBudget { .. } | Refusal::Forgotten(_) | Refusal::Stopping => Code::Unavailable,
     }
 }
 

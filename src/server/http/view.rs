@@ -161,6 +161,7 @@ struct SplitView {
     rows_received: Option<u64>,
     rows_duplicate: Option<u64>,
     rows_dropped: Option<u64>,
+    passes_unsettled: Option<u64>,
     points: u64,
     last_step: Option<u64>,
 }
@@ -174,6 +175,7 @@ impl RunView {
             view.rows_received = Some(status.rows_received);
             view.rows_duplicate = Some(status.rows_duplicate);
             view.rows_dropped = Some(status.rows_dropped);
+            view.passes_unsettled = Some(status.passes_unsettled);
         }
         for split in splits {
             let view = by_name.entry(split.split).or_default();

@@ -32,6 +32,11 @@ pub struct Metrics {
     pub passes_closed: IntCounter,
     pub passes_incomplete: IntCounter,
     pub passes_discarded: IntCounter,
+    /// Label `outcome`: a name of `settlement::Outcome`.
+    pub passes_settled: IntCounterVec,
+    pub passes_unsettled: IntGauge,
+    pub runs_forgotten: IntCounter,
+    pub windows_ignored: IntCounter,
     pub points_recorded: IntCounter,
     pub points_skipped: IntCounter,
     pub points_outranked: IntCounter,
@@ -125,6 +130,20 @@ impl Metrics {
             passes_discarded: counter(
                 names::PASSES_DISCARDED,
                 "Open passes discarded because a newer attempt of their run began.",
+            )?,
+            passes_settled: counters(
+                names::PASSES_SETTLED,
+                "Passes whose point, or the reason why there is none, is in the history, by outcome.",
+                &["outcome"],
+            )?,
+            passes_unsettled: bytes(names::PASSES_UNSETTLED, "Passes received and not settled.")?,
+            runs_forgotten: counter(
+                names::RUNS_FORGOTTEN,
+                "Runs removed from memory because no client sent anything for a long time.",
+            )?,
+            windows_ignored: counter(
+                names::WINDOWS_IGNORED,
+                "Saved rolling windows that could not be read and were ignored.",
             )?,
             points_outranked: counter(
                 names::POINTS_OUTRANKED,

@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::fault::Fault;
+use crate::history::Ending;
 use crate::run::SplitKey;
-use crate::sample::{Began, Committed, Counts, Evaluation, Member, Source, Split, Staged};
+use crate::sample::{Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, WindowKind};
 use crate::server::board::Beginning;
 use crate::server::clock::lock;
 use crate::server::refusal::Refusal;
+use crate::server::settlement::{Mailbox, Pass};
 use crate::step::{Epoch, Step};
 
 use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
@@ -23,6 +25,25 @@ pub struct Sent<'a> {
     pub source: Source,
     /// As stated in the message; not checked yet.
     pub rank: u32,
+}
+
+/// What a client states beyond [`Sent`] when it ends a pass: see [`EndOfPass`].
+#[derive(Clone, Copy, Debug)]
+pub struct Stated {
+    pub rows: u64,
+    pub held_back: u64,
+    pub backlog: bool,
+}
+
+/// The effect of an end of a pass.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub pass: Pass,
+    pub duplicate: bool,
+    /// The stream will be told when the pass is settled. If not, it was settled before, or the split's window has no
+    /// passes.
+    pub awaited: bool,
+    pub window: WindowKind,
 }
 
 impl Runs {
@@ -58,30 +79,71 @@ impl Runs {
     ) -> Result<Committed, Refusal> {
         let mut state = lock(&running.state);
         let intake = self.intake(running, &mut state, split)?;
-        let growth = intake.sampler()?.growth(&staged);
-        if self.memory.load(Ordering::Relaxed) + growth > self.options.memory {
-            return Err(Refusal::OverBudget { what: "sample memory", limit: self.options.memory });
-        }
         let now = self.now();
         intake.heard = now.elapsed;
+        self.make_room(intake, &staged, now)?;
+        let (member, step) = (staged.member(), staged.step());
         let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
+        state.members.reached(member, step, now.elapsed);
+        state.heard = now.elapsed;
         self.began(running, &mut state, split, committed.began.take());
         let closed = std::mem::take(&mut committed.closed);
         self.closed(self.intake(running, &mut state, split)?, closed);
         Ok(committed)
     }
 
-    /// Notes that a rank has ended a pass, for which it logged `rows` rows. Returns whether that was already known.
-    pub fn end_pass(&self, running: &Arc<Running>, sent: Sent<'_>, rows: u64) -> Result<bool, Refusal> {
+    /// Notes that a rank has ended a pass. `stream` is told when the pass is settled.
+    pub fn end_pass(
+        &self,
+        running: &Arc<Running>,
+        sent: Sent<'_>,
+        stated: Stated,
+        stream: &Arc<Mailbox>,
+    ) -> Result<Ended, Refusal> {
         let mut state = lock(&running.state);
         let member = self.member(running, &mut state, sent)?;
         let intake = self.intake(running, &mut state, sent.split)?;
         let now = self.now();
-        intake.heard = now.elapsed;
-        let ended = intake.sampler()?.end_pass(sent.step, sent.epoch, member, rows, now)?;
+        (intake.heard, state.heard) = (now.elapsed, now.elapsed);
+        state.members.reached(member, sent.step, now.elapsed);
+        let intake = self.intake(running, &mut state, sent.split)?;
+        let window = intake.window;
+        let pass = Pass { key: intake.key.clone(), attempt: member.attempt, step: sent.step };
+        let Stated { rows, held_back, backlog } = stated;
+        let end = EndOfPass { step: sent.step, epoch: sent.epoch, rows, held_back, backlog };
+        let ended = intake.sampler()?.end_pass(end, member, now);
+        let awaited = match &ended {
+            Ok(_) if window != WindowKind::Pass => false,
+            // Before the pass is passed on, so that it is not settled unnoticed.
+            Ok(ended) if !ended.duplicate => {
+                self.outlet.expect(pass.clone(), stream);
+                true
+            }
+            // Known, or closed without this rank, which wants to know what became of it.
+            _ => self.outlet.join(&pass, stream),
+        };
+        let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
         self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
-        Ok(ended.duplicate)
+        Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
+    }
+
+    /// The pass that a message is about.
+    pub fn pass(&self, running: &Running, sent: Sent<'_>) -> Result<Pass, Refusal> {
+        let mut state = lock(&running.state);
+        let member = self.member(running, &mut state, sent)?;
+        let key = SplitKey::new(Arc::clone(&running.name), sent.split);
+        Ok(Pass { key, attempt: member.attempt, step: sent.step })
+    }
+
+    /// Discards what was sent again of a pass that is settled.
+    pub fn drop_pass(&self, running: &Running, pass: &Pass) {
+        let mut state = lock(&running.state);
+        let Some(intake) = state.splits.get_mut(&*pass.key.split) else { return };
+        let own = |sampler: &&mut Split| sampler.attempt() == Some(pass.attempt);
+        let Some(sampler) = intake.sampler.as_mut().filter(own) else { return };
+        self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.step));
+        self.closed(intake, Vec::new());
     }
 
     /// Expected time until the waiting evaluation of a split is scored.
@@ -101,6 +163,7 @@ impl Runs {
     /// The intake of a split, created with its first batch.
     fn intake<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut Intake, Refusal> {
         check_split(running, state, name)?;
+        let (held, now) = (state.held.is_some(), self.now());
         let intake = state.splits.entry(name.to_owned()).or_insert_with(|| Intake {
             key: SplitKey::new(Arc::clone(&running.name), name),
             sampler: None,
@@ -110,17 +173,43 @@ impl Runs {
             bytes: 0,
             heard: Duration::ZERO,
         });
-        intake.sampler.get_or_insert_with(|| self.sampler(running, name));
+        intake.sampler.get_or_insert_with(|| {
+            let mut sampler = self.sampler(running, name);
+            sampler.hold(held, now);
+            sampler
+        });
         Ok(intake)
+    }
+
+    /// Makes room for a batch: closes the pass of its split that was opened first, as long as there is another one.
+    /// Errors when even that does not suffice.
+    fn make_room(&self, intake: &mut Intake, staged: &Staged, now: crate::sample::Now) -> Result<(), Refusal> {
+        let limit = self.options.open_memory();
+        loop {
+            let sampler = intake.sampler()?;
+            if self.memory.load(Ordering::Relaxed).saturating_add(sampler.growth(staged)) <= limit {
+                return Ok(());
+            }
+            let Some(oldest) = sampler.close_oldest(staged.step(), now) else {
+                return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
+            };
+            self.closed(intake, vec![oldest]);
+        }
     }
 
     /// Reports that an attempt began in a split, and counts what was discarded of the previous one.
     fn began(&self, running: &Running, state: &mut State, split: &str, began: Option<Began>) {
-        let Some(Began { attempt, first_step, discarded, rows_discarded }) = began else { return };
+        let Some(Began { attempt, first_step, previous, discarded, rows_discarded }) = began else { return };
+        if let Some((previous, intake)) = previous.zip(state.splits.get(split)) {
+            for unfinished in &discarded {
+                let pass = Pass { key: intake.key.clone(), attempt: previous, step: unfinished.step };
+                self.outlet.abandon(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
+            }
+        }
         if !discarded.is_empty() {
             self.metrics.passes_discarded.inc_by(discarded.len() as u64);
             self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(rows_discarded);
-            let steps: Vec<u64> = discarded.iter().map(|step| step.get()).collect();
+            let steps: Vec<u64> = discarded.iter().map(|pass| pass.step.get()).collect();
             tracing::warn!(
                 run = %running.name, %split, ?steps, rows = rows_discarded,
                 "a newer attempt of the run began: the open passes of the previous attempt were discarded"
@@ -131,7 +220,7 @@ impl Runs {
             attempt,
             first_step,
             continues: state.members.continues(attempt),
-            rolling: intake.window != crate::sample::WindowKind::Pass,
+            rolling: intake.window != WindowKind::Pass,
             concepts: Arc::clone(&running.concepts),
         };
         self.outlet.begin(&intake.key, beginning);
@@ -153,7 +242,7 @@ impl Runs {
             }
             if evaluation.sample.rows() == 0 {
                 tracing::warn!(run = %key.run, split = %key.split, %step, "a pass had no rows");
-                self.outlet.pass_over(&evaluation);
+                self.outlet.pass_over(&evaluation, Ending::Failed, "the pass had no rows");
             } else {
                 self.outlet.offer(evaluation);
             }
@@ -162,7 +251,7 @@ impl Runs {
         self.memory.fetch_add(bytes, Ordering::Relaxed);
         self.memory.fetch_sub(intake.bytes, Ordering::Relaxed);
         intake.bytes = bytes;
-        self.metrics.sample_memory.set(self.memory() as i64);
+        self.show_memory();
     }
 }
 

@@ -6,6 +6,6 @@ mod intake;
 mod registry;
 mod sampling;
 
-pub use intake::Sent;
+pub use intake::{Ended, Sent, Stated};
 pub use registry::{Finished, Joining, Outlet, Running, Runs};
 pub use sampling::SamplingOptions;

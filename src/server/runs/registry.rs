@@ -1,24 +1,36 @@
 //! The runs of this process, and the life of each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::history::Ending;
 use crate::run::{Run, SplitKey};
-use crate::sample::{Attempt, Counts, Declaration, Evaluation, Members, Now, Split, WindowKind, client_hash};
+use crate::sample::{
+    Attempt, Counts, Declaration, Evaluation, Members, Now, Split, Unfinished, WindowKind, client_hash,
+};
 
 use crate::server::board::Beginning;
 use crate::server::clock::{Clock, lock};
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
+use crate::server::settlement::{Mailbox, Pass};
+use crate::step::Rank;
 
 use super::sampling::{SamplingOptions, window_name};
 
 /// Maximum number of runs in this process, and of splits in a run. Clients choose the names, so their number is bounded.
 const MAX_RUNS: usize = 1000;
 pub(super) const MAX_SPLITS: usize = 16;
+
+/// Time after a run's first start in this process within which its ranks come back after a restart of the sidecar. No pass
+/// is closed without them before.
+const ASSEMBLY: Duration = Duration::from_secs(30);
+
+/// Names of forgotten runs that are remembered, so that a client that goes on is asked to declare its run again.
+const MAX_FORGOTTEN: usize = 1 << 16;
 
 /// Receives what the intake has frozen.
 pub trait Outlet: Send + Sync {
@@ -28,11 +40,27 @@ pub trait Outlet: Send + Sync {
     /// A sample is ready to be scored.
     fn offer(&self, evaluation: Evaluation);
 
-    /// A pass was closed without rows, so it will have no point.
-    fn pass_over(&self, evaluation: &Evaluation);
+    /// A closed pass will have no point.
+    fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str);
 
-    /// Expected time until the waiting evaluation of a split is scored; zero if none waits.
+    /// An open pass was discarded.
+    fn abandon(&self, pass: &Pass, unfinished: &Unfinished, ending: Ending, reason: &str);
+
+    /// A rank has ended a pass; the stream is to be told when it is settled.
+    fn expect(&self, pass: Pass, stream: &Arc<Mailbox>);
+
+    /// The stream is to be told when a pass is settled. Returns whether it is yet to be.
+    fn join(&self, pass: &Pass, stream: &Arc<Mailbox>) -> bool;
+
+    /// Whether any pass of a run is yet to be settled, and how many of a split are.
+    fn is_pending(&self, run: &str) -> bool;
+    fn pending(&self, key: &SplitKey) -> u64;
+
+    /// How long clients should hold back passes of a split; zero unless they outrun scoring.
     fn wait(&self, key: &SplitKey) -> Duration;
+
+    /// Bytes of the samples that wait to be scored.
+    fn bytes(&self) -> usize;
 }
 
 /// All runs of this process.
@@ -42,7 +70,19 @@ pub struct Runs {
     pub(super) metrics: Metrics,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) runs: Mutex<HashMap<String, Arc<Running>>>,
+    /// Bytes of the samples that receive rows.
     pub(super) memory: AtomicUsize,
+    /// Bytes of the samples that wait to be scored, when last looked at.
+    waiting: AtomicUsize,
+    forgotten: Mutex<Forgotten>,
+}
+
+/// The runs that were removed from memory before they finished.
+#[derive(Default)]
+struct Forgotten {
+    names: HashSet<String>,
+    /// Those whose other state is yet to be removed.
+    fresh: Vec<String>,
 }
 
 /// One run.
@@ -59,6 +99,10 @@ pub(super) struct State {
     pub finished: Option<Instant>,
     pub members: Members,
     pub splits: BTreeMap<String, Intake>,
+    /// When the last message arrived, as time since the process started.
+    pub heard: Duration,
+    /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
+    pub held: Option<Duration>,
 }
 
 /// The sampler of a split and its counts.
@@ -82,22 +126,27 @@ pub struct Joining<'a> {
     pub client: &'a str,
     /// `None` for an unnamed launch.
     pub attempt: Option<Attempt>,
+    /// Of a named launch.
+    pub rank: Option<Rank>,
     /// The attempt continues the evaluations in the history.
     pub continues: bool,
+    /// Ranks of the attempt that finished before.
+    pub finished: &'a [Rank],
 }
 
 /// The effect of a rank's call to finish its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Other ranks or another launch are still running.
-    NotYet,
+    /// Other ranks of this attempt or another launch are still running.
+    NotYet(Attempt),
     /// The run has finished.
     Run,
 }
 
 impl Runs {
     pub fn new(options: SamplingOptions, clock: Clock, metrics: Metrics, outlet: Arc<dyn Outlet>) -> Self {
-        Self { options, clock, metrics, outlet, runs: Mutex::default(), memory: AtomicUsize::new(0) }
+        let (runs, memory, waiting, forgotten) = Default::default();
+        Self { options, clock, metrics, outlet, runs, memory, waiting, forgotten }
     }
 
     pub fn options(&self) -> &SamplingOptions {
@@ -112,18 +161,25 @@ impl Runs {
     /// a newer attempt than any that this process knows.
     pub fn start(&self, run: Run, joining: Joining<'_>) -> Result<(Arc<Running>, bool), Refusal> {
         let (world_size, now) = (run.world_size, self.now());
+        lock(&self.forgotten).names.remove(&run.name);
         let mut runs = lock(&self.runs);
         let running = match runs.get(&run.name).filter(|running| running.run.is_continued_by(&run)) {
             Some(running) => Arc::clone(running),
             None => {
-                if runs.len() >= MAX_RUNS {
-                    return Err(Refusal::OverBudget { what: "the number of runs", limit: MAX_RUNS });
+                if runs.len() >= MAX_RUNS
+                    && let Some(silent) = longest_silent(&runs)
+                    && let Some(silent) = runs.remove(&silent)
+                {
+                    self.forget(&silent, "the sidecar holds as many runs as it may");
                 }
                 let running = Arc::new(Running {
                     name: run.name.as_str().into(),
                     concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
                     run: Arc::new(run),
-                    state: Mutex::default(),
+                    state: Mutex::new(State {
+                        held: joining.continues.then(|| now.elapsed.saturating_add(ASSEMBLY)),
+                        ..State::default()
+                    }),
                 });
                 if let Some(replaced) = runs.insert(running.run.name.clone(), Arc::clone(&running)) {
                     self.give_back(&replaced);
@@ -134,16 +190,29 @@ impl Runs {
         drop(runs);
         let mut state = lock(&running.state);
         state.finished = None;
-        let Joining { client, attempt, continues } = joining;
-        let declaration = Declaration { client: client_hash(client), attempt, world_size, continues };
+        state.heard = now.elapsed;
+        let Joining { client, attempt, rank, continues, finished } = joining;
+        let declaration = Declaration { client: client_hash(client), attempt, world_size, rank, continues };
         let newer = state.members.declare(declaration, now.elapsed);
+        let attempt = state.members.attempt_of(Some(client_hash(client)));
+        state.members.restore_finished(attempt, finished.iter().copied());
+        if state.members.is_assembled(attempt) {
+            state.release(now);
+        }
         drop(state);
         Ok((running, newer))
     }
 
     pub fn find(&self, name: &str) -> Result<Arc<Running>, Refusal> {
         let runs = lock(&self.runs);
-        runs.get(name).cloned().ok_or_else(|| Refusal::unknown("run", name))
+        if let Some(running) = runs.get(name) {
+            return Ok(Arc::clone(running));
+        }
+        drop(runs);
+        match lock(&self.forgotten).names.contains(name) {
+            true => Err(Refusal::Forgotten(name.to_owned())),
+            false => Err(Refusal::unknown("run", name)),
+        }
     }
 
     /// The attempt of a client, or the newest attempt of the run if `client` is empty.
@@ -158,8 +227,9 @@ impl Runs {
         let now = self.now();
         let mut state = lock(&running.state);
         let client = Some(client).filter(|client| !client.is_empty()).map(client_hash);
+        let of_client = state.members.attempt_of(client);
         let Some(attempt) = state.members.finish(client, rank, running.run.world_size)? else {
-            return Ok(Finished::NotYet);
+            return Ok(Finished::NotYet(of_client));
         };
         let declared = state.members.declared(attempt);
         let mut all = true;
@@ -172,7 +242,7 @@ impl Runs {
             }
         }
         if !all {
-            return Ok(Finished::NotYet);
+            return Ok(Finished::NotYet(attempt));
         }
         state.finished = Some(Instant::now());
         state.members.end();
@@ -185,34 +255,90 @@ impl Runs {
         let closed = sampler.close_all(now);
         if let Some(last) = sampler.snapshot(now) {
             // No more rows will arrive, so the last sample of a run is final.
-            self.outlet.offer(Evaluation { provisional: false, ..last });
+            self.outlet.offer(Evaluation { provisional: false, backlog: true, ..last });
         }
         intake.counts = sampler.counts();
         self.closed(intake, closed);
     }
 
-    /// Closes passes whose deadline has been reached, and forgets runs that finished more than `linger` ago. Returns the
-    /// names of the forgotten runs.
+    /// Closes passes whose deadline has been reached, and removes runs that finished more than `linger` ago or were silent
+    /// for `forget_after`. Returns the names of the removed runs.
     pub fn close_overdue(&self) -> Vec<String> {
         let now = self.now();
         for running in self.all() {
             let mut state = lock(&running.state);
-            for intake in state.splits.values_mut() {
-                let closed = intake.sampler.as_mut().map(|sampler| sampler.close_overdue(now)).unwrap_or_default();
+            if state.held.is_some_and(|until| until <= now.elapsed) {
+                tracing::warn!(run = %running.name, "not every rank came back after the restart of the sidecar");
+                state.release(now);
+            }
+            let State { splits, members, .. } = &mut *state;
+            for intake in splits.values_mut() {
+                let closed =
+                    intake.sampler.as_mut().map(|sampler| sampler.close_overdue(now, members)).unwrap_or_default();
                 self.closed(intake, closed);
             }
         }
-        let linger = self.options.linger;
-        let expired = |running: &Running| lock(&running.state).finished.is_some_and(|at| at.elapsed() > linger);
-        let mut forgotten = Vec::new();
-        lock(&self.runs).retain(|name, running| {
-            let keep = !expired(running);
-            if !keep {
-                forgotten.push(name.clone());
-            }
-            keep
-        });
+        self.waiting.store(self.outlet.bytes(), Ordering::Relaxed);
+        self.show_memory();
+        let SamplingOptions { linger, forget_after, .. } = self.options;
+        let mut forgotten = std::mem::take(&mut lock(&self.forgotten).fresh);
+        let mut runs = lock(&self.runs);
+        let silent: Vec<Arc<Running>> =
+            runs.extract_if(|_, running| running.is_silent(now, forget_after)).map(|(_, silent)| silent).collect();
+        // What waits to be scored of a finished run has its place on the board until it is.
+        let is_over = |name: &String, running: &mut Arc<Running>| {
+            running.finished().is_some_and(|at| at.elapsed() > linger) && !self.outlet.is_pending(name)
+        };
+        forgotten.extend(runs.extract_if(is_over).map(|(name, _)| name));
+        drop(runs);
+        for running in silent {
+            self.forget(&running, "no client sent anything for a long time");
+        }
+        forgotten.append(&mut lock(&self.forgotten).fresh);
+        // It may have been declared again.
+        let runs = lock(&self.runs);
+        forgotten.retain(|name| !runs.contains_key(name));
         forgotten
+    }
+
+    /// Frees the samples of a run that was removed. It can be resumed from the history.
+    fn forget(&self, running: &Running, why: &str) {
+        let name = running.run.name.clone();
+        if running.finished().is_some() {
+            lock(&self.forgotten).fresh.push(name);
+            return;
+        }
+        self.metrics.runs_forgotten.inc();
+        tracing::warn!(run = %running.name, why, "a run was removed from memory; it can be resumed");
+        self.abandon(running, Ending::Failed, &format!("the run was removed from memory: {why}"));
+        self.give_back(running);
+        let mut forgotten = lock(&self.forgotten);
+        if forgotten.names.len() >= MAX_FORGOTTEN {
+            forgotten.names.clear();
+        }
+        forgotten.names.insert(name.clone());
+        forgotten.fresh.push(name);
+    }
+
+    /// Reports the open passes of a run, which will not be scored.
+    fn abandon(&self, running: &Running, ending: Ending, reason: &str) {
+        let state = lock(&running.state);
+        for (key, sampler) in state.splits.values().filter_map(|intake| Some((&intake.key, intake.sampler.as_ref()?))) {
+            let Some(attempt) = sampler.attempt() else { continue };
+            for unfinished in sampler.unfinished() {
+                let pass = Pass { key: key.clone(), attempt, step: unfinished.step };
+                let Unfinished { ended, ranks, .. } = unfinished;
+                let reason = format!("{reason}; {ended} of {ranks} ranks had ended the pass");
+                self.outlet.abandon(&pass, &unfinished, ending, &reason);
+            }
+        }
+    }
+
+    /// Reports every open pass: the server stops.
+    pub fn stop(&self) {
+        for running in self.all() {
+            self.abandon(&running, Ending::Unsettled, "the sidecar stopped while the pass was open");
+        }
     }
 
     /// All rolling samples: split, rows changed since the last snapshot, and rows held.
@@ -236,9 +362,14 @@ impl Runs {
         state.splits.get_mut(&*key.split)?.sampler.as_mut()?.snapshot(self.now())
     }
 
-    /// Bytes held by all samples.
+    /// Bytes held by all samples, those that wait to be scored included.
     pub fn memory(&self) -> usize {
-        self.memory.load(Ordering::Relaxed)
+        self.memory.load(Ordering::Relaxed) + self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Updates the metric of the samples' memory.
+    pub(super) fn show_memory(&self) {
+        self.metrics.sample_memory.set(self.memory() as i64);
     }
 
     pub fn statuses(&self) -> Vec<RunStatus> {
@@ -249,6 +380,7 @@ impl Runs {
                 window: window_name(intake.window),
                 rows_received: counts.received,
                 rows_duplicate: counts.duplicate,
+                passes_unsettled: self.outlet.pending(&intake.key),
                 rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + intake.refused,
             }
         };
@@ -263,13 +395,13 @@ impl Runs {
         lock(&self.runs).values().cloned().collect()
     }
 
-    /// Frees the samples of a run that was replaced by another declaration.
+    /// Frees the samples of a run that was replaced by another declaration, or forgotten.
     fn give_back(&self, replaced: &Running) {
         for intake in lock(&replaced.state).splits.values_mut() {
             intake.sampler = None;
             self.memory.fetch_sub(std::mem::take(&mut intake.bytes), Ordering::Relaxed);
         }
-        self.metrics.sample_memory.set(self.memory() as i64);
+        self.show_memory();
     }
 }
 
@@ -277,4 +409,34 @@ impl Intake {
     pub fn sampler(&mut self) -> Result<&mut Split, Refusal> {
         self.sampler.as_mut().ok_or_else(|| Refusal::Finished(self.key.run.to_string()))
     }
+}
+
+impl State {
+    /// From now on deadlines close passes.
+    pub fn release(&mut self, now: Now) {
+        self.held = None;
+        for sampler in self.splits.values_mut().filter_map(|intake| intake.sampler.as_mut()) {
+            sampler.hold(false, now);
+        }
+    }
+}
+
+impl Running {
+    fn finished(&self) -> Option<Instant> {
+        lock(&self.state).finished
+    }
+
+    fn is_silent(&self, now: Now, forget_after: Duration) -> bool {
+        let state = lock(&self.state);
+        state.finished.is_none() && state.heard.saturating_add(forget_after) < now.elapsed
+    }
+}
+
+/// The run that has been silent for longest; finished ones first.
+fn longest_silent(runs: &HashMap<String, Arc<Running>>) -> Option<String> {
+    let silence = |running: &Running| {
+        let state = lock(&running.state);
+        (state.finished.is_none(), state.heard)
+    };
+    runs.iter().min_by_key(|(_, running)| silence(running)).map(|(name, _)| name.clone())
 }

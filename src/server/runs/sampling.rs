@@ -15,8 +15,10 @@ pub struct SamplingOptions {
     pub pass_deadline: Duration,
     pub idle_deadline: Duration,
     pub open_passes: usize,
-    /// Maximum bytes of all samples together.
+    /// Maximum bytes of all samples together. A fifth of them is for those that wait to be scored.
     pub memory: usize,
+    /// Time without a message from any client after which an unfinished run is removed from memory.
+    pub forget_after: Duration,
     /// How long the series of a finished run stay in /metrics.
     pub linger: Duration,
 }
@@ -26,6 +28,16 @@ impl SamplingOptions {
     pub fn window(&self, split: &str) -> WindowKind {
         let default = if split == "train" { WindowKind::Recent } else { WindowKind::Pass };
         self.windows.get(split).copied().unwrap_or(default)
+    }
+
+    /// Maximum bytes of the samples that receive rows.
+    pub fn open_memory(&self) -> usize {
+        self.memory - self.waiting_memory()
+    }
+
+    /// Bytes of the samples that wait to be scored, above which live passes are skipped.
+    pub fn waiting_memory(&self) -> usize {
+        self.memory / 5
     }
 
     pub fn split(&self, split: &str) -> SplitOptions {

@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::history::Ending;
 use crate::sample::Evaluation;
+use crate::schedule::Room;
 
 use super::options::Options;
 use super::publish::Publisher;
@@ -28,7 +30,9 @@ use queue::Queue;
 use slow::{Scored, SlowWorker};
 use worker::Worker;
 
-/// How long scores in flight may take when the server stops; after that they are abandoned with the process.
+/// How long evaluations that wait may be scored when the server stops, and how long the score in flight may take then;
+/// after that it is abandoned with the process.
+const HURRY: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The scorers of fast and slow scores, and their shared state.
@@ -38,19 +42,24 @@ pub struct Scoring {
     pub keeping: Arc<Keeping>,
     options: WorkerOptions,
     publisher: Publisher,
+    /// Ends the fast scorer. Unlike the slow one, it first scores what waits when the server stops.
+    abandon: CancellationToken,
 }
 
 impl Scoring {
-    /// Points go to `publisher`; cancelling `stop` ends the jobs in flight at their next score.
+    /// Points go to `publisher`; cancelling `stop` ends the slow scores.
     pub fn new(options: &Options, publisher: Publisher, stop: &CancellationToken) -> Self {
         let [fast, slow] = options.cpu.parts();
         let metrics = &publisher.metrics;
+        let abandon = CancellationToken::new();
+        let room = Room { bytes: options.sampling.waiting_memory(), ..Room::default() };
         Self {
-            queue: Arc::new(Queue::new(options.ticks, fast, metrics.clone(), stop.clone())),
-            slow: Arc::new(Queue::new(options.ticks, slow, metrics.clone(), stop.clone())),
+            queue: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
+            slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
             keeping: Arc::new(Keeping::default()),
             options: options.worker,
             publisher,
+            abandon,
         }
     }
 
@@ -58,8 +67,8 @@ impl Scoring {
     pub fn inbox(&self) -> Arc<dyn Outlet> {
         Arc::new(Inbox {
             queue: Arc::clone(&self.queue),
-            board: Arc::clone(&self.publisher.board),
-            metrics: self.publisher.metrics.clone(),
+            slow: Arc::clone(&self.slow),
+            publisher: self.publisher.clone(),
         })
     }
 
@@ -79,16 +88,27 @@ impl Scoring {
         worker.start()
     }
 
-    /// Wakes resting and waiting threads, so that they notice a stop.
-    pub fn wake(&self) {
-        self.queue.wake();
+    /// Lets the fast scorer finish what waits, and ends the slow one: the server stops.
+    pub fn hurry(&self) {
+        self.queue.hurry();
         self.slow.wake();
+    }
+
+    /// Waits until everything that waited is scored, but at most until [`HURRY`] after `stopped`. What is left then is
+    /// not scored.
+    pub async fn settle_down(&self, worker: JoinHandle<()>, stopped: Instant) {
+        wait_for(&worker, stopped + HURRY).await;
+        self.abandon.cancel();
+        self.queue.wake();
+        wait_for(&worker, Instant::now() + GRACE).await;
+        for evaluation in self.queue.take_all() {
+            let reason = "the sidecar stopped before the pass was scored";
+            self.publisher.pass_over(&evaluation, Ending::Unsettled, reason);
+        }
     }
 }
 
-/// Waits at most [`GRACE`] for a stopping scorer.
-pub async fn settle_down(worker: JoinHandle<()>) {
-    let deadline = Instant::now() + GRACE;
+async fn wait_for(worker: &JoinHandle<()>, deadline: Instant) {
     while !worker.is_finished() && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,12 +1,13 @@
 //! The queue of a scorer: evaluations that wait for the schedule, and the pace of the scoring threads.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::run::SplitKey;
-use crate::schedule::{Budget, Job, Schedule, Ticks};
+use crate::schedule::{Budget, Closed, Job, Room, Schedule, Skipped, Ticks};
 use crate::server::clock::lock;
 use crate::server::metrics::Metrics;
 
@@ -24,14 +25,22 @@ pub struct Queue<W> {
     changed: Condvar,
     stop: CancellationToken,
     started: Instant,
+    hurries: AtomicBool,
     metrics: Metrics,
 }
 
 impl<W> Queue<W> {
     /// Once `stop` is cancelled, the job in flight ends at its next score and no other starts.
-    pub fn new(ticks: Ticks, budget: Budget, metrics: Metrics, stop: CancellationToken) -> Self {
-        let schedule = Mutex::new(Schedule::new(ticks, budget, Duration::ZERO));
-        Self { schedule, changed: Condvar::new(), stop, started: Instant::now(), metrics }
+    pub fn new(ticks: Ticks, budget: Budget, room: Room, metrics: Metrics, stop: CancellationToken) -> Self {
+        let schedule = Mutex::new(Schedule::new(ticks, budget, room, Duration::ZERO));
+        Self {
+            schedule,
+            changed: Condvar::new(),
+            stop,
+            started: Instant::now(),
+            hurries: AtomicBool::new(false),
+            metrics,
+        }
     }
 
     /// Updates the schedule with the rolling samples (split, rows changed since the last score, rows held), and the
@@ -57,8 +66,9 @@ impl<W> Queue<W> {
         lock(&self.schedule).lag(self.started.elapsed())
     }
 
-    pub fn forget(&self, run: &str) {
-        lock(&self.schedule).remove_run(run);
+    /// Forgets a run. Returns its work that had not started.
+    pub fn forget(&self, run: &str) -> Vec<W> {
+        lock(&self.schedule).remove_run(run)
     }
 
     /// Wakes resting and waiting threads, so that they notice a stop.
@@ -70,25 +80,46 @@ impl<W> Queue<W> {
         self.stop.is_cancelled()
     }
 
-    /// Queues work for a split. It replaces the split's waiting work, which is returned.
-    pub fn push(&self, key: SplitKey, work: W) -> Option<W> {
-        let replaced = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
+    /// Queues work for a split. Returns the work that is skipped, if any.
+    pub fn push(&self, key: SplitKey, work: Closed<W>) -> Option<Skipped<W>> {
+        let skipped = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
         self.changed.notify_one();
-        replaced
+        skipped
     }
 
-    /// Expected time until the waiting work of a split starts; zero if none waits.
+    /// How long clients should hold back passes of a split; zero unless they outrun scoring.
     pub fn wait(&self, key: &SplitKey) -> Duration {
         lock(&self.schedule).wait(key, self.started.elapsed())
     }
 
-    /// Waits for the next job; `None` when stopping.
+    /// Bytes of the work that waits or is in flight.
+    pub fn bytes(&self) -> usize {
+        lock(&self.schedule).bytes()
+    }
+
+    /// Lets the work that waits run without regard to the CPU share, and nothing else: no more will come. The scorer ends
+    /// when nothing waits.
+    pub fn hurry(&self) {
+        lock(&self.schedule).hurry();
+        self.hurries.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Removes all work that has not started.
+    pub fn take_all(&self) -> Vec<W> {
+        lock(&self.schedule).take_all()
+    }
+
+    /// Waits for the next job; `None` when stopping, and when nothing waits in a hurry.
     fn next(&self) -> Option<Job<W>> {
         let mut schedule = lock(&self.schedule);
         while !self.is_stopping() {
             let now = self.started.elapsed();
             if let Some(job) = schedule.start(now) {
                 return Some(job);
+            }
+            if self.hurries.load(Ordering::Acquire) {
+                return None;
             }
             let wait = schedule.next_start().map_or(Duration::from_secs(1), |at| at.saturating_sub(now));
             let wait = wait.clamp(Duration::from_millis(1), Duration::from_secs(1));
@@ -154,7 +185,7 @@ mod tests {
     fn a_thread_at_work_rests_when_no_core_is_idle_and_not_when_one_is() {
         let budget = Budget { cpu_share: 0.5, busy_cpu_share: 0.05, burst: Duration::ZERO };
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
-        let queue: Queue<()> = Queue::new(Ticks::default(), budget, metrics, CancellationToken::new());
+        let queue: Queue<()> = Queue::new(Ticks::default(), budget, Room::default(), metrics, CancellationToken::new());
         let work = || {
             let (started, before) = (Instant::now(), priority::thread_cpu_time());
             while priority::thread_cpu_time() - before < Duration::from_millis(20) {

@@ -6,12 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::history::Ending;
 use crate::kept::{Budgeted, Kept};
 use crate::point::Point;
 use crate::prepare::Prepared;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
-use crate::schedule::Job;
+use crate::schedule::{Closed, Job};
 use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
 use crate::score::{Influences, Wanted, evaluate};
 use crate::server::clock::lock;
@@ -64,16 +65,18 @@ impl Worker {
             Ok(Some(point)) => {
                 let point = Arc::new(point);
                 if self.publisher.publish(&evaluation, &point) {
-                    self.slow.push(evaluation.key.clone(), Scored { evaluation, point });
+                    let bytes = evaluation.sample.bytes();
+                    let closed = Closed { bytes, ..Closed::live(Scored { evaluation, point }) };
+                    self.slow.push(closed.pass.evaluation.key.clone(), closed);
                 }
             }
-            // The server stops.
+            // The server stops. The pass stays pending, and is recorded with those that wait.
             Ok(None) => {}
             Err(_) => {
                 self.publisher.metrics.score_failures.inc();
                 let (key, step) = (&evaluation.key, evaluation.step);
                 tracing::error!(run = %key.run, split = %key.split, %step, "scoring panicked");
-                self.publisher.pass_over(&evaluation);
+                self.publisher.pass_over(&evaluation, Ending::Failed, "a score failed because of a bug in the program");
             }
         }
     }

@@ -34,9 +34,9 @@ async fn every_route_answers() {
 
     let runs = port.get("/api/v1/runs").await.json();
     let train = json!({"split": "train", "window": "recent", "rows_received": 10, "rows_duplicate": 2,
-        "rows_dropped": 1, "points": 0, "last_step": null});
+        "rows_dropped": 1, "passes_unsettled": 3, "points": 0, "last_step": null});
     let val = json!({"split": "val", "window": "pass", "rows_received": 10, "rows_duplicate": 2,
-        "rows_dropped": 1, "points": 2, "last_step": 2});
+        "rows_dropped": 1, "passes_unsettled": 3, "points": 2, "last_step": 2});
     let mut expected = json!({"name": NAME, "finished": false, "started": 20.0, "activation_kind": "probability",
         "concepts": ["x", "y"], "labels": {"lambda": "5"}, "world_size": 1, "splits": [train, val]});
     assert_eq!(runs["runs"][0], expected);

@@ -40,6 +40,7 @@ impl Live for Scripted {
             rows_received: 10,
             rows_duplicate: 2,
             rows_dropped: 1,
+            passes_unsettled: 3,
         };
         vec![RunStatus { name: NAME.into(), splits: vec![split("train", "recent"), split("val", "pass")] }]
     }

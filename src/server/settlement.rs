@@ -1,0 +1,365 @@
+//! Settlement: how each pass ended, once that is durable, and which ingest streams are to be told.
+//!
+//! A pass is *pending* from its first end, or from its closing, until its point is in the history, or the reason why it
+//! has none is. Records of passes without a point are written in batches, so that a burst of them costs one commit.
+//! Nothing here waits for a client: each stream has a [`Mailbox`], which its own task empties.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::history::{Ending, History, HistoryError, Unscored, Written};
+use crate::run::SplitKey;
+use crate::sample::{Attempt, Evaluation};
+use crate::step::Step;
+
+use super::clock::{lock, unix_time};
+use super::metrics::Metrics;
+
+/// Interval at which records are written.
+const FLUSH: Duration = Duration::from_millis(100);
+
+/// Endings remembered for clients that ask again. Older ones are looked up in the history.
+const REMEMBERED: usize = 4096;
+
+/// Endings that wait for one stream. A stream whose client reads nothing takes no further messages either, so only a
+/// client that breaks the protocol comes here; the oldest are lost, and it learns them when it asks again.
+const MAILBOX: usize = 1 << 16;
+
+/// Records that wait for a history that cannot be written.
+const UNWRITTEN: usize = 1 << 16;
+
+/// A pass of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pass {
+    pub key: SplitKey,
+    pub attempt: Attempt,
+    pub step: Step,
+}
+
+impl Pass {
+    pub fn of(evaluation: &Evaluation) -> Self {
+        Self { key: evaluation.key.clone(), attempt: evaluation.attempt, step: evaluation.step }
+    }
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its point is stored, or one that is as complete.
+    Point,
+    /// Its point is stored and marked as incomplete.
+    Incomplete,
+    Skipped,
+    Discarded,
+    Failed,
+}
+
+impl Outcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::Incomplete => "incomplete",
+            Self::Skipped => "skipped",
+            Self::Discarded => "discarded",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// `None` for a pass that a new process may still score.
+    fn of(ending: Ending) -> Option<Self> {
+        match ending {
+            Ending::Skipped => Some(Self::Skipped),
+            Ending::Discarded => Some(Self::Discarded),
+            Ending::Failed => Some(Self::Failed),
+            Ending::Unsettled | Ending::Damaged => None,
+        }
+    }
+}
+
+/// The end of a pass's life, for the clients that sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    pub key: SplitKey,
+    pub step: Step,
+    pub outcome: Outcome,
+    /// In words; empty for a complete point.
+    pub reason: String,
+}
+
+/// The settled passes that a stream has not been told of.
+#[derive(Default)]
+pub struct Mailbox {
+    settled: Mutex<VecDeque<Settled>>,
+    arrived: Notify,
+}
+
+impl Mailbox {
+    /// Waits until there is something to take.
+    pub async fn arrival(&self) {
+        self.arrived.notified().await;
+    }
+
+    pub fn take(&self) -> Vec<Settled> {
+        lock(&self.settled).drain(..).collect()
+    }
+
+    fn put(&self, settled: Settled) {
+        let mut waiting = lock(&self.settled);
+        if waiting.len() >= MAILBOX {
+            waiting.pop_front();
+        }
+        waiting.push_back(settled);
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+}
+
+/// The passes of this process that have ended, and how.
+pub struct Settlement {
+    /// Random, of this process.
+    incarnation: String,
+    history: Arc<History>,
+    metrics: Metrics,
+    state: Mutex<State>,
+    /// Notified at each settled pass.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    pending: BTreeMap<Pass, Pending>,
+    /// The newest endings, and their order.
+    known: BTreeMap<Pass, (Outcome, String)>,
+    order: VecDeque<Pass>,
+    /// Records to be written.
+    records: VecDeque<(Pass, Unscored)>,
+    /// Endings whose record or point is in the memory of the history, which cannot be written at the moment.
+    unwritten: BTreeMap<Pass, (Outcome, String)>,
+}
+
+#[derive(Default)]
+struct Pending {
+    streams: Vec<Weak<Mailbox>>,
+    /// A record of how it ended waits to be written.
+    recorded: bool,
+}
+
+impl Settlement {
+    pub fn new(history: Arc<History>, metrics: Metrics) -> Self {
+        // The standard library's random keys come from the system, and differ for each of these.
+        let random = || RandomState::new().hash_one((std::process::id(), unix_time().to_bits()));
+        let incarnation = format!("{:016x}{:016x}", random(), random());
+        Self { incarnation, history, metrics, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    pub fn incarnation(&self) -> &str {
+        &self.incarnation
+    }
+
+    /// Notes that a pass is to be settled, and that a stream waits for it.
+    pub fn expect(&self, pass: Pass, stream: Option<&Arc<Mailbox>>) {
+        let mut state = lock(&self.state);
+        let pending = state.pending.entry(pass).or_default();
+        pending.join(stream);
+        self.metrics.passes_unsettled.set(state.pending.len() as i64);
+    }
+
+    /// Adds a stream to those that wait for a pass. Returns whether the pass is pending.
+    pub fn join(&self, pass: &Pass, stream: &Arc<Mailbox>) -> bool {
+        let mut state = lock(&self.state);
+        let Some(pending) = state.pending.get_mut(pass) else { return false };
+        pending.join(Some(stream));
+        true
+    }
+
+    /// How a pass of the same attempt ended, in this process or an earlier one. Reads the history, so it blocks.
+    pub fn look_up(&self, pass: &Pass) -> Result<Option<Settled>, HistoryError> {
+        let settled = |outcome, reason| Settled { key: pass.key.clone(), step: pass.step, outcome, reason };
+        let state = lock(&self.state);
+        if let Some((outcome, reason)) = state.known.get(pass) {
+            return Ok(Some(settled(*outcome, reason.clone())));
+        }
+        let pending = state.pending.contains_key(pass);
+        drop(state);
+        let (run, split, step) = (&*pass.key.run, &*pass.key.split, pass.step.get());
+        if self.history.has_complete_point(run, split, step, pass.attempt)? {
+            return Ok(Some(settled(Outcome::Point, String::new())));
+        }
+        if pending {
+            return Ok(None);
+        }
+        let record = self.history.unscored_at(run, split, step)?.filter(|record| record.attempt == Some(pass.attempt));
+        Ok(record.and_then(|record| Some(settled(Outcome::of(record.outcome)?, record.reason))))
+    }
+
+    /// The point of a pass is durable, or one that is as complete. Does nothing for an evaluation that is no pass.
+    pub fn settle(&self, pass: &Pass, outcome: Outcome, reason: impl Into<String>) {
+        let mut state = lock(&self.state);
+        self.conclude(&mut state, pass, outcome, reason.into());
+    }
+
+    /// The history keeps the point of a pass in memory until it can be written.
+    pub fn postpone(&self, pass: &Pass, outcome: Outcome, reason: impl Into<String>) {
+        let mut state = lock(&self.state);
+        if state.pending.contains_key(pass) {
+            state.unwritten.insert(pass.clone(), (outcome, reason.into()));
+        }
+    }
+
+    /// A pass has no point. It is settled once that is in the history. `rows_seen` is the number of distinct rows that
+    /// had arrived.
+    pub fn record(&self, pass: &Pass, outcome: Ending, reason: impl Into<String>, rows_seen: u64) {
+        let record = Unscored {
+            run: pass.key.run.to_string(),
+            split: pass.key.split.to_string(),
+            step: pass.step.get(),
+            time: unix_time(),
+            outcome,
+            reason: reason.into(),
+            rows_seen,
+            attempt: Some(pass.attempt),
+        };
+        let mut state = lock(&self.state);
+        if let Some(pending) = state.pending.get_mut(pass) {
+            pending.recorded = true;
+        }
+        state.records.push_back((pass.clone(), record));
+        if state.records.len() > UNWRITTEN {
+            state.records.pop_front();
+            self.metrics.history_errors.inc();
+            tracing::error!(run = %pass.key.run, "a record of a pass without a point was lost: too many cannot be written");
+        }
+    }
+
+    /// Notes that every pass that is still pending will not be scored by this process. The client keeps its rows.
+    pub fn give_up(&self, reason: &str) {
+        let state = lock(&self.state);
+        let left: Vec<Pass> =
+            state.pending.iter().filter(|(_, pending)| !pending.recorded).map(|(pass, _)| pass.clone()).collect();
+        drop(state);
+        for pass in left {
+            self.record(&pass, Ending::Unsettled, reason, 0);
+        }
+    }
+
+    /// Writes the records, and settles what is durable. Blocks.
+    pub fn flush(&self) {
+        let records: Vec<(Pass, Unscored)> = lock(&self.state).records.drain(..).collect();
+        let (passes, unscored): (Vec<Pass>, Vec<Unscored>) = records.into_iter().unzip();
+        let written = if unscored.is_empty() { Ok(true) } else { self.history.record_unscored(&unscored) };
+        let mut state = lock(&self.state);
+        match written {
+            Ok(durable) => {
+                for (pass, record) in passes.into_iter().zip(unscored) {
+                    let Some(outcome) = Outcome::of(record.outcome) else { continue };
+                    if durable {
+                        self.conclude(&mut state, &pass, outcome, record.reason);
+                    } else {
+                        state.unwritten.insert(pass, (outcome, record.reason));
+                    }
+                }
+            }
+            Err(error) => {
+                self.metrics.history_errors.inc();
+                tracing::error!(passes = passes.len(), %error, "passes without a point could not be recorded");
+                for record in passes.into_iter().zip(unscored).rev() {
+                    state.records.push_front(record);
+                }
+            }
+        }
+        drop(state);
+        for Written { run, split, step, attempt, .. } in self.history.write_waiting() {
+            let mut state = lock(&self.state);
+            let found = state.unwritten.iter().find(|(pass, _)| {
+                (&*pass.key.run, &*pass.key.split, pass.step.get(), Some(pass.attempt))
+                    == (&*run, &*split, step, attempt)
+            });
+            let Some(pass) = found.map(|(pass, _)| pass.clone()) else { continue };
+            if let Some((outcome, reason)) = state.unwritten.remove(&pass) {
+                self.conclude(&mut state, &pass, outcome, reason);
+            }
+        }
+    }
+
+    /// Writes records until the server stops.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut flushes = tokio::time::interval(FLUSH);
+        while !stop.is_cancelled() {
+            tokio::select! {
+                _ = flushes.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let settlement = Arc::clone(&self);
+            // Fails only if the flush panics, and then the next one tries again.
+            let _ = tokio::task::spawn_blocking(move || settlement.flush()).await;
+        }
+    }
+
+    pub fn is_pending(&self, run: &str, split: &str, step: u64) -> bool {
+        let state = lock(&self.state);
+        state.pending.keys().any(|pass| *pass.key.run == *run && *pass.key.split == *split && pass.step.get() == step)
+    }
+
+    /// Number of pending passes of a run's split.
+    pub fn pending(&self, key: &SplitKey) -> u64 {
+        lock(&self.state).pending.keys().filter(|pass| pass.key == *key).count() as u64
+    }
+
+    /// The pending passes of a run: split and step.
+    pub fn unsettled(&self, run: &str) -> Vec<(Arc<str>, Step)> {
+        let state = lock(&self.state);
+        let of_run = state.pending.keys().filter(|pass| *pass.key.run == *run);
+        of_run.map(|pass| (Arc::clone(&pass.key.split), pass.step)).collect()
+    }
+
+    /// Waits until nothing of a run is pending. Returns what still is at the deadline.
+    pub async fn settled(&self, run: &str, deadline: Instant) -> Vec<(Arc<str>, Step)> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            let left = self.unsettled(run);
+            if left.is_empty() || timeout_at(deadline, changed).await.is_err() {
+                return left;
+            }
+        }
+    }
+
+    fn conclude(&self, state: &mut State, pass: &Pass, outcome: Outcome, reason: String) {
+        state.unwritten.remove(pass);
+        let Some(pending) = state.pending.remove(pass) else { return };
+        self.metrics.passes_settled.with_label_values(&[outcome.name()]).inc();
+        self.metrics.passes_unsettled.set(state.pending.len() as i64);
+        for stream in pending.streams.iter().filter_map(Weak::upgrade) {
+            let (key, step) = (pass.key.clone(), pass.step);
+            stream.put(Settled { key, step, outcome, reason: reason.clone() });
+        }
+        if state.known.insert(pass.clone(), (outcome, reason)).is_none() {
+            state.order.push_back(pass.clone());
+        }
+        if state.order.len() > REMEMBERED
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.known.remove(&oldest);
+        }
+        self.changed.notify_waiters();
+    }
+}
+
+impl Pending {
+    fn join(&mut self, stream: Option<&Arc<Mailbox>>) {
+        self.streams.retain(|known| known.strong_count() > 0);
+        let Some(stream) = stream else { return };
+        let stream = Arc::downgrade(stream);
+        if !self.streams.iter().any(|known| known.ptr_eq(&stream)) {
+            self.streams.push(stream);
+        }
+    }
+}
