@@ -1,4 +1,5 @@
 //! Who may connect: Unix sockets, TLS, client certificates, and how a sidecar proves itself.
+#![cfg(feature = "server")]
 
 mod common;
 
