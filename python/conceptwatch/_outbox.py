@@ -26,6 +26,11 @@ from ._unsettled import Kept, Unsettled
 MAX_WAITING_ENDS = 10_000
 # Share of a run's memory from which on passes are compacted before they hold twice the sample's rows.
 TIGHT = 0.5
+# Outcomes that are said.
+_REMARKABLE = {
+    messages.Settled.OUTCOME_INCOMPLETE: "is incomplete",
+    messages.Settled.OUTCOME_FAILED: "has no scores",
+}
 
 
 class Outbox:
@@ -219,8 +224,10 @@ class Outbox:
                 outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
                 link.stats.passes_settled[outcome] += 1
                 self.queue.lane(link, one.split).settle(one.step)
-                if one.outcome in (messages.Settled.OUTCOME_INCOMPLETE, messages.Settled.OUTCOME_FAILED):
-                    link.warn(f"the evaluation of '{one.split}' at step {one.step} {one.reason}", is_fault=False)
+                found = _REMARKABLE.get(one.outcome)
+                if found is not None:
+                    message = f"the evaluation of '{one.split}' at step {one.step} {found}: {one.reason}"
+                    link.warn(message, is_fault=False)
 
     # ------------------------------------------------------------ answers
 

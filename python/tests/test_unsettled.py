@@ -419,9 +419,9 @@ def test_an_incomplete_point_is_said(
     run = start(raise_errors=True)
     log(run, 1)
     wait_for(lambda: acknowledged(run))
-    settling.settle("val", 1, outcome=messages.Settled.OUTCOME_INCOMPLETE, reason="lacks rank 1")
+    settling.settle("val", 1, outcome=messages.Settled.OUTCOME_INCOMPLETE, reason="rank 1 is missing")
     wait_for(lambda: run.stats.passes_settled == {"incomplete": 1})
-    assert "the evaluation of 'val' at step 1 lacks rank 1" in warned()[0]
+    assert "the evaluation of 'val' at step 1 is incomplete: rank 1 is missing" in warned()[0]
     log(run, 2)
     settling.settle("val", 2)
 

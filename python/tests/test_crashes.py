@@ -1,0 +1,190 @@
+"""The sidecar is killed while a job logs: every pass has the point that it would have had."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Run, _sender
+from conftest import wait_for
+from real_sidecar import answer, binary, free_ports, listens
+
+K, ROWS, BATCH = 2, 240, 60
+# Errors of changes are paired with the sample of the evaluation before, which ends with the sidecar; and what is slow
+# joins a point later, if the sidecar lives.
+OF_THE_MOMENT = ("time", "seconds", "change_errors")
+SLOW = ("p_value", "per_concept_q", "matrix_q")
+
+
+class Mortal:
+    """A real sidecar that is killed and started again at the same ports, with the same directory."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = free_ports()
+        self.address = f"127.0.0.1:{self.port}"
+        self._command = [binary(), "serve", "--grpc-address", self.address, "--data-dir", str(folder), *options]
+        self._command += ["--http-address", f"127.0.0.1:{self.port + 1}", "--log", "error", "--exit-with-stdin"]
+        self._command += ["--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        process = self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        wait_for(lambda: listens(self.port) or process.poll() is not None)
+        assert process.poll() is None, "the sidecar ended at once"
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def point(self, run: str, step: int) -> dict[str, Any]:
+        found: dict[str, Any] = answer(self.address, "/api/v1/point", run=run, split="val", step=str(step))
+        for score in found["scores"].values():
+            for name in SLOW:
+                score.pop(name, None)
+        return {name: value for name, value in found.items() if name not in OF_THE_MOMENT}
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Mortal]:
+    sidecar = Mortal(tmp_path / "curves")
+    yield sidecar
+    sidecar.kill()
+
+
+def joined(address: str, rank: int = 0, world_size: int = 1, **options: Any) -> Run:
+    """A rank of the run, with a connection of its own."""
+    _sender._senders.clear()
+    return conceptwatch.init(
+        "run", concepts=K, address=address, spawn=False, rank=rank, world_size=world_size, job="job", **options
+    )
+
+
+def log(run: Run, step: int, rank: int = 0, world_size: int = 1, pause: float = 0.0) -> None:
+    rows = np.random.default_rng(step)
+    labels = rows.integers(0, 2, (ROWS, K))
+    activations = (0.6 * labels + 0.4 * rows.random((ROWS, K))).astype(np.float32)
+    with run.evaluation("val", step=step, epoch=step) as p:
+        for first in range(rank * BATCH, ROWS, world_size * BATCH):
+            part = slice(first, first + BATCH)
+            p.log(
+                sample_ids=np.arange(ROWS)[part],
+                concept_activations=activations[part],
+                concept_labels=labels[part],
+                task_labels=labels[part, 0],
+            )
+            time.sleep(pause)
+
+
+def undisturbed(folder: Path, steps: int) -> dict[int, dict[str, Any]]:
+    """The points of a run without kills."""
+    sidecar = Mortal(folder)
+    run = joined(sidecar.address)
+    for step in range(steps):
+        log(run, step)
+        wait_for(lambda: run.stats.passes_unsettled == 0)
+    assert run.finish(timeout=60.0)
+    assert run.stats.passes_settled == {"point": steps}
+    points = {step: sidecar.point("run", step) for step in range(steps)}
+    sidecar.kill()
+    return points
+
+
+def killer(sidecar: Mortal, seed: int, done: threading.Event, kills: list[float]) -> threading.Thread:
+    """Kills the sidecar again and again, after random times."""
+    choose = random.Random(seed)
+
+    def work() -> None:
+        while not done.wait(choose.uniform(0.05, 1.2)):
+            sidecar.kill()
+            kills.append(time.monotonic())
+            time.sleep(choose.choice([0.0, 0.3]))
+            sidecar.start()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_every_pass_survives_kills_to_the_bit(mortal: Mortal, tmp_path: Path, ranks: int) -> None:
+    steps = 24
+    expected = undisturbed(tmp_path / "undisturbed", steps)
+    runs = [joined(mortal.address, rank, ranks) for rank in range(ranks)]
+    done, kills = threading.Event(), list[float]()
+    killing = killer(mortal, ranks, done, kills)
+
+    def train(rank: int) -> None:
+        for step in range(steps):
+            # The ranks drift apart.
+            log(runs[rank], step, rank, ranks, pause=0.04 * (1 + rank * (step % 3)))
+
+    threads = [threading.Thread(target=train, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    killing.join()
+    endings: list[bool] = []
+    finishing = [threading.Thread(target=lambda run=run: endings.append(run.finish(timeout=200.0))) for run in runs]
+    for thread in finishing:
+        thread.start()
+    for thread in finishing:
+        thread.join()
+    assert endings == [True] * ranks
+    assert len(kills) >= 2
+    for run in runs:
+        stats = run.stats
+        assert (stats.batches_dropped, stats.passes_unprotected, stats.passes_refused) == ({}, 0, 0), stats
+        assert set(stats.passes_settled) <= {"point", "skipped"}, stats
+        assert stats.passes_settled.total() + stats.passes_left_out == steps, stats
+    settled = runs[0].stats.passes_settled["point"]
+    found = {
+        point["step"]
+        for point in answer(mortal.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    }
+    assert len(found) == settled >= steps // 2
+    for step in sorted(found):
+        point, undisturbed_point = mortal.point("run", step), expected[step]
+        scores, undisturbed_scores = point.pop("scores"), undisturbed_point.pop("scores")
+        assert point == undisturbed_point
+        both = scores.keys() & undisturbed_scores.keys()
+        assert both >= {"ctl", "icl", "ctl_conditional", "icl_conditional", "concept_accuracy"}
+        for score in both:
+            assert scores[score] == undisturbed_scores[score], (step, score)
+
+
+def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Mortal, tmp_path: Path) -> None:
+    run = joined(mortal.address)
+    log(run, 0)
+    wait_for(lambda: run.stats.passes_settled == {"point": 1})
+    mortal.kill()
+    wait_for(lambda: run._sender.down)
+    for step in range(1, 61):
+        log(run, step)
+    mortal.start()
+    assert run.finish(timeout=300.0), run.stats
+    assert run.stats.passes_settled == {"point": 61}
+    points = answer(mortal.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    assert [point["step"] for point in points] == list(range(61))
+    assert not any(point["incomplete"] for point in points)
+
+
+def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Mortal) -> None:
+    run = joined(mortal.address)
+    log(run, 1)
+    assert run.finish(timeout=60.0)
+    mortal.kill()
+    mortal.start()
+    assert mortal.point("run", 1)["rows"] == ROWS
