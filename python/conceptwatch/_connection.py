@@ -1,8 +1,11 @@
-"""The channel to a sidecar, and the waiting time in its refusals."""
+"""How a sidecar is reached, and the waiting time in its refusals."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 
@@ -12,8 +15,75 @@ from ._protocol import status
 _LARGEST_ANSWER = 256 << 20  # matrices of 4096 concepts
 
 
-def channel_to(address: str) -> grpc.Channel:
-    options: list[tuple[str, int]] = [
+@dataclass(frozen=True)
+class Contact:
+    """An address, what is shown to the sidecar there, and whom it is trusted by.
+
+    address: HOST:PORT, https://HOST:PORT, unix:///path, or another target of gRPC.
+    """
+
+    address: str
+    token: str | None = None
+    ca_file: str | None = None  # authorities of its certificate; None: those of gRPC
+    cert_file: str | None = None  # a client certificate, and its key
+    key_file: str | None = None
+
+    @property
+    def is_secure(self) -> bool:
+        return self.address.startswith("https://")
+
+    @property
+    def target(self) -> str:
+        """The address as gRPC takes it."""
+        return self.address.removeprefix("https://").removesuffix("/") if self.is_secure else self.address
+
+
+def contact_to(
+    address: str,
+    token: str | None,
+    ca_file: str | os.PathLike[str] | None,
+    cert_file: str | os.PathLike[str] | None,
+    key_file: str | os.PathLike[str] | None,
+) -> Contact:
+    """Raises ValueError for what cannot be used. Files that are not given are taken from the environment."""
+    address = address.removeprefix("http://")
+    if address.startswith("https://") and host_and_port(address.removeprefix("https://").removesuffix("/")) is None:
+        raise ValueError(f"address: got {address!r}, expected HOST:PORT, https://HOST:PORT or unix:///path")
+    if address.startswith("unix://") and not address.startswith("unix:///"):
+        raise ValueError(f"address: got {address!r}, expected an absolute path, as unix:///run/conceptwatch.sock")
+    files: dict[str, str | None] = {}
+    for name, given in (("ca_file", ca_file), ("cert_file", cert_file), ("key_file", key_file)):
+        path = os.fspath(given) if given else os.environ.get(f"CONCEPTWATCH_{name.upper()}") or None
+        if path is not None and address.startswith("https://"):
+            _content(name, path)
+        files[name] = path
+    if (files["cert_file"] is None) != (files["key_file"] is None):
+        missing = "key_file" if files["key_file"] is None else "cert_file"
+        raise ValueError(f"{missing}: got none, expected one: a client certificate and its key go together")
+    return Contact(address, token, **files)
+
+
+def _content(name: str, path: str) -> bytes:
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{name}: {path} cannot be read: {error}") from error
+    if b"-----BEGIN " not in content:
+        raise ValueError(f"{name}: got {path} without a PEM block, expected a PEM file")
+    return content
+
+
+def _credentials(contact: Contact) -> grpc.ChannelCredentials:
+    def of(name: str, path: str | None) -> bytes | None:
+        return None if path is None else _content(name, path)
+
+    return grpc.ssl_channel_credentials(
+        of("ca_file", contact.ca_file), of("key_file", contact.key_file), of("cert_file", contact.cert_file)
+    )
+
+
+def channel_to(contact: Contact) -> grpc.Channel:
+    options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),  # messages are cut to the size the sidecar states
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),
         ("grpc.enable_retries", 0),
@@ -23,10 +93,16 @@ def channel_to(address: str) -> grpc.Channel:
         ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.keepalive_time_ms", 60_000),
     ]
-    if is_local(address):
+    if is_local(contact.target):
         options.append(("grpc.enable_http_proxy", 0))  # a cluster's proxy cannot reach this machine's loopback
+    if contact.target.startswith("unix:"):
+        # By default the socket's path, with characters that an authority cannot have.
+        options.append(("grpc.default_authority", "localhost"))
+    credentials = _credentials(contact) if contact.is_secure else None
     note_connection()
-    return grpc.insecure_channel(address, options=options)
+    if credentials is not None:
+        return grpc.secure_channel(contact.target, credentials, options=options)
+    return grpc.insecure_channel(contact.target, options=options)
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:

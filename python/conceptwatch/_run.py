@@ -10,6 +10,7 @@ import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +18,7 @@ import grpc
 import numpy as np
 
 from . import _declaration, _sidecar
-from ._connection import described
+from ._connection import Contact, contact_to, described
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._finish import Ending
@@ -35,7 +36,6 @@ from ._stats import Stats
 from ._tensors import Checks, Concepts, Fault, Logged
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
-DEFAULT_ADDRESS = "127.0.0.1:7800"
 MODES = ("online", "offline", "disabled")
 DEFAULT_FOLDER = "conceptwatch-offline"
 EXIT_TIMEOUT = 5.0
@@ -83,6 +83,9 @@ def init(
     offline_dir: str | os.PathLike[str] | None = None,
     address: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
+    cert_file: str | os.PathLike[str] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
     spawn: bool = True,
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
@@ -122,10 +125,14 @@ def init(
     mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` later scores or sends to a
         sidecar; "disabled": nothing is recorded or sent. By default CONCEPTWATCH_MODE, or "online".
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
-    address: of the sidecar; by default CONCEPTWATCH_ADDRESS, or 127.0.0.1:7800.
+    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
+        socket of this user's sidecar, or 127.0.0.1:7800 where a process of this user or of root listens there.
     token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    spawn: start a sidecar when nothing listens at a local address. It ends with this process. With port 0 it serves
-        this process alone, at a free port.
+    ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
+        those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
+        CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
+    spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It ends with this
+        process. With port 0 it serves this process alone, at a free port.
     queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
         settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
         for new ones, which is counted, too.
@@ -181,17 +188,14 @@ def init(
     if mode == "offline":
         folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
-        return Run(link, SCHEME + os.path.abspath(folder), None, raise_errors, own_head)
-    address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or DEFAULT_ADDRESS
+        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head)
+    address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
-    address, started = _sidecar.own(address), None
-    try:
-        started = _sidecar.ensure(address, token_file) if spawn else None
-    except _sidecar.NotStarted as hindrance:
-        log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-    run = Run(link, started or address, token, raise_errors, own_head)
-    if started:
+    contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
+    reached, is_new = _sidecar.reach(contact.address if address else None, token_file, spawn=spawn)
+    run = Run(link, replace(contact, address=reached), raise_errors, own_head)
+    if is_new:
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
     return run
 
@@ -199,14 +203,12 @@ def init(
 class Run:
     """A monitored run, from `init`. As a context manager it finishes at the end of the block."""
 
-    def __init__(
-        self, link: Link, address: str, token: str | None, raise_errors: bool, head: Head | None = None
-    ) -> None:
-        self.address = address
+    def __init__(self, link: Link, contact: Contact, raise_errors: bool, head: Head | None = None) -> None:
+        self.address = contact.address
         self._link = link
         self._head = head
         self._recent = Recent()
-        self._sender: Sender = sender_to(address, token)
+        self._sender: Sender = sender_to(contact)
         declared = link.run
         two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
         cardinalities = tuple(concept.cardinality for concept in declared.concepts)

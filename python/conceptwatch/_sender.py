@@ -20,10 +20,11 @@ from typing import Any
 import grpc
 
 from . import _encode
-from ._connection import channel_to, described, retry_delay
+from ._connection import Contact, channel_to, described, retry_delay
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._outbox import Outbox
+from ._proof import challenge
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
 from ._stats import Stats
@@ -59,8 +60,8 @@ class Disconnected(Exception):
 class Sender:
     """Sends for all runs of this process that use one address."""
 
-    def __init__(self, address: str, token: str | None) -> None:
-        self.address, self.token = address, token
+    def __init__(self, contact: Contact) -> None:
+        self.contact, self.address = contact, contact.address
         self._inherited: list[Any] = []
         self._begin()
 
@@ -236,8 +237,8 @@ class Sender:
             self._recorder = self._recorder or Recorder(self.address.removeprefix(SCHEME))
             self._channel = self._calls = self._recorder
         if self._calls is None:
-            self._channel = channel_to(self.address)
-            self._calls = Calls(self._channel, self.token)
+            self._channel = channel_to(self.contact)
+            self._calls = Calls(self._channel, self.contact.token)
         return self._calls
 
     def _work(self) -> None:
@@ -312,7 +313,9 @@ class Sender:
     def _declare_runs(self) -> None:
         """Declares the runs that have not been declared on this connection."""
         with self._wake:
-            links, calls = self._undeclared(), self._connected()
+            links, calls, channel = self._undeclared(), self._connected(), self._channel
+        if links and isinstance(channel, grpc.Channel):
+            challenge(channel, self.address)
         for link in links:
             # The same request each time, so that a restarted sidecar finds the run by its job.
             request = messages.StartRunRequest(
@@ -372,7 +375,9 @@ class Sender:
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
             return described(error)
-        fault = "it requires a token and got none" if self.token is None else "it got a token that is not its own"
+        fault = (
+            "it requires a token and got none" if self.contact.token is None else "it got a token that is not its own"
+        )
         return f"{fault} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
 
     def _stream(self) -> None:
@@ -488,13 +493,13 @@ def _same_release(version: str) -> bool:
     return not version or "+" in __version__ or version.split(".")[:2] == __version__.split(".")[:2]
 
 
-_senders: dict[tuple[str, str | None], Sender] = {}
+_senders: dict[Contact, Sender] = {}
 
 
-def sender_to(address: str, token: str | None) -> Sender:
-    """This process's sender for an address and a token."""
+def sender_to(contact: Contact) -> Sender:
+    """This process's sender to a sidecar."""
     # One atomic step, so that neither a thread nor a fork can intervene. Of two senders made at once, one is not used.
-    return _senders.setdefault((address, token), Sender(address, token))
+    return _senders.setdefault(contact, Sender(contact))
 
 
 def _after_fork() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,27 +21,80 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from ._connection import host_and_port, is_local
+from ._private import NotPrivate, folder, new_log, opened
+from ._proof import new_secret, remember
 
 START_TIMEOUT = 10.0
+HOST, PORT = "127.0.0.1", 7800
+DEFAULT = f"{HOST}:{PORT}"
+SOCKET = "grpc.sock"
+UNIX = "unix://"
+# A listening socket in /proc/net/tcp.
+_LISTEN = "0A"
+
+log = logging.getLogger("conceptwatch")
 
 _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 _started: list[subprocess.Popen[bytes]] = []
 # Addresses of the sidecars that this process started with port 0, by host.
 _own: dict[str, str] = {}
+# Pages of the sidecars that this process started at a socket, by its address.
+_pages: dict[str, str] = {}
 
 
 def page_url(address: str) -> str | None:
-    """The page of a sidecar at this address: by convention one port above."""
-    parts = host_and_port(address)
+    """The page of a sidecar at this address: by convention one port above. None for a socket of another process."""
+    parts = host_and_port(address.removeprefix("https://"))
     if parts is None:
-        return None
+        return _pages.get(address)
     host = f"[{parts[0]}]" if ":" in parts[0] else parts[0]
-    return f"http://{host}:{parts[1] + 1}"
+    return f"{'https' if address.startswith('https://') else 'http'}://{host}:{parts[1] + 1}"
+
+
+def default_address(*, spawn: bool) -> str:
+    """Where this user's sidecar listens, would be started, or is expected.
+
+    Another user of the machine can listen on a port first, but not in this user's directory. What listens on the
+    default port is therefore used only where it belongs to this user or root, as far as the system tells.
+    """
+    tcp = DEFAULT
+    if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
+        return tcp
+    try:
+        socket_address = f"{UNIX}{folder() / SOCKET}"
+    except OSError as fault:
+        log.warning("conceptwatch: %s", fault)
+        return tcp
+    if _listens(socket_address):
+        return socket_address
+    if not _listens(tcp):
+        return socket_address if spawn else tcp
+    owners = _owners(PORT)
+    if not owners or owners & {0, os.getuid()}:
+        return tcp
+    log.warning(
+        "conceptwatch: another user (%s) listens at %s, which is not used; CONCEPTWATCH_ADDRESS=%s uses it",
+        ", ".join(map(str, sorted(owners))),
+        tcp,
+        tcp,
+    )
+    return socket_address
 
 
 class NotStarted(Exception):
     """A sidecar could not be started; the message says why."""
+
+
+def reach(stated: str | None, token_file: str | os.PathLike[str] | None, *, spawn: bool) -> tuple[str, bool]:
+    """The address to use, the default one if none is stated, and whether a sidecar was started there."""
+    address = _own_address(stated or default_address(spawn=spawn))
+    try:
+        started = ensure(address, token_file) if spawn else None
+    except (NotStarted, OSError) as hindrance:
+        log.warning("conceptwatch: no sidecar was started: %s", hindrance)
+        return stated or DEFAULT, False
+    return started or address, started is not None
 
 
 def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> str | None:
@@ -50,20 +103,30 @@ def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> st
     It ends with this process. Of several ranks that call this at once, one starts it and the others find it. Port 0
     means any free port, for runs of this process alone.
     """
-    parts = host_and_port(address)
-    if parts is None or not is_local(address) or (parts[1] != 0 and _listens(*parts)):
+    parts, is_socket = host_and_port(address), address.startswith(UNIX)
+    if not (is_socket or parts is not None) or not is_local(address):
+        return None
+    is_own = parts is not None and parts[1] == 0
+    if not is_own and _listens(address):
         return None
     binary = find_binary()
     if binary is None:
         raise NotStarted("its binary was not found; set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
-    with _one_at_a_time(parts[1]):
-        if parts[1] != 0 and _listens(*parts):
+    with _one_at_a_time("socket" if parts is None else str(parts[1])):
+        if not is_own and _listens(address):
             return None
-        where = _start(binary, *parts, token_file)
-        return where if parts[1] == 0 else address
+        if parts is None:
+            page = f"{HOST}:{0 if _listens(f'{HOST}:{PORT + 1}') else PORT + 1}"
+            return _start(binary, address, page, address, token_file)
+        host = f"[{parts[0]}]" if ":" in parts[0] else parts[0].replace("localhost", HOST)
+        page = f"{host}:{parts[1] + 1 if parts[1] else 0}"
+        found = _start(binary, f"{host}:{parts[1]}", page, None if is_own else address, token_file)
+        if is_own:
+            _own[parts[0]] = found
+        return found
 
 
-def own(address: str) -> str:
+def _own_address(address: str) -> str:
     """For an address with port 0, that of this process's own sidecar; any other address unchanged."""
     parts = host_and_port(address)
     return _own.get(parts[0], address) if parts is not None and parts[1] == 0 else address
@@ -80,14 +143,15 @@ def find_binary() -> str | None:
     return shutil.which("conceptwatch", path=os.pathsep.join(folders)) or shutil.which("conceptwatch")
 
 
-def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str] | None) -> str:
-    """Starts it and returns the address at which it listens."""
-    address = f"[{host}]" if ":" in host else host.replace("localhost", "127.0.0.1")
-    descriptor, log = tempfile.mkstemp(prefix=f"conceptwatch-{port}-", suffix=".log")
-    page = port + 1 if port else 0
-    command = [binary, "serve", "--grpc-address", f"{address}:{port}", "--http-address", f"{address}:{page}"]
-    ports = Path(log).with_suffix(".ports")
-    command += ["--port-file", str(ports)]
+def _start(
+    binary: str, address: str, page: str, known_as: str | None, token_file: str | os.PathLike[str] | None
+) -> str:
+    """Starts it and returns the address at which it listens, or by which runs know it."""
+    descriptor, log_file = new_log("sidecar")
+    ports = log_file.with_suffix(".ports")
+    secret, reading = new_secret()
+    command = [binary, "serve", "--grpc-address", address, "--http-address", page, "--port-file", str(ports)]
+    command += ["--secret-fd", str(reading)]
     if token_file is not None:
         command += ["--token-file", os.fspath(token_file)]
     try:
@@ -98,45 +162,68 @@ def _start(binary: str, host: str, port: int, token_file: str | os.PathLike[str]
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,
+            pass_fds=(reading,),
             **_OWN_GROUP,
         )
     except OSError as error:
         raise NotStarted(f"{binary} cannot be started: {error}") from error
     finally:
         os.close(descriptor)
+        os.close(reading)
     _started.append(process)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         # Written once both ports are open.
         if ports.exists():
-            found = ports.read_text().split()[0]
+            with open(opened(ports, os.O_RDONLY), encoding="utf-8") as stated:
+                found, http = stated.read().split()[:2]
             ports.unlink()
-            if port == 0:
-                _own[host] = found
-            return found
+            if address.startswith(UNIX):
+                _pages[address] = f"http://{http}/"
+            remember(known_as or found, found, secret)
+            return known_as or found
         if process.poll() is not None:
-            raise NotStarted(f"{binary} ended with status {process.returncode}, see {log}")
+            raise NotStarted(f"{binary} ended with status {process.returncode}, see {log_file}")
         time.sleep(0.02)
-    raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log}")
+    raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log_file}")
 
 
-def _listens(host: str, port: int) -> bool:
+def _listens(address: str) -> bool:
+    parts = host_and_port(address)
     try:
-        with socket.create_connection((host, port), timeout=0.5):
+        if parts is not None:
+            with socket.create_connection(parts, timeout=0.5):
+                return True
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(0.5)
+            probe.connect(address.removeprefix(UNIX))
             return True
     except OSError:
         return False
 
 
+def _owners(port: int) -> set[int]:
+    """Users whose processes listen on a port of this machine; empty where the system does not tell."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    found.add(int(fields[7]))
+    return found
+
+
 @contextlib.contextmanager
-def _one_at_a_time(port: int) -> Iterator[None]:
+def _one_at_a_time(name: str) -> Iterator[None]:
     """Holds this user's lock for a port. After a timeout proceeds without it: only one process can get the port."""
     if fcntl is None:
         yield
         return
-    path = Path(tempfile.gettempdir()) / f"conceptwatch-{os.getuid()}-{port}.lock"
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        descriptor = opened(folder() / f"{name}.lock", os.O_CREAT | os.O_RDWR)
+    except NotPrivate:
+        raise
     except OSError:
         yield
         return

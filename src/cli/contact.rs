@@ -1,11 +1,13 @@
 //! How a command reaches a sidecar: its token, whom it trusts, and how it proves itself.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::fault::Fault;
-use crate::server::peers::{Dialer, Protocol, Remote, Trust};
+use crate::server::peers::{Dialer, Protocol, Remote, Trust, own_user};
 
 use super::options::token;
 
@@ -38,4 +40,25 @@ impl Contact {
         let identity = self.cert_file.clone().zip(self.key_file.clone());
         Dialer::new(remote.clone(), &Trust { ca_file: self.ca_file.clone(), identity }, protocol)
     }
+}
+
+/// The socket of the sidecar that a job of this user started, where one listens; else the default port. The rule is that of
+/// the Python client, `python/conceptwatch/_private.py`.
+pub fn default_address() -> Remote {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let directory = match runtime.filter(|path| is_private(path)) {
+        Some(runtime) => runtime.join("conceptwatch"),
+        None => std::env::temp_dir().join(format!("conceptwatch-{}", own_user())),
+    };
+    let socket = directory.join("grpc.sock");
+    if is_private(&directory) && UnixStream::connect(&socket).is_ok() {
+        return Remote::Unix(socket);
+    }
+    Remote::Tcp { host: "127.0.0.1".to_owned(), port: 7800, tls: false }
+}
+
+/// Whether only this user can enter a directory.
+fn is_private(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory)
+        .is_ok_and(|found| found.is_dir() && found.uid() == own_user() && found.mode() & 0o077 == 0)
 }

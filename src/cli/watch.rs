@@ -15,7 +15,7 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 
 use super::BAD_INPUT;
-use super::contact::Contact;
+use super::contact::{Contact, default_address};
 use super::failure::{Failure, conclude};
 
 /// Show the curves of runs in a terminal
@@ -33,9 +33,10 @@ pub struct WatchOptions {
     /// Split to show.
     #[arg(long, default_value = "val")]
     split: String,
-    /// The sidecar's gRPC port: HOST:PORT, https://HOST:PORT or unix:///path
-    #[arg(long, default_value = "127.0.0.1:7800", value_name = "ADDRESS")]
-    address: Remote,
+    /// The sidecar's gRPC port: HOST:PORT, https://HOST:PORT or unix:///path [default: the socket of the sidecar that a job
+    /// of this user started, or 127.0.0.1:7800]
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<Remote>,
     #[command(flatten)]
     contact: Contact,
 }
@@ -56,7 +57,8 @@ pub fn run(options: &WatchOptions) -> ExitCode {
 
 fn watch(options: &WatchOptions) -> Result<(), Failure> {
     let token = options.contact.token()?;
-    let dialer = options.contact.dialer(&options.address, Protocol::Http2)?;
+    let address = options.address.clone().unwrap_or_else(default_address);
+    let dialer = options.contact.dialer(&address, Protocol::Http2)?;
     let runtime = Runtime::new().map_err(Failure::running)?;
     let watched = runtime.block_on(async {
         tokio::select! {

@@ -16,7 +16,7 @@ pub use address::{Endpoint, Remote};
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
 pub use gate::{Connection, Gate, Held, Patience, Visit};
-pub use listener::{Listener, Peer};
+pub use listener::{Listener, Peer, own_user};
 pub use private::check_private;
 pub use proof::{Secret, same_secret};
 pub use tls::{ClientCertificate, Protocol, Tls, TlsFiles};
