@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence
+	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence licences release-check sbom
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -48,6 +48,18 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
 	sh tests/page/types.sh
+
+licences: .cache/tools/bin/cargo-deny ## licences and sources of the dependencies
+	.cache/tools/bin/cargo-deny --locked check bans licenses sources
+
+release-check: .cache/tools/bin/cargo-deny ## known vulnerabilities and moved images; needs a network
+	.cache/tools/bin/cargo-deny --locked check advisories
+	sh deploy/images.sh
+
+sbom: .cache/tools/bin/cargo-cyclonedx ## the bill of materials of the program, in target/conceptwatch.cdx.json
+	.cache/tools/bin/cargo-cyclonedx cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-gnu \
+		--override-filename conceptwatch.cdx
+	mv conceptwatch.cdx.json target/
 
 # Unchecked reads of the estimators. The sanitiser is unstable, so the stable compiler has to be told to allow it; the
 # dependencies are not optimised, because compiling them would take longer than the tests.
@@ -104,6 +116,17 @@ evidence: .venv/evidence ## what the default alert rules stop, on models trained
 
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
+
+# Without optimisation: they run for seconds, and compile three times as fast.
+TOOL := CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=.cache/tools/target cargo install --quiet --locked --debug --root .cache/tools
+
+.cache/tools/bin/cargo-deny:
+	$(TOOL) cargo-deny --version 0.20.2
+	rm -rf .cache/tools/target
+
+.cache/tools/bin/cargo-cyclonedx:
+	$(TOOL) cargo-cyclonedx --version 0.5.9
+	rm -rf .cache/tools/target
 
 # PyTorch, the frameworks of the callbacks, and what deploy/ is checked with: several GB where pip brings CUDA along.
 .venv/all: .venv/integrations .venv/deploy
