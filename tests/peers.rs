@@ -386,3 +386,42 @@ fn readers_and_slow_peers_leave_places_for_probes() {
     streams[0].read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 200 OK");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_do_not_fill_the_log_and_name_their_peer() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    let mut stream = common::Stream::open(&mut client).await;
+    for sequence in 0..2000 {
+        let answer = stream.ask(common::chunk("unknown", sequence, 0..1)).await;
+        assert_ne!(answer.message, "");
+    }
+    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let refused: Vec<_> = log.lines().filter(|line| line.contains("a batch was refused")).collect();
+    assert!((1..200).contains(&refused.len()) && log.len() < 100_000, "{} lines", refused.len());
+    assert!(refused[0].contains("peer=127.0.0.1"), "{}", refused[0]);
+    assert_eq!(sidecar.metric("conceptwatch_batches_refused_total", ""), 2000.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_are_counted_and_logged_without_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    common::write_secret(&token, "a-token-of-the-tests");
+    let sidecar = Sidecar::start(&["--token-file", text(&token)]);
+    let mut client = sidecar.client().await;
+    for number in 0..3 {
+        let mut request = Request::new(ListRunsRequest {});
+        let wrong = format!("Bearer a-wrong-token-of-{number}");
+        request.metadata_mut().insert("authorization", wrong.parse().unwrap());
+        assert_eq!(client.list_runs(request).await.unwrap_err().code(), tonic::Code::Unauthenticated);
+    }
+    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    assert!(log.contains("a request with a wrong token was refused") && log.contains("peer=127.0.0.1"), "{log}");
+    assert!(!log.contains("a-wrong-token") && !log.contains("a-token-of"), "{log}");
+    let status = program()
+        .args(["compare", "a", "b", "--address", &sidecar.http.to_string(), "--token-file", text(&token)])
+        .output()
+        .unwrap();
+    assert!(said(&status).contains("unknown"), "{}", said(&status));
+}

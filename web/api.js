@@ -73,6 +73,8 @@ export async function get(path, query = {}) {
   } catch {
     throw new ApiError(0, "the sidecar does not answer");
   }
+  if (response.status === 401) location.assign("login");
+  if (response.headers.has("conceptwatch-session")) document.getElementById("logout")?.removeAttribute("hidden");
   const body = await response.json().catch(() => null);
   if (!response.ok) {
     const { field, message } = body?.error ?? {};

@@ -9,6 +9,7 @@ mod demo;
 mod diagnose;
 mod failure;
 mod in_process;
+mod log_limit;
 mod logs;
 mod npz;
 mod options;

@@ -70,6 +70,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     });
     // What still runs, such as a client that never reads, must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
+    logs::settle();
     served
 }
 

@@ -20,7 +20,7 @@ use super::live::{Event, Live};
 use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError};
-use super::peers::{Endpoint, Tls};
+use super::peers::Endpoint;
 use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
@@ -109,7 +109,6 @@ impl Parts {
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
         let Options { host_names, token, tls, .. } = &self.options;
-        let clients = tls.as_ref().is_some_and(Tls::knows_clients);
         Ok(App {
             history: Arc::clone(&self.history),
             registry: self.registry.clone(),
@@ -117,7 +116,7 @@ impl Parts {
             scores,
             events: self.events.clone(),
             live,
-            access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), clients)),
+            access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),
         })
     }
 

@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8" };
 export const CSP = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-  + "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  + "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const PASS = 20;
 
 const SCORES = [

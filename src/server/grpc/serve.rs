@@ -18,10 +18,12 @@ use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tonic::transport::{Error, Server};
+use tracing::Instrument;
 
 use crate::server::metrics::Metrics;
 use crate::server::peers::{
-    ClientCertificate, Connection, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls, Visit, same_secret,
+    Attempts, ClientCertificate, Connection, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls, Visit,
+    same_secret,
 };
 
 use super::front::{Caller, Front, Limits, Peer, WINDOW};
@@ -33,6 +35,8 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 /// A client begins with the 24 bytes of the HTTP/2 preface. Some connect before they have a call to make.
 const PATIENCE: Patience =
     Patience { handshake: Duration::from_secs(5), greeting: 24, request: Duration::from_secs(30) };
+/// Longest delay of the answer to a wrong token.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// Metadata of a call with which the starting process challenges its sidecar, and of the answer.
 const NONCE: &str = "conceptwatch-nonce";
 const PROOF: &str = "conceptwatch-proof";
@@ -75,6 +79,7 @@ pub async fn serve(
         refusal: b"",
         open: metrics.connections.with_label_values(&["grpc"]),
     };
+    let attempts = Attempts::new(LONGEST_DELAY, metrics.tokens_refused.with_label_values(&["grpc"]));
     let budget = service.ingest.budget.clone();
     let accepted = move |connection| Ok::<_, std::io::Error>(Accepted { connection, peer: Peer::new(&budget) });
     let connections = ReceiverStream::new(gate.open()).map(accepted);
@@ -85,7 +90,7 @@ pub async fn serve(
     let calls = ConceptWatchServer::new(service.clone()).max_decoding_message_size(largest);
     let service = Front::new(calls, limits).with_ingest(service);
     let token = port.token.map(|token| format!("Bearer {token}").into());
-    let guarded = Arc::new(Guard { token, secret: port.secret, address: port.address });
+    let guarded = Arc::new(Guard { token, secret: port.secret, address: port.address, attempts });
     let routes = Routes::new(health).add_service(service).into_axum_router();
     let routes = Routes::from(routes.layer(from_fn_with_state(guarded, guard)));
     let stopped = async {
@@ -112,6 +117,7 @@ struct Guard {
     token: Option<Arc<str>>,
     secret: Option<Secret>,
     address: Endpoint,
+    attempts: Attempts,
 }
 
 /// Lets a call in, and answers the challenge that it may carry, whether it is let in or not: so a client can find out
@@ -131,9 +137,15 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
         }
         next.run(request).await
     } else if guard.admits(&request, visit.as_deref()) {
+        // Lines of the log that the call leads to name its peer, by which they are limited.
+        let span = visit.as_ref().map(|visit| tracing::error_span!("call", peer = %visit.peer()));
         let serving = visit.map(|visit| visit.serve());
-        next.run(request).await.map(|body| Held::body(body, serving))
+        let answered = next.run(request).instrument(span.unwrap_or_else(tracing::Span::none)).await;
+        answered.map(|body| Held::body(body, serving))
     } else {
+        if request.headers().contains_key(AUTHORIZATION) {
+            guard.attempts.failed(visit.as_deref()).await;
+        }
         let status = Status::unauthenticated("authorization: expected the metadata 'Bearer ' and the server's token");
         status.into_http()
     };

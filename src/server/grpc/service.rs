@@ -11,6 +11,7 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
 
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
@@ -351,7 +352,7 @@ impl Service {
     pub fn serve_ingest(&self, messages: Arrived) -> ReceiverStream<Result<proto::IngestResponse, Status>> {
         let (sender, receiver) = mpsc::channel(ANSWERS);
         let ingest = self.ingest.clone();
-        tokio::spawn(ingest.serve(messages, sender, self.stop.clone()));
+        tokio::spawn(ingest.serve(messages, sender, self.stop.clone()).in_current_span());
         ReceiverStream::new(receiver)
     }
 

@@ -5,15 +5,17 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::time::Instant;
 
-use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::{Method, Request, StatusCode};
 
 use super::refusal::Refusal;
+use super::session::Sessions;
 use crate::fault::in_short;
-use crate::server::peers::{Endpoint, Visit, same_secret};
+use crate::server::peers::{Endpoint, Tls, Visit, same_secret};
 
-/// The user name for browsers, which ask for a name and a password; the token is the password.
+/// The user name of clients that have a name and a password; the token is the password.
 pub const USER: &str = "conceptwatch";
 
 pub struct Access {
@@ -24,17 +26,31 @@ pub struct Access {
     credentials: Option<[String; 2]>,
     /// Whether clients can prove themselves by a certificate, which then counts as much as the token.
     certificates: bool,
+    /// The cookie's name. Browsers send a cookie to every port of a host, so it names the port.
+    cookie: String,
+    /// Whether the port speaks TLS, without which a cookie is not sent where it is marked as secure.
+    secure: bool,
+    pub(super) sessions: Sessions,
 }
 
 impl Access {
     /// `names` are host names accepted in addition to `localhost`, loopback addresses and the bound address. With a
     /// `token`, requests need `Authorization: Bearer <token>`, or Basic with the user [`USER`] and the token as password.
-    pub fn new(bound: &Endpoint, names: &[String], token: Option<&str>, certificates: bool) -> Self {
+    pub fn new(bound: &Endpoint, names: &[String], token: Option<&str>, tls: Option<&Tls>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
         let credentials = token.map(|token| {
             [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
         });
-        Self { bound: bound.tcp().map(|address| address.ip()), names, credentials, certificates }
+        let port = bound.tcp().map_or(0, |address| address.port());
+        Self {
+            bound: bound.tcp().map(|address| address.ip()),
+            names,
+            credentials,
+            certificates: tls.is_some_and(Tls::knows_clients),
+            cookie: format!("{}conceptwatch-{port}", if tls.is_some() { "__Host-" } else { "" }),
+            secure: tls.is_some(),
+            sessions: Sessions::default(),
+        }
     }
 
     pub(super) fn check<B>(&self, request: &Request<B>, visit: Option<&Visit>) -> Result<(), Refusal> {
@@ -48,15 +64,21 @@ impl Access {
                 return Err(foreign("Origin", origin, "this server's own"));
             }
         }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+        let posted = request.method() == Method::POST && matches!(request.uri().path(), "/login" | "/logout");
+        if !posted && request.method() != Method::GET && request.method() != Method::HEAD {
             let message = format!("got {}, expected GET or HEAD", request.method());
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
         }
-        let probe = matches!(request.uri().path(), "/live" | "/ready");
-        if probe || visit.is_some_and(Visit::has_certificate) {
+        // A browser names the origin of every form; whatever else posts a token has better ways.
+        if posted && !request.headers().contains_key(ORIGIN) {
+            return Err(foreign("Origin", "nothing", "this server's own"));
+        }
+        let open = matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout");
+        if open || visit.is_some_and(Visit::has_certificate) {
             return Ok(());
         }
         match &self.credentials {
+            Some(_) if self.has_session(request.headers()) => Ok(()),
             Some(accepted) => check_token(accepted, single(request.headers(), AUTHORIZATION)?),
             // Without a token, a Unix socket serves its own user alone.
             None if self.certificates && !visit.is_some_and(|visit| visit.peer().is_own()) => Err(Refusal::new(
@@ -66,6 +88,32 @@ impl Access {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Whether a request comes from a page of this port in a browser that has logged in. Pages of other ports of the same
+    /// host count as the same site, so their requests arrive with the cookie; browsers tell them apart in `Sec-Fetch-Site`.
+    pub(super) fn has_session(&self, headers: &HeaderMap) -> bool {
+        let from = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+        let own = matches!(from, None | Some(b"same-origin" | b"none"));
+        own && self.session_of(headers).is_some_and(|number| self.sessions.is_open(number, Instant::now()))
+    }
+
+    /// The number of the session that a request names.
+    pub(super) fn session_of<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let lists = headers.get_all(COOKIE).iter().filter_map(|list| list.to_str().ok());
+        let mut cookies = lists.flat_map(|list| list.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        cookies.find(|(name, _)| *name == self.cookie).map(|(_, number)| number)
+    }
+
+    /// The header that sets the cookie for so many seconds.
+    pub(super) fn cookie(&self, number: &str, seconds: u64) -> String {
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!("{}={number}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
+    }
+
+    pub(super) fn is_token(&self, given: &str) -> bool {
+        let bearer = format!("Bearer {given}");
+        self.credentials.as_ref().is_some_and(|[expected, _]| same_secret(expected.as_bytes(), bearer.as_bytes()))
     }
 
     /// Whether a token is set.
@@ -146,8 +194,8 @@ mod tests {
 
     #[test]
     fn only_known_hosts_are_served() {
-        let loopback = Access::new(&"127.0.0.1:7801".parse().unwrap(), &["Box.example".to_owned()], None, false);
-        let all = Access::new(&"0.0.0.0:7801".parse().unwrap(), &[], None, false);
+        let loopback = Access::new(&"127.0.0.1:7801".parse().unwrap(), &["Box.example".to_owned()], None, None);
+        let all = Access::new(&"0.0.0.0:7801".parse().unwrap(), &[], None, None);
         let known = ["localhost", "LOCALHOST:7801", "127.0.0.1:7801", "127.8.9.1", "[::1]:7801", "box.EXAMPLE:80"];
         for host in known {
             assert!(loopback.knows(host), "{host}");

@@ -14,6 +14,7 @@ use crate::history::History;
 use crate::point::ScoreDescription;
 use crate::server::live::{Event, Live};
 use crate::server::metrics::Metrics;
+use crate::server::peers::Attempts;
 
 /// The state that the port reads from.
 #[derive(Clone)]
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
     pub rooms: Arc<Rooms>,
+    pub attempts: Arc<Attempts>,
     pub stop: CancellationToken,
     /// Time limit for the head of an answer.
     pub patience: Duration,

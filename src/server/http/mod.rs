@@ -5,11 +5,13 @@ mod api;
 mod app;
 mod assets;
 mod events;
+mod login;
 mod query;
 mod refusal;
 mod rooms;
 mod router;
 mod serve;
+mod session;
 #[cfg(test)]
 mod tests;
 mod view;

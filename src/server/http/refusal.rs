@@ -60,8 +60,8 @@ impl IntoResponse for Refusal {
         let mut response = (self.status, Json(body)).into_response();
         let named = match self.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((header::ALLOW, "GET, HEAD")),
-            // A browser can ask the user for a token only as a password; it then sends it with every request of the page.
-            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Basic realm=\"conceptwatch\"")),
+            // Not Basic, at which a browser would ask for a password where the page has a login.
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"conceptwatch\"")),
             _ => None,
         };
         if let Some((name, value)) = named {

@@ -5,19 +5,21 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use super::app::Shared;
 use super::refusal::Refusal;
-use super::{api, events};
+use super::{api, events, login};
 use crate::server::peers::{Held, Visit};
 
 pub(super) fn router(shared: Shared) -> Router {
     Router::new()
         .route("/", get(api::index))
+        .route("/login", get(login::page).post(login::log_in))
+        .route("/logout", post(login::log_out))
         .route("/assets/{file}", get(api::asset))
         .route("/metrics", get(api::metrics))
         .route("/live", get(api::live))
@@ -43,7 +45,18 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     // Unknown paths match no route and share one label, so that clients cannot create series.
     let route = request.extensions().get::<MatchedPath>().cloned();
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let session = shared.app.access.has_session(request.headers());
     let mut response = match shared.app.access.check(&request, visit.as_deref()) {
+        Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
+            let browses =
+                |accepted: &HeaderValue| accepted.to_str().is_ok_and(|accepted| accepted.contains("text/html"));
+            if request.headers().contains_key(header::AUTHORIZATION) {
+                shared.attempts.failed(visit.as_deref()).await;
+            }
+            let page = request.uri().path() == "/" && request.headers().get(header::ACCEPT).is_some_and(browses);
+            let login = page && shared.app.access.wants_token();
+            if login { login::see("login", None) } else { refusal.into_response() }
+        }
         Err(refusal) => refusal.into_response(),
         Ok(()) => match shared.rooms.enter(request.uri().path(), visit.clone(), Instant::now()) {
             None => Refusal::unavailable("server", "answers as many requests of this kind as it may").into_response(),
@@ -60,17 +73,23 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     for (name, value) in SAFE_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if session {
+        headers.insert(SESSION, HeaderValue::from_static("true"));
+    }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
     shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
     response
 }
 
+/// Tells the page that there is a session to end.
+const SESSION: HeaderName = HeaderName::from_static("conceptwatch-session");
+
 const SAFE_HEADERS: [(HeaderName, &str); 3] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+         connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),

@@ -19,7 +19,7 @@ use super::app::{App, Shared};
 use super::assets::Page;
 use super::rooms::Rooms;
 use super::router::router;
-use crate::server::peers::{ClientCertificate, Connection, Gate, Listener, Patience, Protocol, Tls, Visit};
+use crate::server::peers::{Attempts, ClientCertificate, Connection, Gate, Listener, Patience, Protocol, Tls, Visit};
 
 /// Limits of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Bounds {
     pub answer: Duration,
     /// Time within which a client must read some of its answer.
     pub write: Duration,
+    /// Longest delay of the answer to a wrong token.
+    pub wrong_token: Duration,
     /// Time limit for answers in flight when the port stops.
     pub drain: Duration,
 }
@@ -47,6 +49,7 @@ impl Default for Bounds {
             head: Duration::from_secs(30),
             answer: Duration::from_secs(30),
             write: Duration::from_secs(30),
+            wrong_token: Duration::from_secs(1),
             drain: Duration::from_secs(2),
         }
     }
@@ -58,10 +61,12 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nc
 pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bounds, stop: CancellationToken) {
     let open = app.metrics.connections.with_label_values(&["http"]);
     let token = app.access.wants_token();
+    let wrong_tokens = app.metrics.tokens_refused.with_label_values(&["http"]);
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
         rooms: Arc::new(Rooms::new(bounds.connections)),
+        attempts: Arc::new(Attempts::new(bounds.wrong_token, wrong_tokens)),
         stop: stop.clone(),
         patience: bounds.answer,
     });

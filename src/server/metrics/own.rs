@@ -51,6 +51,8 @@ pub struct Metrics {
     pub worker_cpu: Counter,
     pub spare_cores: Gauge,
     pub watch_events_lost: IntCounter,
+    /// Label `port`: `grpc` or `http`.
+    pub tokens_refused: IntCounterVec,
     /// Labels `path` (a route or `other`, never a client's text) and `code`.
     pub requests: IntCounterVec,
     /// Label `receiver`: `webhook` or `alertmanager`, as for the next two.
@@ -184,6 +186,7 @@ impl Metrics {
                 "Alert messages dropped after the last attempt or because the queue was full, by receiver.",
                 &["receiver"],
             )?,
+            tokens_refused: counters(names::TOKENS_REFUSED, "Requests with a wrong token, by port.", &["port"])?,
             requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,
         })
     }

@@ -7,10 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
 
 use super::address::Endpoint;
+
+/// Connections that may wait to be accepted. Of those beyond, the system drops the first packet, which is sent again after a
+/// second.
+const WAITING: u32 = 4096;
 
 /// A connection as the system gives it.
 pub type Socket = Either<TcpStream, UnixStream>;
@@ -56,7 +60,7 @@ impl Listener {
     /// is replaced.
     pub async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         let path = match endpoint {
-            Endpoint::Tcp(address) => return TcpListener::bind(address).await?.try_into(),
+            Endpoint::Tcp(address) => return bind_address(*address)?.try_into(),
             Endpoint::Unix(path) => path,
         };
         let (listener, file) = bind_socket(path)?;
@@ -94,6 +98,14 @@ impl TryFrom<TcpListener> for Listener {
         let local = Endpoint::Tcp(listener.local_addr()?);
         Ok(Self { bound: Bound::Tcp(listener), local })
     }
+}
+
+fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port can be opened again while connections of the process before are still closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING)
 }
 
 /// The file of a socket, removed when the port closes unless another process has replaced it.

@@ -4,6 +4,7 @@
 //! nothing makes room for one that does.
 
 mod address;
+mod attempts;
 mod dial;
 mod files;
 mod gate;
@@ -13,6 +14,7 @@ mod proof;
 mod tls;
 
 pub use address::{Endpoint, Remote};
+pub use attempts::Attempts;
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
 pub use gate::{Connection, Gate, Held, Patience, Visit};

@@ -200,7 +200,8 @@ async fn foreign_hosts_origins_and_methods_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_needed_where_one_is_set() {
-    let port = port_with(Some("s3cret"), Ok(()), Bounds::default()).await;
+    let bounds = Bounds { wrong_token: Duration::from_millis(5), ..Bounds::default() };
+    let port = port_with(Some("s3cret"), Ok(()), bounds).await;
     let ask = async |path: &str, authorization: &str| {
         let headers = format!("Host: localhost\r\n{authorization}");
         port.ask("GET", path, &headers).await
@@ -210,7 +211,7 @@ async fn a_token_is_needed_where_one_is_set() {
             let header = if wrong.is_empty() { String::new() } else { format!("Authorization: {wrong}\r\n") };
             let reply = ask(path, &header).await;
             assert_eq!((reply.status, reply.field().as_str()), (401, "Authorization"), "{path} {wrong}");
-            assert!(reply.headers["www-authenticate"].starts_with("Basic"));
+            assert!(reply.headers["www-authenticate"].starts_with("Bearer"));
         }
     }
     assert_eq!(ask("/metrics", "Authorization: Bearer s3cret\r\n").await.status, 200);
@@ -367,5 +368,50 @@ async fn an_answer_that_takes_too_long_is_given_up() {
     let reply = port.get("/api/v1/status").await;
     assert_eq!((reply.status, reply.field().as_str()), (503, "server"));
     port.busy.store(false, std::sync::atomic::Ordering::Relaxed);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_logs_in_with_the_token_and_out_again() {
+    let bounds = Bounds { wrong_token: Duration::from_millis(5), ..Bounds::default() };
+    let port = port_with(Some("s3cret&more"), Ok(()), bounds).await;
+    let browser = "Host: localhost\r\nAccept: text/html,*/*\r\n";
+    let sent = port.ask("GET", "/", browser).await;
+    assert_eq!((sent.status, sent.headers["location"].as_str()), (303, "login"));
+    let page = port.ask("GET", "/login", browser).await;
+    assert!(page.status == 200 && page.text().contains("type=\"password\"") && !page.text().contains("<script"));
+    assert!(page.headers["content-security-policy"].contains("form-action 'self'"));
+    let post = async |path: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let headers = format!("Host: localhost\r\nContent-Length: {length}\r\n{headers}");
+        port.ask_with("POST", path, &headers, body).await
+    };
+    let own = "Origin: http://localhost\r\n";
+    for foreign in ["", "Origin: http://evil.example\r\n", "Origin: http://localhost:9\r\n", "Origin: null\r\n"] {
+        assert_eq!(post("/login", foreign, "token=s3cret%26more").await.status, 403, "{foreign}");
+    }
+    for wrong in ["", "token=", "token=s3cret", "s3cret%26more", "token=s3cret%26more2"] {
+        let refused = post("/login", own, wrong).await;
+        assert!(refused.status == 401 && refused.text().contains("not the sidecar's token"), "{wrong}");
+        assert!(!refused.headers.contains_key("set-cookie"));
+    }
+    assert_eq!(port.app.metrics.tokens_refused.with_label_values(&["http"]).get(), 5);
+    assert_eq!(post("/login", own, &"x".repeat(5000)).await.status, 400);
+    let begun = post("/login", own, "token=s3cret%26more").await;
+    assert_eq!((begun.status, begun.headers["location"].as_str()), (303, "./"));
+    let cookie = &begun.headers["set-cookie"];
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict") && !cookie.contains("s3cret"), "{cookie}");
+    let cookie = format!("Cookie: other=1; {}\r\n", cookie.split(';').next().unwrap());
+    let ask = async |headers: &str| port.ask("GET", "/api/v1/runs", &format!("Host: localhost\r\n{headers}")).await;
+    let answer = ask(&cookie).await;
+    assert_eq!((answer.status, answer.headers["conceptwatch-session"].as_str()), (200, "true"));
+    assert_eq!(ask(&format!("{cookie}Sec-Fetch-Site: same-origin\r\n")).await.status, 200);
+    // A page of another port of this host, and another cookie.
+    assert_eq!(ask(&format!("{cookie}Sec-Fetch-Site: same-site\r\n")).await.status, 401);
+    assert_eq!(ask(&cookie.replace('=', "=0")).await.status, 401);
+    assert_eq!(post("/api/v1/runs", &format!("{own}{cookie}"), "").await.status, 405);
+    let ended = post("/logout", &format!("{own}{cookie}"), "").await;
+    assert!(ended.status == 303 && ended.headers["set-cookie"].contains("Max-Age=0"));
+    assert_eq!(ask(&cookie).await.status, 401);
     port.stopped().await;
 }

@@ -183,7 +183,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         scores,
         events: broadcast::Sender::new(4),
         live,
-        access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, false)),
+        access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, None)),
     };
     let stop = CancellationToken::new();
     let served = tokio::spawn(serve(listener, None, app.clone(), bounds, stop.clone()));
@@ -220,8 +220,12 @@ impl Port {
     }
 
     pub async fn ask(&self, method: &str, path: &str, headers: &str) -> Reply {
+        self.ask_with(method, path, headers, "").await
+    }
+
+    pub async fn ask_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
         timeout(LONG, stream.read_to_end(&mut bytes)).await.expect("an answer").unwrap();

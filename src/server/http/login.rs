@@ -1,0 +1,63 @@
+//! The login of browsers where a token is set: a form that posts the token, and a cookie for what follows.
+//!
+//! The token stands in no address and in no page. The cookie is of no use to scripts (`HttpOnly`) or to pages of other
+//! sites (`SameSite=Strict`).
+
+use std::time::Instant;
+
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+
+use super::app::Shared;
+use super::refusal::Refusal;
+use super::session::LASTS;
+use crate::server::peers::Visit;
+use std::sync::Arc;
+
+const PAGE: &str = include_str!("../../../web/login.html");
+/// What the page says; the place where a fault stands.
+const FAULT: &str = "<p id=\"fault\" hidden></p>";
+/// Bytes of a posted form at most.
+const LARGEST: usize = 4096;
+
+pub(super) async fn page(State(shared): State<Shared>) -> Response {
+    if shared.app.access.wants_token() { Html(PAGE).into_response() } else { see("./", None) }
+}
+
+pub(super) async fn log_in(State(shared): State<Shared>, request: Request) -> Response {
+    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let Ok(form) = to_bytes(request.into_body(), LARGEST).await else {
+        return Refusal::bad("form", format!("expected at most {LARGEST} bytes")).into_response();
+    };
+    let given = form_urlencoded::parse(&form).find(|(name, _)| name == "token").map(|(_, token)| token);
+    let given = given.as_deref().unwrap_or_default().trim();
+    let access = &shared.app.access;
+    if !access.is_token(given) {
+        shared.attempts.failed(visit.as_deref()).await;
+        let page = PAGE.replace(FAULT, "<p id=\"fault\" role=\"alert\">This is not the sidecar's token.</p>");
+        return (StatusCode::UNAUTHORIZED, Html(page)).into_response();
+    }
+    match access.sessions.begin(Instant::now()) {
+        Some(number) => see("./", Some(access.cookie(&number, LASTS.as_secs()))),
+        None => Refusal::unavailable("server", "has no random numbers").into_response(),
+    }
+}
+
+pub(super) async fn log_out(State(shared): State<Shared>, request: Request) -> Response {
+    let access = &shared.app.access;
+    if let Some(number) = access.session_of(request.headers()) {
+        access.sessions.end(number);
+    }
+    see("login", Some(access.cookie("", 0)))
+}
+
+/// Sends a browser elsewhere. Relative, so that a proxy may serve the page below a path of its own.
+pub(super) fn see(place: &str, cookie: Option<String>) -> Response {
+    let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, place.to_owned())]).into_response();
+    if let Some(cookie) = cookie.and_then(|cookie| cookie.parse().ok()) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
