@@ -656,6 +656,46 @@ fn an_attempt_at_an_earlier_step_resets_the_rolling_sample() {
     assert_eq!(split.snapshot(at(0)).unwrap().sample.rows(), 7);
 }
 
+proptest! {
+    #[test]
+    fn a_saved_window_continues_as_if_nothing_had_happened(
+        batches in prop::collection::vec((prop::collection::vec(0u64..60, 1..20), 0u64..3), 2..20),
+        rows in 1usize..40, at in 0usize..20, recent in any::<bool>(),
+    ) {
+        let window = if recent { WindowKind::Recent } else { WindowKind::All };
+        let new = || Watched::new(options(window, rows), 1);
+        let (mut split, mut restarted) = (new(), new());
+        let mut time = 0;
+        for (sequence, (ids, steps)) in (1..).zip(batches) {
+            time += steps;
+            let batch = Logged::with_ids(0, sequence, time, ids);
+            if sequence as usize == 1 + at {
+                if let Some(saved) = restarted.save() {
+                    let mut fresh = new();
+                    prop_assert!(fresh.restore(saved, true).unwrap().is_some());
+                    restarted = fresh;
+                }
+                let again = batch.clone();
+                again.commit(&mut split, 0).unwrap();
+                again.commit(&mut restarted, 0).unwrap();
+            }
+            // Known batches are known after the restart, too.
+            let [a, b] = [&mut split, &mut restarted].map(|split| batch.commit(split, 0).unwrap());
+            prop_assert_eq!((a.rows, a.duplicates), (b.rows, b.duplicates));
+            prop_assert_eq!((split.rolling_rows(), split.counts()), (restarted.rolling_rows(), restarted.counts()));
+        }
+        let [a, b] = [&mut split, &mut restarted].map(|split| split.snapshot(at_end()).unwrap());
+        prop_assert_eq!(content(&a.sample), content(&b.sample));
+        prop_assert_eq!((a.step, a.epoch, a.rows_seen, a.duplicates), (b.step, b.epoch, b.rows_seen, b.duplicates));
+        prop_assert_eq!(a.provisional, b.provisional);
+        prop_assert!(Watched::new(options(window, rows + 1), 1).restore(split.save().unwrap(), true).is_err());
+    }
+}
+
+fn at_end() -> Now {
+    at(1000)
+}
+
 #[test]
 fn memory_stays_bounded() {
     let mut split = Watched::new(options(WindowKind::Pass, 64), 1);

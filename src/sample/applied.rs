@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::step::Rank;
 
 /// Identifies a batch: its client, and the client's sequence number.
@@ -20,7 +22,7 @@ const MAX_RANGES: usize = 256;
 
 /// Batches applied. Sequence numbers are mostly consecutive, so they are stored as ranges. Forgetting some at the
 /// bounds is harmless: the rows of a retry are then recognised one by one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Applied {
     /// For each client, disjoint inclusive ranges in ascending order.
     ranges: HashMap<u64, Vec<(u64, u64)>>,

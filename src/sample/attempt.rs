@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fault::Fault;
 use crate::step::{Rank, Step};
 
 /// A launch of a run, or one of its restarts. Later attempts compare greater.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {
     /// Number of earlier launches of the run.
     pub launch: u32,

@@ -20,6 +20,7 @@ use super::column::Column;
 use super::frozen::Sample;
 use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
+use crate::fault::Fault;
 use crate::tensor::{Tensor, TensorName};
 
 /// Size and seed of a sample.
@@ -61,7 +62,7 @@ pub enum Offered {
 }
 
 /// One row kept. Its values are row `slot` of every column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Slot {
     id: u64,
     step: u64,
@@ -90,7 +91,44 @@ pub struct BottomK {
     changed: usize,
 }
 
+/// What a sampler holds, to be stored. Its order and index follow from it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SavedRows {
+    slots: Vec<Slot>,
+    columns: BTreeMap<TensorName, Column>,
+    offered: u64,
+    duplicates: u64,
+}
+
 impl BottomK {
+    /// A copy of what it holds.
+    pub(super) fn save(&self) -> SavedRows {
+        let Self { slots, columns, offered, duplicates, .. } = self;
+        SavedRows { slots: slots.clone(), columns: columns.clone(), offered: *offered, duplicates: *duplicates }
+    }
+
+    /// Fills an empty sampler with what another one of the same size, seed and decay held. Errors when that cannot have
+    /// been one.
+    pub(super) fn restore(&mut self, saved: SavedRows) -> Result<(), Fault> {
+        let SavedRows { slots, columns, offered, duplicates } = saved;
+        let mut ids: Vec<u64> = slots.iter().map(|slot| slot.id).collect();
+        let ascending = ids.is_sorted();
+        ids.sort_unstable();
+        let whole = columns.values().all(|column| column.has_rows(slots.len()));
+        if slots.len() > self.sampling.rows || !ids.is_sorted_by(|a, b| a < b) || !whole {
+            let message = format!("got {} rows that no sample of {} holds", slots.len(), self.sampling.rows);
+            return Err(Fault::new("window.rows", message));
+        }
+        (self.slots, self.columns, self.offered, self.duplicates) = (slots, columns, offered, duplicates);
+        self.changed = self.slots.iter().filter(|slot| slot.changed).count();
+        if !ascending || self.is_full() {
+            let order = self.order;
+            self.index = Some(Index::new(self.slots.iter().map(|slot| order.place(slot.id, slot.step))));
+        }
+        self.tighten();
+        Ok(())
+    }
+
     /// An empty sampler; `decay` is λ per step, 0 for none. Panics when N is not in 1 to 2³¹ or `decay` is negative or
     /// not finite: both are checked with the configuration.
     pub fn new(sampling: Sampling, decay: f64) -> Self {

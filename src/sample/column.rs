@@ -1,5 +1,7 @@
 //! Typed columns: the values that a sample keeps of a tensor, row-major.
 
+use serde::{Deserialize, Serialize};
+
 use super::place::{grow, growth};
 use crate::tensor::{DataType, Tensor, TensorName};
 
@@ -8,7 +10,7 @@ use super::map::{self, MAP_SUMMARY};
 
 /// The rows of one tensor. Floats keep the precision they were sent in (16-bit floats widen to f32, which is exact).
 /// When a row is added, Monte-Carlo samples are averaged, and localisation and feature maps reduced.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Shape of one row, such as `[k, d]`; empty for one value a row.
     dims: Vec<usize>,
@@ -19,7 +21,7 @@ pub struct Column {
     image_size: Option<(u32, u32)>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Values {
     Float32(Vec<f32>),
     Float64(Vec<f64>),
@@ -82,6 +84,12 @@ impl Column {
 
     pub fn rows(&self) -> usize {
         self.len() / self.width()
+    }
+
+    /// Whether it has exactly that many rows, for one that was read from a file.
+    pub(super) fn has_rows(&self, rows: usize) -> bool {
+        let width = self.dims.iter().try_fold(1, |width: usize, &dim| width.checked_mul(dim));
+        width.is_some_and(|width| width > 0 && width.checked_mul(rows) == Some(self.len()))
     }
 
     fn len(&self) -> usize {

@@ -31,6 +31,6 @@ pub use features::{SCALES, windows};
 pub use frozen::Sample;
 pub use map::MAP_SUMMARY;
 pub use priority::{Origin, client_hash};
-pub use split::Split;
+pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
 pub use window::{Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind};

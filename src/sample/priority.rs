@@ -11,6 +11,7 @@
 //!
 //! SipHash: Aumasson & Bernstein 2012, doi:10.1007/978-3-642-34931-7_28, with c = 1 and d = 3 rounds.
 
+use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 /// The key of identities differs from every key of priorities, so the two hashes are independent.
@@ -18,7 +19,7 @@ const IDENTITY_KEY: (u64, u64) = (0, 1);
 
 /// The source of an arrival of a row. Of two arrivals of one row at one step, the values of the smaller origin are
 /// kept in either order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// [`client_hash`] of the client's name.
     pub client: u64,

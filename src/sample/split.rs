@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::applied::{Applied, Source};
 use super::attempt::{Attempt, Member, Members};
-use super::bottom_k::BottomK;
+use super::bottom_k::{BottomK, Sampling, SavedRows};
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
 use super::pass::{ClosedSteps, OpenPass, Remembered};
@@ -17,6 +19,7 @@ use super::window::{
     Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
 };
 use crate::batch::Schema;
+use crate::fault::Fault;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Step};
 
@@ -44,7 +47,7 @@ pub struct Split {
 }
 
 /// The attempt whose rows a split holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Current {
     attempt: Attempt,
     world_size: u32,
@@ -63,7 +66,64 @@ struct Rolling {
     rows_then: usize,
 }
 
+/// A rolling sample with all that it needs to continue exactly, to be stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedWindow {
+    window: WindowKind,
+    sampling: Sampling,
+    decay: f64,
+    schema: Option<Schema>,
+    counts: Counts,
+    current: Option<Current>,
+    resumed_at: Option<Step>,
+    rows: SavedRows,
+    applied: Applied,
+    step: Step,
+    epoch: Option<Epoch>,
+    rows_then: usize,
+}
+
 impl Split {
+    /// A copy of the rolling sample; `None` in pass windows and before the first row.
+    pub fn save(&self) -> Option<SavedWindow> {
+        let rolling = self.rolling.as_ref().filter(|rolling| rolling.sampler.rows() > 0)?;
+        Some(SavedWindow {
+            window: self.options.window,
+            sampling: self.options.sampling,
+            decay: self.options.decay(),
+            schema: self.schema.clone(),
+            counts: self.counts,
+            current: self.current,
+            resumed_at: self.resumed_at,
+            rows: rolling.sampler.save(),
+            applied: rolling.applied.clone(),
+            step: rolling.step,
+            epoch: rolling.epoch,
+            rows_then: rolling.rows_then,
+        })
+    }
+
+    /// Continues a rolling sample of an earlier process in a split that has received nothing. With `same_attempts` its
+    /// attempts are named as those of this process; otherwise the next one continues it unless it begins at an earlier
+    /// step. Returns the first step of its attempt, if that is known. Errors, without any change, when the sample was of
+    /// other options.
+    pub fn restore(&mut self, saved: SavedWindow, same_attempts: bool) -> Result<Option<Step>, Fault> {
+        let options = (self.options.window, self.options.sampling, self.options.decay());
+        if options != (saved.window, saved.sampling, saved.decay) || self.options.window == WindowKind::Pass {
+            return Err(Fault::new("window", "was sampled with other options"));
+        }
+        let mut sampler = self.empty_sampler();
+        sampler.restore(saved.rows)?;
+        let SavedWindow { schema, counts, applied, step, epoch, rows_then, .. } = saved;
+        let serial = self.serial();
+        self.rolling = Some(Rolling { serial, sampler, applied, step, epoch, rows_then });
+        (self.schema, self.counts) = (schema, counts);
+        if same_attempts {
+            (self.current, self.resumed_at) = (saved.current, saved.resumed_at);
+        }
+        Ok(self.current.map(|current| current.first_step))
+    }
+
     /// Panics when [`SplitOptions::check`] finds a fault: the options are checked with the configuration.
     pub fn new(key: SplitKey, options: SplitOptions, run: Arc<Run>) -> Self {
         if let Err(fault) = options.check() {

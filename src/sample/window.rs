@@ -159,7 +159,7 @@ pub enum CommitError {
 }
 
 /// Row counts of a split since it was created. Each row counts in one of `received`, `late`, `refused` and `dropped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Rows of applied batches, duplicates included.
     pub received: u64,

@@ -28,6 +28,7 @@ mod scoring;
 mod settlement;
 mod sidecar;
 mod upkeep;
+mod windows;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -45,6 +46,9 @@ pub use scoring::pool::WorkerOptions;
 
 use http::Bounds;
 use parts::Parts;
+
+/// How long after the signal to stop rolling windows may still be saved.
+const SAVING: Duration = Duration::from_millis(4300);
 
 /// How long calls in flight may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -95,7 +99,16 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     // Ends with the stop; what it is writing is written before the last records.
     let _ = records.await;
     let settlement = Arc::clone(&parts.settlement);
-    let _ = tokio::task::spawn_blocking(move || settlement.flush()).await;
+    let (runs, windows) = (Arc::clone(&parts.runs), parts.windows.clone());
+    let last = move || {
+        settlement.flush();
+        while let Some((key, window)) = runs.window_to_save(Duration::ZERO).filter(|_| windows.are_saved())
+            && stopped.elapsed() < SAVING
+        {
+            windows.save(&key, &window);
+        }
+    };
+    let _ = tokio::task::spawn_blocking(last).await;
     match ended {
         Some(ended) => Ok(ended.map_err(std::io::Error::other)??),
         None => Ok(()),

@@ -28,6 +28,7 @@ use super::scoring::pool::estimator_name;
 use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::upkeep::Upkeep;
+use super::windows::Windows;
 
 /// Events buffered for slow watchers. A watcher that falls further behind gets the number of events it lost.
 const EVENTS: usize = 1024;
@@ -44,6 +45,7 @@ pub struct Parts {
     advice: Arc<Advice>,
     board: Arc<Board>,
     pub settlement: Arc<Settlement>,
+    pub windows: Windows,
     pub scoring: Scoring,
     pub runs: Arc<Runs>,
     /// Cancelled once, when the server stops.
@@ -62,6 +64,7 @@ impl Parts {
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
         let board = Arc::new(Board::new(options.sampling.linger));
+        let windows = Windows::new(options.data_dir.as_deref(), metrics.clone());
         let settlement = Arc::new(Settlement::new(Arc::clone(&history), metrics.clone()));
         let publisher = Publisher {
             settlement: Arc::clone(&settlement),
@@ -86,6 +89,7 @@ impl Parts {
             advice,
             board,
             settlement,
+            windows,
             scoring,
             runs,
             stop,
@@ -135,6 +139,7 @@ impl Parts {
             advice: Arc::clone(&self.advice),
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
+            windows: self.windows.clone(),
             stop: self.stop.clone(),
             page_url: self.page_url.clone(),
         }
@@ -151,6 +156,7 @@ impl Parts {
             runs: Arc::clone(&self.runs),
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
+            windows: self.windows.clone(),
             queue: Arc::clone(&self.scoring.queue),
             slow: Arc::clone(&self.scoring.slow),
             keeping: Arc::clone(&self.scoring.keeping),

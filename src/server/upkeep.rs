@@ -21,15 +21,20 @@ use super::scoring::queue::Queue;
 use super::scoring::slow::Scored;
 use super::scoring::spare::Spare;
 use super::settlement::{Pass, Settlement};
+use super::windows::Windows;
 
 /// Interval of the periodic work.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Minimum time between two saves of a rolling window.
+const SAVE: Duration = Duration::from_secs(60);
 
 /// The parts whose state changes with time.
 pub struct Upkeep {
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
+    pub windows: Windows,
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
@@ -55,6 +60,7 @@ impl Upkeep {
             self.metrics.staleness.set(self.board.staleness());
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
             self.queue.look(&self.runs.rolling());
+            self.save_window().await;
             self.advice.look(unix_time());
             let work = self.metrics.read_bytes.get() + self.metrics.points_recorded.get();
             if release.is_due(work, Instant::now()) {
@@ -64,7 +70,27 @@ impl Upkeep {
         }
     }
 
+    /// Saves a rolling window that is due, at most one at a time.
+    async fn save_window(&self) {
+        if !self.windows.are_saved() {
+            return;
+        }
+        let (runs, windows) = (Arc::clone(&self.runs), self.windows.clone());
+        let save = move || {
+            let Some((key, window)) = runs.window_to_save(SAVE) else { return };
+            windows.save(&key, &window);
+            if !runs.receives(&key) {
+                // The run finished meanwhile.
+                windows.remove(&key.run);
+            }
+        };
+        // Fails only if the save panics, and then the next one tries again.
+        let _ = tokio::task::spawn_blocking(save).await;
+    }
+
     fn forget(&self, run: &str) {
+        let (windows, name) = (self.windows.clone(), run.to_owned());
+        tokio::task::spawn_blocking(move || windows.remove(&name));
         for evaluation in self.queue.forget(run) {
             let reason = "the run was removed from memory before the pass was scored";
             self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);

@@ -32,6 +32,7 @@ use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 use crate::server::settlement::Settlement;
+use crate::server::windows::Windows;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.
 const ANSWERS: usize = 64;
@@ -53,6 +54,7 @@ pub struct Service {
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
+    pub windows: Windows,
     pub stop: CancellationToken,
     pub page_url: String,
 }
@@ -81,6 +83,7 @@ impl ConceptWatch for Service {
         let record = {
             let (job, client) = (request.job.clone(), request.client.clone());
             let (restart, resume, rank) = (request.attempt, request.resume, rank.unwrap_or_default());
+            let (runs, windows) = (Arc::clone(&self.ingest.runs), self.windows.clone());
             self.blocking(move |history| {
                 let identity = Identity { job: &job, restart, resume, rank, client: &client };
                 let record = history.record_run(&run, &identity, unix_time())?;
@@ -88,17 +91,27 @@ impl ConceptWatch for Service {
                 let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);
                 let world_size = record.run.world_size;
                 let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok());
-                Ok((finished.collect::<Vec<_>>(), record))
+                // Only the first rank to come finds what an earlier process saved.
+                let saved = match (record.resumed, runs.knows(&record.run.name)) {
+                    (true, false) => windows.load(&record.run.name),
+                    (true, true) => Vec::new(),
+                    (false, _) => {
+                        windows.remove(&record.run.name);
+                        Vec::new()
+                    }
+                };
+                Ok((finished.collect::<Vec<_>>(), saved, record))
             })
             .await?
         };
-        let (finished, record) = record;
+        let (finished, windows, record) = record;
         let joining = Joining {
             client: &request.client,
             attempt: record.attempt,
             rank,
             continues: record.continues,
             finished: &finished,
+            windows,
         };
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
@@ -161,8 +174,12 @@ impl ConceptWatch for Service {
             }
             Err(refusal) => return Err(refusal.into()),
         }
-        let stored = name.clone();
-        self.blocking(move |history| history.finish_run(&stored, unix_time())).await?;
+        let (stored, windows) = (name.clone(), self.windows.clone());
+        self.blocking(move |history| {
+            windows.remove(&stored);
+            history.finish_run(&stored, unix_time())
+        })
+        .await?;
         tracing::info!(run = %name, "a run finished");
         let name: Arc<str> = name.into();
         self.board.finish(&name);

@@ -161,7 +161,12 @@ impl Runs {
     }
 
     /// The intake of a split, created with its first batch.
-    fn intake<'s>(&self, running: &Running, state: &'s mut State, name: &str) -> Result<&'s mut Intake, Refusal> {
+    pub(super) fn intake<'s>(
+        &self,
+        running: &Running,
+        state: &'s mut State,
+        name: &str,
+    ) -> Result<&'s mut Intake, Refusal> {
         check_split(running, state, name)?;
         let (held, now) = (state.held.is_some(), self.now());
         let intake = state.splits.entry(name.to_owned()).or_insert_with(|| Intake {
@@ -172,6 +177,7 @@ impl Runs {
             refused: 0,
             bytes: 0,
             heard: Duration::ZERO,
+            saved: None,
         });
         intake.sampler.get_or_insert_with(|| {
             let mut sampler = self.sampler(running, name);

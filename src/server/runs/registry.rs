@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::history::Ending;
 use crate::run::{Run, SplitKey};
 use crate::sample::{
-    Attempt, Counts, Declaration, Evaluation, Members, Now, Split, Unfinished, WindowKind, client_hash,
+    Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, Unfinished, WindowKind, client_hash,
 };
 
 use crate::server::board::Beginning;
@@ -117,10 +117,12 @@ pub(super) struct Intake {
     pub bytes: usize,
     /// When the last batch or end of pass arrived, as time since the process started.
     pub heard: Duration,
+    /// When the rolling window was last saved, and how many rows the split had received then.
+    pub saved: Option<(Duration, u64)>,
 }
 
 /// The attempt that a client belongs to, as resolved by the history.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Joining<'a> {
     /// Unique for each process.
     pub client: &'a str,
@@ -132,6 +134,8 @@ pub struct Joining<'a> {
     pub continues: bool,
     /// Ranks of the attempt that finished before.
     pub finished: &'a [Rank],
+    /// Rolling windows of the run, by split, that an earlier process saved.
+    pub windows: Vec<(String, SavedWindow)>,
 }
 
 /// The effect of a rank's call to finish its run.
@@ -191,11 +195,13 @@ impl Runs {
         let mut state = lock(&running.state);
         state.finished = None;
         state.heard = now.elapsed;
-        let Joining { client, attempt, rank, continues, finished } = joining;
+        let Joining { client, attempt, rank, continues, finished, windows } = joining;
+        let named = attempt.is_some();
         let declaration = Declaration { client: client_hash(client), attempt, world_size, rank, continues };
         let newer = state.members.declare(declaration, now.elapsed);
         let attempt = state.members.attempt_of(Some(client_hash(client)));
         state.members.restore_finished(attempt, finished.iter().copied());
+        self.restore(&running, &mut state, windows, named);
         if state.members.is_assembled(attempt) {
             state.release(now);
         }
@@ -339,6 +345,72 @@ impl Runs {
         for running in self.all() {
             self.abandon(&running, Ending::Unsettled, "the sidecar stopped while the pass was open");
         }
+    }
+
+    /// Whether a run is in memory.
+    pub fn knows(&self, name: &str) -> bool {
+        lock(&self.runs).contains_key(name)
+    }
+
+    /// Continues the rolling windows of an earlier process in splits that this one has received nothing for.
+    fn restore(&self, running: &Arc<Running>, state: &mut State, windows: Vec<(String, SavedWindow)>, named: bool) {
+        for (split, window) in windows {
+            if state.splits.contains_key(&split) {
+                continue;
+            }
+            let Ok(intake) = self.intake(running, state, &split) else { continue };
+            let restored = intake.sampler().map(|sampler| (sampler.restore(window, named), sampler.attempt()));
+            match restored {
+                Ok((Ok(first_step), attempt)) => {
+                    tracing::info!(run = %running.name, %split, "a rolling window continues");
+                    if let Some((first_step, attempt)) = first_step.zip(attempt) {
+                        let beginning = Beginning {
+                            attempt,
+                            first_step,
+                            continues: true,
+                            rolling: true,
+                            concepts: Arc::clone(&running.concepts),
+                        };
+                        self.outlet.begin(&intake.key, beginning);
+                    }
+                    self.closed(intake, Vec::new());
+                }
+                Ok((Err(fault), _)) => {
+                    self.metrics.windows_ignored.inc();
+                    tracing::warn!(run = %running.name, %split, %fault, "a saved rolling window was ignored");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A copy of a rolling window that has changed and was not saved for `interval`; `None` if there is none.
+    pub fn window_to_save(&self, interval: Duration) -> Option<(SplitKey, SavedWindow)> {
+        let now = self.now().elapsed;
+        for running in self.all() {
+            for intake in lock(&running.state).splits.values_mut() {
+                let Some(sampler) = intake.sampler.as_ref().filter(|_| intake.window != WindowKind::Pass) else {
+                    continue;
+                };
+                let received = sampler.counts().received;
+                let due = intake.saved.is_none_or(|(at, rows)| rows != received && at.saturating_add(interval) <= now);
+                if !due {
+                    continue;
+                }
+                if let Some(window) = sampler.save() {
+                    intake.saved = Some((now, received));
+                    return Some((intake.key.clone(), window));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a split still receives rows.
+    pub fn receives(&self, key: &SplitKey) -> bool {
+        let Ok(running) = self.find(&key.run) else { return false };
+        let state = lock(&running.state);
+        state.splits.get(&*key.split).is_some_and(|intake| intake.sampler.is_some())
     }
 
     /// All rolling samples: split, rows changed since the last snapshot, and rows held.

@@ -1,0 +1,161 @@
+//! Rolling windows in the data directory, so that a restarted sidecar continues them exactly.
+//!
+//! Each window is a file of its own: a mark, the format, a checksum, and the sample as postcard writes it. It is written
+//! beside the one before and renamed, and both the file and its directory are synced. What cannot be read is ignored, and
+//! counted.
+
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
+
+use crate::run::SplitKey;
+use crate::sample::{SavedWindow, client_hash};
+use crate::tensor::TensorName;
+
+use super::metrics::Metrics;
+
+const MARK: &[u8; 8] = b"cwwindow";
+const HEAD: usize = MARK.len() + 4 + 8;
+/// Changes whenever a saved sample has another form.
+const FORMAT: u32 = 1;
+/// The folder in the data directory.
+const FOLDER: &str = "windows";
+
+/// The windows of one data directory; without one, nothing is saved.
+#[derive(Clone)]
+pub struct Windows {
+    folder: Option<PathBuf>,
+    metrics: Metrics,
+}
+
+/// The content of a file.
+#[derive(Serialize, Deserialize)]
+struct Saved<W> {
+    /// The names of all tensors: columns are stored by their place in the table.
+    tensors: u64,
+    run: String,
+    split: String,
+    window: W,
+}
+
+impl Windows {
+    pub fn new(data_dir: Option<&Path>, metrics: Metrics) -> Self {
+        Self { folder: data_dir.map(|directory| directory.join(FOLDER)), metrics }
+    }
+
+    pub fn are_saved(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// Replaces the file of a split. Blocks.
+    pub fn save(&self, key: &SplitKey, window: &SavedWindow) {
+        let Some(folder) = self.of_run(&key.run) else { return };
+        let (run, split) = (key.run.to_string(), key.split.to_string());
+        let written = encode(&Saved { tensors: tensors(), run, split, window })
+            .and_then(|bytes| replace(&folder, &name(&key.split), &bytes));
+        if let Err(error) = written {
+            self.metrics.history_errors.inc();
+            tracing::warn!(run = %key.run, split = %key.split, %error, "a rolling window could not be saved");
+        }
+    }
+
+    /// The saved windows of a run, by split. Blocks.
+    pub fn load(&self, run: &str) -> Vec<(String, SavedWindow)> {
+        let Some(files) = self.of_run(run).and_then(|folder| fs::read_dir(folder).ok()) else { return Vec::new() };
+        let mut windows = Vec::new();
+        for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
+            if file.extension().is_none_or(|extension| extension != "window") {
+                continue;
+            }
+            match fs::read(&file).map_err(|error| error.to_string()).and_then(|bytes| decode(&bytes)) {
+                Ok(Saved { run: of, split, window, .. }) if of == run => windows.push((split, window)),
+                Ok(Saved { run: of, .. }) => self.ignored(&file, &format!("it is of run '{of}'")),
+                Err(why) => self.ignored(&file, &why),
+            }
+        }
+        windows
+    }
+
+    /// Counts a window that is not used.
+    pub fn ignored(&self, file: &Path, why: &str) {
+        self.metrics.windows_ignored.inc();
+        tracing::warn!(file = %file.display(), why, "a saved rolling window was ignored");
+    }
+
+    /// Removes the windows of a run. Blocks.
+    pub fn remove(&self, run: &str) {
+        if let Some(folder) = self.of_run(run)
+            && let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "saved rolling windows could not be removed");
+        }
+    }
+
+    /// Names are data, never paths.
+    fn of_run(&self, run: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{:016x}", client_hash(run))))
+    }
+}
+
+fn name(split: &str) -> String {
+    format!("{:016x}.window", client_hash(split))
+}
+
+fn tensors() -> u64 {
+    checksum(TensorName::ALL.iter().map(|name| name.text()).collect::<Vec<_>>().join(" ").as_bytes())
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x7769_6e64_6f77_7300);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+fn encode<W: Serialize>(saved: &Saved<W>) -> io::Result<Vec<u8>> {
+    let content = postcard::to_stdvec(saved).map_err(io::Error::other)?;
+    let mut bytes = Vec::with_capacity(HEAD + content.len());
+    bytes.extend_from_slice(MARK);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(&checksum(&content).to_le_bytes());
+    bytes.extend_from_slice(&content);
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> Result<Saved<SavedWindow>, String> {
+    let (head, content) = bytes.split_at_checked(HEAD).ok_or("it is cut off")?;
+    let (mark, rest) = head.split_at(MARK.len());
+    let (format, sum) = rest.split_at(4);
+    if mark != MARK {
+        return Err("it is not a rolling window of this program".into());
+    }
+    if format != FORMAT.to_le_bytes() {
+        return Err(format!("got format {format:?}, expected {FORMAT}"));
+    }
+    if sum != checksum(content).to_le_bytes() {
+        return Err("it does not match its checksum".into());
+    }
+    let saved: Saved<SavedWindow> = postcard::from_bytes(content).map_err(|error| error.to_string())?;
+    if saved.tensors != tensors() {
+        return Err("it was written by a release with other tensors".into());
+    }
+    Ok(saved)
+}
+
+/// Writes a file so that after a crash there is the old one or the new one.
+fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let unfinished = folder.join(format!("{name}.unfinished"));
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, folder.join(name))?;
+    for directory in [Some(folder), folder.parent()].into_iter().flatten() {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}

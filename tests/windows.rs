@@ -1,0 +1,150 @@
+//! A rolling window continues exactly when the sidecar is restarted.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use conceptwatch::server::proto::ingest_response::Outcome;
+use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
+
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, run, text, until};
+
+const CLIENT: &str = "trainer";
+
+fn start(job: &str) -> StartRunRequest {
+    StartRunRequest { client: CLIENT.into(), job: job.into(), ..run("r") }
+}
+
+/// More rows than the window holds, each step with other ones.
+fn batch(step: u64) -> BatchChunk {
+    let rows = chunk("r", step, 100 * step..100 * step + 160);
+    BatchChunk { split: "train".into(), step, client: CLIENT.into(), ..rows }
+}
+
+/// The last evaluation of the window, without what depends on the time at which it was made.
+async fn finish(client: &mut Client) -> Point {
+    let timeout_seconds = PATIENCE.as_secs_f64();
+    let request = FinishRunRequest { run: "r".into(), client: CLIENT.into(), timeout_seconds, ..Default::default() };
+    let answer = client.finish_run(request).await.unwrap().into_inner();
+    assert!(answer.finished && answer.unsettled.is_empty(), "{answer:?}");
+    Point { time: 0.0, seconds: 0.0, ..point(client, "r", "train", None).await }
+}
+
+fn windows(directory: &Path) -> Vec<PathBuf> {
+    let files = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let all = files(directory.join("windows")).flat_map(files);
+    all.filter(|file| file.extension().is_some_and(|extension| extension == "window")).collect()
+}
+
+fn options(directory: &Path) -> [&str; 4] {
+    ["--data-dir", text(directory), "--sample-rows", "256"]
+}
+
+/// What the window gives when the sidecar is not restarted.
+async fn undisturbed(job: &str) -> Point {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = Sidecar::start(&options(directory.path()));
+    let mut client = sidecar.client().await;
+    client.start_run(start(job)).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    for step in 1..=6 {
+        assert_eq!(stream.ask(batch(step)).await.outcome(), Outcome::Accepted);
+    }
+    finish(&mut client).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_scores_are_equal_to_the_bit_after_a_stop_or_a_kill() {
+    for (job, killed) in [("job", false), ("job", true), ("", false)] {
+        let expected = undisturbed(job).await;
+        assert!((expected.rows, expected.step, expected.provisional) == (256, 6, false));
+        let directory = tempfile::tempdir().unwrap();
+        let sidecar = Sidecar::start(&options(directory.path()));
+        let mut client = sidecar.client().await;
+        client.start_run(start(job)).await.unwrap();
+        let mut stream = Stream::open(&mut client).await;
+        for step in 1..=4 {
+            stream.ask(batch(step)).await;
+        }
+        let from = if killed {
+            until("the window is saved", || windows(directory.path()).len() == 1).await;
+            sidecar.kill();
+            1
+        } else {
+            assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+            5
+        };
+        let sidecar = Sidecar::start(&options(directory.path()));
+        let mut client = sidecar.client().await;
+        client.start_run(start(job)).await.unwrap();
+        let mut stream = Stream::open(&mut client).await;
+        for step in from..=6 {
+            // After a kill all of them come again, and those that were saved are known.
+            let answer = stream.ask(batch(step)).await;
+            assert!(step > 1 || answer.outcome() == Outcome::Duplicate, "{answer:?}");
+        }
+        assert_eq!(finish(&mut client).await, expected, "job '{job}', killed {killed}");
+        assert_eq!(windows(directory.path()), Vec::<PathBuf>::new(), "the run has finished");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_from_an_earlier_step_begins_a_new_window() {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = Sidecar::start(&options(directory.path()));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    for step in 1..=4 {
+        stream.ask(batch(step)).await;
+    }
+    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    let sidecar = Sidecar::start(&options(directory.path()));
+    let mut client = sidecar.client().await;
+    // Sidecar and job died together; the launcher starts the job again from a checkpoint.
+    client.start_run(StartRunRequest { attempt: 1, ..start("job") }).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    stream.ask(batch(2)).await;
+    let last = finish(&mut client).await;
+    assert_eq!((last.step, last.rows), (2, 160), "rows of the abandoned model are gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_or_foreign_file_is_ignored_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut ignored = 0.0;
+    let damages: [fn(&mut Vec<u8>); 5] = [
+        |bytes| bytes.truncate(10),
+        |bytes| bytes[0] ^= 1,
+        |bytes| bytes[8] ^= 1,
+        |bytes| *bytes.last_mut().unwrap() ^= 1,
+        |bytes| bytes.clear(),
+    ];
+    for damage in damages {
+        let sidecar = Sidecar::start(&options(directory.path()));
+        let mut client = sidecar.client().await;
+        client.start_run(start("job")).await.unwrap();
+        assert_eq!(sidecar.metric("conceptwatch_windows_ignored_total", ""), ignored);
+        ignored = 1.0;
+        let mut stream = Stream::open(&mut client).await;
+        assert_eq!(stream.ask(batch(1)).await.outcome(), Outcome::Accepted, "nothing of it is known");
+        until("the window is saved", || windows(directory.path()).len() == 1).await;
+        assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+        let file = windows(directory.path()).remove(0);
+        let mut bytes = std::fs::read(&file).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&file, bytes).unwrap();
+    }
+    // A window of other options.
+    let sidecar = Sidecar::start(&options(directory.path()));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    Stream::open(&mut client).await.ask(batch(1)).await;
+    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    let sidecar = Sidecar::start(&["--data-dir", text(directory.path()), "--sample-rows", "128"]);
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    assert_eq!(sidecar.metric("conceptwatch_windows_ignored_total", ""), 1.0);
+    assert_eq!(Stream::open(&mut client).await.ask(batch(1)).await.outcome(), Outcome::Accepted);
+}
