@@ -7,6 +7,7 @@ mod compare;
 mod contact;
 mod demo;
 mod diagnose;
+mod doctor;
 mod failure;
 mod in_process;
 mod log_limit;
@@ -51,6 +52,7 @@ enum Command {
     Agreement(agreement::Options),
     Compare(Box<compare::Options>),
     Diagnose(diagnose::Options),
+    Doctor(doctor::DoctorOptions),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -76,5 +78,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Agreement(options) => agreement::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Diagnose(options) => diagnose::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -55,9 +55,17 @@ impl From<rusqlite::Error> for HistoryError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error),
+            Some(ErrorCode::SystemIoFailure) if is_damage(&error) => Self::Damaged(error),
             _ => Self::Storage(error),
         }
     }
+}
+
+/// Whether what was read is shorter than it must be, or the file system knows that it is not what was written.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(SQLITE_IOERR_SHORT_READ | SQLITE_IOERR_DATA | SQLITE_IOERR_CORRUPTFS))
 }
 
 impl HistoryError {

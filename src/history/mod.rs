@@ -8,8 +8,10 @@ mod damage;
 mod declare;
 mod entry;
 mod error;
+mod examine;
 mod gap;
 mod insert;
+mod log;
 mod open;
 mod place;
 mod ranks;
@@ -25,6 +27,7 @@ mod unscored;
 
 pub use declare::{Identity, RunRecord};
 pub use error::HistoryError;
+pub use examine::{Contents, Examination, Repair, examine, make_private, on_network, repair};
 pub use gap::MOST_WAITING;
 pub use insert::Recorded;
 pub use place::FILE_NAME;

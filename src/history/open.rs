@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::error::HistoryError;
+use super::error::{HistoryError, is_damage};
+use super::log;
 use super::place::{FILE_NAME, Place, is_remote};
 use super::seal::seal_older;
 
@@ -20,7 +21,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// The first schema with checksums.
-const FIRST_SEALED: i64 = 6;
+pub(super) const FIRST_SEALED: i64 = 6;
 
 /// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
@@ -31,7 +32,7 @@ const CHECKED_WHOLE: u64 = 256 << 20;
 
 /// Opens a history in memory.
 pub(super) fn memory() -> Result<Connection, HistoryError> {
-    prepare(Path::new(":memory:"), None).map_err(|fault| named(fault, PathBuf::from(":memory:")))
+    prepare(Path::new(":memory:"), "MEMORY").map_err(|fault| named(fault, PathBuf::from(":memory:")))
 }
 
 /// Opens `directory`/[`FILE_NAME`].
@@ -44,8 +45,29 @@ pub(super) fn memory() -> Result<Connection, HistoryError> {
 pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError> {
     Place::prepare(directory)?;
     let path = directory.join(FILE_NAME);
-    let connection = prepare(&path, Some(directory)).map_err(|fault| named(fault, path))?;
-    Ok((connection, Place::of_open(directory)?))
+    let hidden = keep_damaged_log(directory);
+    let journal = if is_remote(directory) { "DELETE" } else { "WAL" };
+    let connection = prepare(&path, journal).map_err(|fault| named(fault, path))?;
+    Ok((connection, Place::of_open(directory, hidden)?))
+}
+
+/// Creates a history beside the one that it will replace.
+pub(super) fn create(path: &Path) -> Result<Connection, HistoryError> {
+    prepare(path, "DELETE").map_err(|fault| named(fault, path.to_owned()))
+}
+
+/// SQLite overwrites what it does not read of a log. If that has committed changes, a copy is kept. Returns how many.
+fn keep_damaged_log(directory: &Path) -> u64 {
+    let log = directory.join(format!("{FILE_NAME}-wal"));
+    let Ok(hidden @ 1..) = log::hidden(&log) else { return 0 };
+    let copy =
+        (1..).map(|number| directory.join(format!("{FILE_NAME}-wal.damaged-{number}"))).find(|copy| !copy.exists());
+    let kept = copy.as_ref().map(|copy| std::fs::copy(&log, copy));
+    tracing::error!(
+        changes = hidden, copy = ?copy.unwrap_or_default(), kept = kept.is_some_and(|kept| kept.is_ok()),
+        "the log of the history is damaged: its last committed changes cannot be read"
+    );
+    hidden
 }
 
 /// Whether a directory has no history, or one that was never written.
@@ -66,6 +88,7 @@ fn named(fault: Fault, path: PathBuf) -> HistoryError {
         },
         Fault::Sqlite(error) => match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => HistoryError::NotHistory { path, why: error.to_string() },
+            _ if is_damage(&error) => HistoryError::Corrupt { path, why: error.to_string() },
             Some(ErrorCode::DatabaseCorrupt) => HistoryError::Corrupt { path, why: error.to_string() },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::InUse { path },
             Some(ErrorCode::DiskFull) => HistoryError::Full,
@@ -85,11 +108,11 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-fn prepare(path: &Path, directory: Option<&Path>) -> Result<Connection, Fault> {
-    let mut connection = if directory.is_some() { Connection::open(path)? } else { Connection::open_in_memory()? };
+fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
+    let mut connection = Connection::open(path)?;
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-    connection.pragma_update(None, "journal_mode", if directory.is_some_and(is_remote) { "DELETE" } else { "WAL" })?;
+    connection.pragma_update(None, "journal_mode", journal)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;

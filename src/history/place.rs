@@ -21,6 +21,8 @@ pub(super) struct Place {
     pub directory: PathBuf,
     /// On a file system of the network. SQLite's write-ahead log is meant for local ones.
     pub remote: bool,
+    /// Committed changes that a damaged log hid when the history was opened.
+    pub hidden: u64,
     file: Identity,
     log: Option<Identity>,
 }
@@ -41,12 +43,12 @@ impl Place {
 
     /// The place of the history that has just been opened or created in `directory`. Its directory entries are durable
     /// when this returns.
-    pub fn of_open(directory: &Path) -> Result<Self, HistoryError> {
+    pub fn of_open(directory: &Path, hidden: u64) -> Result<Self, HistoryError> {
         let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
         sync(directory).map_err(fault)?;
         let remote = is_remote(directory);
         let file = identity(&std::fs::metadata(directory.join(FILE_NAME)).map_err(fault)?);
-        Ok(Self { directory: directory.to_owned(), remote, file, log: log(directory) })
+        Ok(Self { directory: directory.to_owned(), remote, hidden, file, log: log(directory) })
     }
 
     pub fn file(&self) -> PathBuf {

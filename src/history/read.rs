@@ -352,19 +352,20 @@ impl History {
         k: Option<usize>,
     ) -> Result<Option<Vec<(String, Outcome)>>, HistoryError> {
         let (expected, id): (i64, i64) = (point.get(POINT_COLUMNS - 1)?, point.get(POINT_COLUMNS + 1)?);
-        let mut matrices = HashMap::new();
-        if let Some(k) = k {
-            let mut statement =
-                connection.prepare_cached(&format!("SELECT {MATRIX}, checksum FROM matrix WHERE point = ?1"))?;
-            let mut rows = statement.query([id])?;
-            while let Some(row) = rows.next()? {
-                if Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_none() {
+        let mut matrices = match k.map(|k| intact_matrices(connection, id, head, k)).transpose() {
+            Ok(found) => {
+                let (matrices, whole) = found.unwrap_or((HashMap::new(), true));
+                if !whole {
                     self.note_damage(point);
-                    continue;
                 }
-                matrices.insert(row.get::<_, String>(0)?, Matrices::read(row, k)?);
+                matrices
             }
-        }
+            Err(HistoryError::Damaged(_)) => {
+                self.note_damage(point);
+                HashMap::new()
+            }
+            Err(error) => return Err(error),
+        };
         let mut statement = connection
             .prepare_cached(&format!("SELECT {VALUE}, checksum FROM value WHERE point = ?1 ORDER BY position"))?;
         let mut rows = statement.query([id])?;
@@ -532,6 +533,27 @@ impl Matrices {
             cells_q: blob(3)?.map(|cells| square(&cells, k)),
         })
     }
+}
+
+/// The matrices of a point that match their checksum, by score, and whether all do.
+fn intact_matrices(
+    connection: &Connection,
+    point: i64,
+    head: i64,
+    k: usize,
+) -> Result<(HashMap<String, Matrices>, bool), HistoryError> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {MATRIX}, checksum FROM matrix WHERE point = ?1"))?;
+    let mut rows = statement.query([point])?;
+    let (mut matrices, mut whole) = (HashMap::new(), true);
+    while let Some(row) = rows.next()? {
+        if Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_none() {
+            whole = false;
+            continue;
+        }
+        matrices.insert(row.get::<_, String>(0)?, Matrices::read(row, k)?);
+    }
+    Ok((matrices, whole))
 }
 
 /// From the columns of a value.

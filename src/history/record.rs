@@ -26,23 +26,24 @@ impl History {
     /// was declared differently.
     pub fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
         let budget = self.limits.declarations();
-        let declared_here = self.store().declared.clone();
+        let declared_here = self.declared().clone();
         let apply = |connection: &Connection| {
             let record = declare_run(connection, run, identity, started)?;
             let removed = super::retain::make_room(connection, &record, &declared_here, budget)?;
             Ok((record, removed))
         };
         let ((record, removed), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        self.declared().insert(record.run.name.clone());
         let mut store = self.store();
-        store.declared.insert(record.run.name.clone());
         store.dropped.runs += removed;
         store.tell_removed(&self.limits);
         Ok(record)
     }
 
-    /// Lets the size limit remove the run's declaration if the run has no points: nobody sends to it any more.
+    /// Lets the size limit remove the run's declaration if the run has no points: nobody sends to it any more. Never waits for the
+    /// disk.
     pub fn forget_run(&self, run: &str) {
-        self.store().declared.remove(run);
+        self.declared().remove(run);
     }
 
     /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC. Errors when the run is unknown.

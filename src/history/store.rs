@@ -64,14 +64,14 @@ pub struct History {
     /// A copy that is read without waiting for the store.
     waiting: Mutex<Waiting>,
     damage: Mutex<Damage>,
+    /// Names of unfinished runs that were declared since the history was opened.
+    declared: Mutex<HashSet<String>>,
     pub(super) limits: Limits,
 }
 
 pub(super) struct Store {
     pub connection: Connection,
     pub dropped: Dropped,
-    /// Names of unfinished runs that were declared since the history was opened.
-    pub declared: HashSet<String>,
     /// What was logged last of `dropped`, and when.
     pub told: (Dropped, Option<Instant>),
     place: Option<Place>,
@@ -87,8 +87,14 @@ impl History {
     /// cannot be written, is damaged, is not a history or has a newer schema.
     pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
         let store = Store::open(directory)?;
-        let history = Self { store: Mutex::new(store), waiting: Mutex::default(), damage: Mutex::default(), limits };
-        history.note(&history.store());
+        let (waiting, damage, declared) = Default::default();
+        let history = Self { store: Mutex::new(store), waiting, damage, declared, limits };
+        {
+            let store = history.store();
+            history.note(&store);
+            let hidden = store.place.as_ref().map_or(0, |place| place.hidden);
+            (0..hidden).for_each(|change| history.damage().other(format!("change {change} of the log's end")));
+        }
         Ok(history)
     }
 
@@ -99,6 +105,10 @@ impl History {
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the history can be written. Never waits for a reader or writer.
@@ -120,11 +130,10 @@ impl History {
 
 impl Store {
     fn open(directory: Option<&Path>) -> Result<Self, HistoryError> {
-        let (dropped, declared, told) = Default::default();
+        let (dropped, told) = Default::default();
         let mut store = Self {
             connection: open::memory()?,
             dropped,
-            declared,
             told,
             place: None,
             directory: directory.map(Path::to_owned),

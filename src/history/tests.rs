@@ -842,6 +842,10 @@ fn declarations_never_cost_another_run_its_points() {
     }
     history.record_run(&run("next", 4096), &Identity::default(), 2.0).unwrap();
     assert_eq!(steps(&history, "a", "val").len(), 21);
+    let mut fields = (*run("too large", 4096)).clone();
+    fields.concepts.iter_mut().for_each(|concept| concept.name.push_str(&"ü".repeat(150)));
+    let huge = history.record_run(&Run::try_from(fields).unwrap(), &Identity::default(), 3.0);
+    assert!(matches!(huge, Err(HistoryError::Invalid { field, .. }) if field == "run"));
 }
 
 #[test]

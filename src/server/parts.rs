@@ -153,6 +153,7 @@ impl Parts {
 
     pub fn upkeep(&self) -> Upkeep {
         Upkeep {
+            history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),

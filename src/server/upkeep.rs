@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::Ending;
+use crate::history::History;
 use crate::memory;
 use crate::sample::Evaluation;
 
@@ -31,6 +32,7 @@ const SAVE: Duration = Duration::from_secs(60);
 
 /// The parts whose state changes with time.
 pub struct Upkeep {
+    pub history: Arc<History>,
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
@@ -95,6 +97,7 @@ impl Upkeep {
             let reason = "the run was removed from memory before the pass was scored";
             self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);
         }
+        self.history.forget_run(run);
         self.slow.forget(run);
         self.keeping.forget_run(run);
         self.board.forget(run);

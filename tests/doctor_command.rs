@@ -1,0 +1,107 @@
+//! `conceptwatch doctor`, and what `serve` says about a damaged history.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use common::{Sidecar, program, text};
+use conceptwatch::history::{FILE_NAME, History, Identity, Limits};
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::run::{Concept, Run, RunFields};
+
+const LIMITS: Limits = Limits { bytes: 1 << 30 };
+const STEPS: u64 = 50;
+
+fn fill(directory: &Path) {
+    let concepts = (0..8).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
+    let history = History::open(Some(directory), LIMITS).unwrap();
+    history.record_run(&run, &Identity::default(), 1.0).unwrap();
+    for step in 0..STEPS {
+        let value = ScoreValue { value: 0.5, per_concept: Some(vec![Some(0.25); 8]), ..ScoreValue::default() };
+        let scores = vec![("ctl".to_owned(), Outcome::Value(value))];
+        let point = Point { run: "r".into(), split: "val".into(), step, scores, ..Point::default() };
+        history.record_point(&point, None).unwrap();
+    }
+}
+
+fn doctor(directory: &Path, more: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        program().args(["doctor", "--data-dir", text(directory)]).args(more).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn a_healthy_history_has_no_faults() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("curves");
+    fill(&directory);
+    let (status, report, _) = doctor(&directory, &[]);
+    assert_eq!(status, 0, "{report}");
+    assert!(report.contains("1 runs, 50 points") && report.contains("no faults"), "{report}");
+    assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700, "made for its owner alone");
+}
+
+#[test]
+fn a_damaged_history_is_named_by_serve_and_repaired_by_doctor() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("curves");
+    fill(&directory);
+    let file = directory.join(FILE_NAME);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let whole = bytes.clone();
+    let at = bytes.len() / 2 / 4096 * 4096;
+    bytes[at..at + 4096].fill(0);
+    std::fs::write(&file, &bytes).unwrap();
+
+    let refused = program()
+        .args([
+            "serve",
+            "--grpc-address",
+            "127.0.0.1:0",
+            "--http-address",
+            "127.0.0.1:0",
+            "--data-dir",
+            text(&directory),
+        ])
+        .output();
+    let refused = refused.unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && message.contains("conceptwatch doctor --repair"), "{message}");
+
+    let (status, report, _) = doctor(&directory, &[]);
+    assert_eq!(status, 1, "{report}");
+    assert!(report.contains("fault: "), "{report}");
+    assert_eq!(std::fs::read(&file).unwrap(), bytes, "an examination changes nothing");
+    let (status, report, _) = doctor(&directory, &["--repair"]);
+    assert_eq!(status, 0, "{report}");
+    assert!(report.contains("repaired: kept 1 runs"), "{report}");
+    assert_eq!(std::fs::read(directory.join(format!("{FILE_NAME}.damaged-1"))).unwrap(), bytes, "it is kept");
+    assert_ne!(std::fs::read(&file).unwrap(), whole);
+    let history = History::open(Some(&directory), LIMITS).unwrap();
+    let left = history.series("r", "val", "ctl", Some("concept 3"), 0, None).unwrap();
+    assert!(left.len() > STEPS as usize / 2 && left.iter().all(|point| point.value == Some(0.25)), "{left:?}");
+}
+
+#[test]
+fn what_cannot_be_examined_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, _, message) = doctor(directory.path(), &[]);
+    assert_eq!(status, 2, "{message}");
+    assert!(message.contains("data_dir") && message.contains("has no history.sqlite3"), "{message}");
+    let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
+    let (status, _, message) = doctor(directory.path(), &["--repair"]);
+    assert_eq!(status, 2, "{message}");
+    assert!(message.contains("in use by another process"), "{message}");
+    drop(sidecar);
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    let (status, report, _) = doctor(directory.path(), &[]);
+    assert_eq!(status, 1, "{report}");
+    assert!(report.contains("got mode 0755, expected 0700"), "{report}");
+    assert_eq!(doctor(directory.path(), &["--repair"]).0, 0);
+    assert_eq!(doctor(directory.path(), &[]).0, 0);
+}

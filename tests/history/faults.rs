@@ -1,0 +1,116 @@
+//! Disks that are full or fail, from any operation on: the history goes on, says so, and loses nothing.
+//!
+//! `CONCEPTWATCH_CASES` is the number of cases, spread over kinds of failure and moments.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conceptwatch::history::{Ending, History, HistoryError, Identity, Recorded, Unscored};
+
+use crate::points::{LIMITS, point, run, setting, stored};
+use crate::vfs::{Failing, Watch};
+
+const KINDS: [Failing; 4] = [Failing::Full, Failing::Writes, Failing::Syncs, Failing::All];
+const CONCEPTS: usize = 6;
+/// Steps before the failure can be healed.
+const STEPS: u64 = 12;
+
+fn record(history: &History, step: u64) -> Result<bool, HistoryError> {
+    history.record_unscored(&[Unscored {
+        run: "r".into(),
+        split: "test".into(),
+        step,
+        time: 1.0,
+        outcome: Ending::Failed,
+        reason: "it had no rows".into(),
+        rows_seen: 0,
+        attempt: None,
+    }])
+}
+
+/// Returns whether anything failed.
+fn fails(kind: Failing, after: u64) -> bool {
+    let case = format!("{kind:?} after {after} operations");
+    let directory = tempfile::tempdir().unwrap();
+    let watch = Watch::over(directory.path());
+    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    history.record_run(&run("r", CONCEPTS), &Identity::default(), 1.0).unwrap();
+    watch.fail(after, kind);
+    let (mut settled, mut waiting, mut runs) = (Vec::new(), Vec::new(), 0);
+    for step in 0..STEPS {
+        match history.record_point(&point("r", "val", step, CONCEPTS), None) {
+            Ok(Recorded::Stored) => settled.push(step),
+            Ok(Recorded::Waiting) => waiting.push(step),
+            // Where nothing can be read, nothing can be looked up: the caller hears it, and its client keeps the rows.
+            Err(_) if kind == Failing::All => {}
+            other => panic!("{case}: {other:?}"),
+        }
+        let recorded = record(&history, step);
+        assert!(recorded.is_ok() || kind == Failing::All, "{case}: {recorded:?}");
+        if step % 4 == 3 {
+            let started = history.record_run(&run(&format!("next {step}"), 2), &Identity::default(), 2.0);
+            assert!(started.is_ok() || kind == Failing::All, "{case}: {started:?}");
+            runs += usize::from(started.is_ok());
+        }
+        if !waiting.is_empty() && kind != Failing::All {
+            assert!(history.waiting().why.is_some(), "{case}: it must say so");
+            assert_eq!(stored(&history, "r", "val", step + 1, CONCEPTS, &case).len() as u64, step + 1, "{case}");
+        }
+        let written = history.write_waiting();
+        settled.extend(written.iter().filter(|written| written.ending.is_none()).map(|written| written.step));
+    }
+    let failed = watch.operations().1 > 0;
+    watch.heal();
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let written = history.write_waiting();
+        settled.extend(written.iter().filter(|written| written.ending.is_none()).map(|written| written.step));
+        if history.waiting().why.is_none() {
+            break;
+        }
+        assert!(std::time::Instant::now() < patience, "{case}: {:?}", history.waiting());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for step in waiting {
+        assert!(settled.contains(&step), "{case}: step {step} waited");
+    }
+    assert_eq!(history.record_point(&point("r", "val", STEPS, CONCEPTS), None).unwrap(), Recorded::Stored, "{case}");
+    settled.push(STEPS);
+    // As after a kill: what is on the disk, without the end of the process.
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    let found = History::open(Some(copy.path()), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
+    settled.sort_unstable();
+    settled.dedup();
+    assert_eq!(stored(&found, "r", "val", STEPS + 1, CONCEPTS, &case), settled, "{case}");
+    assert_eq!(found.runs().unwrap().len(), 1 + runs, "{case}");
+    if kind != Failing::All {
+        assert_eq!(settled.len() as u64, STEPS + 1, "{case}");
+        assert_eq!(found.unscored("r", "test").unwrap().len() as u64, STEPS, "{case}");
+    }
+    failed
+}
+
+#[test]
+fn a_disk_that_fails_from_any_operation_on_costs_nothing() {
+    let cases = setting("CONCEPTWATCH_CASES", 160);
+    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        // Most of a case is spent waiting for the next attempt.
+        for _ in 0..16 {
+            scope.spawn(|| {
+                loop {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    if case >= cases {
+                        return;
+                    }
+                    let kind = KINDS[case as usize % KINDS.len()];
+                    failed.fetch_add(u64::from(fails(kind, case / KINDS.len() as u64)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    println!("{cases} cases, {} with a failure", failed.load(Ordering::Relaxed));
+}

@@ -1,0 +1,8 @@
+//! The history on disks that lie, fail and lose power.
+#![cfg(feature = "server")]
+
+mod corruption;
+mod faults;
+mod points;
+mod power_cuts;
+mod vfs;
