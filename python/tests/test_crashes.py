@@ -6,7 +6,7 @@ import random
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,17 @@ class Mortal:
 
 
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Mortal]:
-    sidecar = Mortal(tmp_path / "curves")
-    yield sidecar
-    sidecar.kill()
+def mortal(tmp_path: Path) -> Iterator[Callable[..., Mortal]]:
+    """Starts sidecars, each with a directory of its name; they end with the test."""
+    started: list[Mortal] = []
+
+    def start(name: str, *options: str) -> Mortal:
+        started.append(Mortal(tmp_path / name, *options))
+        return started[-1]
+
+    yield start
+    for sidecar in started:
+        sidecar.kill()
 
 
 def joined(address: str, rank: int = 0, world_size: int = 1, **options: Any) -> Run:
@@ -86,18 +93,15 @@ def log(run: Run, step: int, rank: int = 0, world_size: int = 1, pause: float = 
             time.sleep(pause)
 
 
-def undisturbed(folder: Path, steps: int) -> dict[int, dict[str, Any]]:
+def undisturbed(sidecar: Mortal, steps: int) -> dict[int, dict[str, Any]]:
     """The points of a run without kills."""
-    sidecar = Mortal(folder)
     run = joined(sidecar.address)
     for step in range(steps):
         log(run, step)
         wait_for(lambda: run.stats.passes_unsettled == 0)
     assert run.finish(timeout=60.0)
     assert run.stats.passes_settled == {"point": steps}
-    points = {step: sidecar.point("run", step) for step in range(steps)}
-    sidecar.kill()
-    return points
+    return {step: sidecar.point("run", step) for step in range(steps)}
 
 
 def killer(sidecar: Mortal, seed: int, done: threading.Event, kills: list[float]) -> threading.Thread:
@@ -116,13 +120,16 @@ def killer(sidecar: Mortal, seed: int, done: threading.Event, kills: list[float]
     return thread
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_every_pass_survives_kills_to_the_bit(mortal: Mortal, tmp_path: Path, ranks: int) -> None:
+@pytest.mark.parametrize(("ranks", "sample_rows"), [(1, 4096), (2, 4096), (2, 48)])
+def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., Mortal], ranks: int, sample_rows: int) -> None:
     steps = 24
-    expected = undisturbed(tmp_path / "undisturbed", steps)
-    runs = [joined(mortal.address, rank, ranks) for rank in range(ranks)]
+    # With a small sample the client leaves out most rows, and keeps few of those that it has sent.
+    options = ("--sample-rows", str(sample_rows))
+    expected = undisturbed(mortal("undisturbed", *options), steps)
+    sidecar = mortal("killed", *options)
+    runs = [joined(sidecar.address, rank, ranks) for rank in range(ranks)]
     done, kills = threading.Event(), list[float]()
-    killing = killer(mortal, ranks, done, kills)
+    killing = killer(sidecar, ranks, done, kills)
 
     def train(rank: int) -> None:
         for step in range(steps):
@@ -152,11 +159,11 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Mortal, tmp_path: Path, ra
     settled = runs[0].stats.passes_settled["point"]
     found = {
         point["step"]
-        for point in answer(mortal.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+        for point in answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
     }
     assert len(found) == settled >= steps // 2
     for step in sorted(found):
-        point, undisturbed_point = mortal.point("run", step), expected[step]
+        point, undisturbed_point = sidecar.point("run", step), expected[step]
         scores, undisturbed_scores = point.pop("scores"), undisturbed_point.pop("scores")
         assert point == undisturbed_point
         both = scores.keys() & undisturbed_scores.keys()
@@ -165,26 +172,28 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Mortal, tmp_path: Path, ra
             assert scores[score] == undisturbed_scores[score], (step, score)
 
 
-def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Mortal, tmp_path: Path) -> None:
-    run = joined(mortal.address)
+def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal]) -> None:
+    sidecar = mortal("curves")
+    run = joined(sidecar.address)
     log(run, 0)
     wait_for(lambda: run.stats.passes_settled == {"point": 1})
-    mortal.kill()
+    sidecar.kill()
     wait_for(lambda: run._sender.down)
     for step in range(1, 61):
         log(run, step)
-    mortal.start()
+    sidecar.start()
     assert run.finish(timeout=300.0), run.stats
     assert run.stats.passes_settled == {"point": 61}
-    points = answer(mortal.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    points = answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
     assert [point["step"] for point in points] == list(range(61))
     assert not any(point["incomplete"] for point in points)
 
 
-def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Mortal) -> None:
-    run = joined(mortal.address)
+def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Callable[..., Mortal]) -> None:
+    sidecar = mortal("curves")
+    run = joined(sidecar.address)
     log(run, 1)
     assert run.finish(timeout=60.0)
-    mortal.kill()
-    mortal.start()
-    assert mortal.point("run", 1)["rows"] == ROWS
+    sidecar.kill()
+    sidecar.start()
+    assert sidecar.point("run", 1)["rows"] == ROWS
