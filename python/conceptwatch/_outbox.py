@@ -119,6 +119,8 @@ class Outbox:
         during an outage.
         """
         lane = self.queue.lane(link, end.split)
+        if outage:
+            lane.send_kept()
         before, lane.kept = lane.kept, []
         if before:
             end.left_out = self._leave_out(link, before)

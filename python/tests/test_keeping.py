@@ -123,6 +123,20 @@ def test_a_pass_that_is_partly_sent_goes_on_and_takes_the_place_of_one_that_is_k
     assert run.stats.passes_left_out == 0
 
 
+def test_a_pass_that_was_kept_just_before_an_outage_is_not_left_out(
+    sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    busy(sidecar, 60_000)
+    run = start()
+    begun(sidecar, run)
+    log(run, 1)
+    run._sender.down = True  # as the sending thread notes it
+    log(run, 2)
+    run._sender.down = False
+    assert run.finish()
+    assert (steps(sidecar), run.stats.passes_left_out) == ([0, 1, 2], 0)
+
+
 @pytest.mark.parametrize("milliseconds", [300, 60_000])
 def test_a_kept_pass_survives_a_broken_connection(
     sidecar: Sidecar, start: Callable[..., Run], milliseconds: int
