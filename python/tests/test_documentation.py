@@ -24,7 +24,12 @@ from real_sidecar import binary
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 # What starts so is run elsewhere; `make test` by its parts.
-ELSEWHERE = {"make demo": ".ci/run", "make test": ".ci/run", "pip install ./python": ".ci/run"}
+ELSEWHERE = {
+    "make demo": ".ci/run",
+    "make test": ".ci/run",
+    "pip install ./python": ".ci/run",
+    "conceptwatch watch --address https:": "tests/peers.rs",
+}
 INTEGRATIONS = ("docs/integrations.md", "### In the loop you have")
 
 
