@@ -77,6 +77,11 @@ impl Place {
         std::fs::metadata(self.file()).is_ok_and(|found| identity(&found) == self.file)
     }
 
+    #[cfg(test)]
+    pub fn move_to_network(&mut self) {
+        (self.remote, self.log) = (true, None);
+    }
+
     /// Notes the log, which exists from the first write on.
     pub fn note_log(&mut self) {
         if self.log.is_none() {

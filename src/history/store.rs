@@ -153,6 +153,13 @@ impl Store {
         Ok(store)
     }
 
+    /// As if the directory were on a network file system.
+    #[cfg(test)]
+    pub fn move_to_network(&mut self) {
+        self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        self.place.as_mut().unwrap().move_to_network();
+    }
+
     pub fn is_waiting(&self) -> bool {
         self.gap.is_some()
     }
@@ -171,7 +178,7 @@ impl Store {
     ) -> Result<(T, bool), HistoryError> {
         if self.gap.is_none() {
             match self.commit(&apply) {
-                Ok(value) => match self.place.as_ref().map_or(Ok(()), Place::check) {
+                Ok(value) => match self.check() {
                     Ok(()) => return Ok((value, true)),
                     Err(detached) => {
                         self.begin_gap(&detached);
@@ -189,13 +196,18 @@ impl Store {
             return Err(HistoryError::Unwritten { why: self.gap_mut().why.clone() });
         }
         if !self.gap_mut().unopened && self.connection.is_autocommit() {
-            self.begin_again()?;
+            self.begin_again(self.open_journal())?;
         }
         let savepoint = self.connection.savepoint()?;
         let value = apply(&savepoint)?;
         savepoint.commit()?;
         self.gap_mut().keep(entry);
         Ok((value, false))
+    }
+
+    /// The journal of a transaction that stays open.
+    fn open_journal(&self) -> &'static str {
+        if self.place.as_ref().is_some_and(|place| place.remote) { "MEMORY" } else { "WAL" }
     }
 
     fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
@@ -217,20 +229,18 @@ impl Store {
         self.gap = Some(Gap::new(error.to_string(), false));
     }
 
-    /// Opens a transaction and makes all changes that wait in it.
-    fn begin_again(&mut self) -> Result<(), HistoryError> {
+    /// Opens a transaction and makes all changes that wait in it. The journal is the one of SQLite's modes.
+    fn begin_again(&mut self, journal: &str) -> Result<(), HistoryError> {
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
         // Nothing of the open transaction may reach the disk before its commit, which is what fails.
         self.connection.execute_batch("PRAGMA cache_spill = OFF")?;
-        if self.place.as_ref().is_some_and(|place| place.remote) {
-            self.connection.pragma_update(None, "journal_mode", "MEMORY")?;
-        }
+        self.connection.pragma_update(None, "journal_mode", journal)?;
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         let Some(gap) = &self.gap else { return Ok(()) };
         for entry in gap.entries() {
-            apply_again(&self.connection, entry);
+            apply_again(&self.connection, entry)?;
         }
         Ok(())
     }
@@ -238,7 +248,7 @@ impl Store {
     /// Tries to write what waits. Returns what is durable now.
     pub fn write_waiting(&mut self, now: Instant) -> Vec<Written> {
         if self.gap.is_none() {
-            match self.place.as_ref().map_or(Ok(()), Place::check) {
+            match self.check() {
                 Ok(()) => return Vec::new(),
                 Err(detached) => self.begin_gap(&detached),
             }
@@ -255,8 +265,8 @@ impl Store {
             Err(error) => {
                 self.gap_mut().put_off(error.to_string());
                 // Readers see what waits again; if not even that is possible, the next change tries once more.
-                if !self.gap_mut().unopened && self.connection.is_autocommit() {
-                    let _ = self.begin_again();
+                if !self.gap_mut().unopened {
+                    let _ = self.begin_again(self.open_journal());
                 }
                 Vec::new()
             }
@@ -267,20 +277,21 @@ impl Store {
         if self.gap_mut().unopened {
             return self.open_at_last();
         }
-        let remote = self.place.as_ref().is_some_and(|place| place.remote);
-        if remote && !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
-        }
-        if self.connection.is_autocommit() {
-            if remote {
-                self.connection.pragma_update(None, "journal_mode", "DELETE")?;
-                self.connection.execute_batch("BEGIN IMMEDIATE")?;
-                for entry in self.gap.iter().flat_map(Gap::entries) {
-                    apply_again(&self.connection, entry);
-                }
-            } else {
-                self.begin_again()?;
+        if let Err(detached) = self.check() {
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
             }
+            self.attach().map_err(|error| match error {
+                // The reason for the reason says less.
+                HistoryError::Directory { .. } => detached,
+                error => error,
+            })?;
+        }
+        // A rollback journal must be on the disk before what it protects.
+        if self.place.as_ref().is_some_and(|place| place.remote) {
+            self.begin_again("DELETE")?;
+        } else if self.connection.is_autocommit() {
+            self.begin_again("WAL")?;
         }
         if let Err(error) = self.connection.execute_batch("COMMIT") {
             if !self.connection.is_autocommit() {
@@ -289,16 +300,15 @@ impl Store {
             return Err(error.into());
         }
         self.connection.execute_batch("PRAGMA cache_spill = ON")?;
-        let Some(place) = &mut self.place else { return Ok(()) };
-        place.note_log();
-        match place.check() {
-            Ok(()) => Ok(()),
-            Err(detached) => self.attach().map_err(|error| match error {
-                // The reason for the reason says less.
-                HistoryError::Directory { .. } => detached,
-                error => error,
-            }),
+        if let Some(place) = &mut self.place {
+            place.note_log();
         }
+        self.check()
+    }
+
+    /// Errors unless the open file is the one in its directory.
+    fn check(&self) -> Result<(), HistoryError> {
+        self.place.as_ref().map_or(Ok(()), Place::check)
     }
 
     /// Opens the file for the first time and makes all changes in it.
@@ -307,7 +317,7 @@ impl Store {
         let (mut connection, mut place) = open::open(directory)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for entry in self.gap.iter().flat_map(Gap::entries) {
-            apply_again(&transaction, entry);
+            apply_again(&transaction, entry)?;
         }
         transaction.commit()?;
         place.note_log();
@@ -338,16 +348,24 @@ impl Store {
         }
         // Closing moves the log's pages into the file where only the log was removed.
         self.connection = open::memory()?;
+        // Until the file is open, the changes that wait are all that there is.
+        self.gap_mut().unopened = true;
         let (connection, mut place) = open::open(&directory)?;
+        self.gap_mut().unopened = false;
         place.note_log();
         (self.connection, self.place) = (connection, Some(place));
         Ok(())
     }
 }
 
-/// Makes a change that succeeded before. If it does not now, it is lost alone.
-fn apply_again(connection: &Connection, entry: &Entry) {
-    if let Err(error) = entry.apply(connection) {
-        tracing::error!(%error, "a change of the history that had to wait could not be made");
+/// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
+fn apply_again(connection: &Connection, entry: &Entry) -> Result<(), HistoryError> {
+    match entry.apply(connection) {
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "a change of the history that had to wait could not be made");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }

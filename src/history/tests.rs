@@ -714,20 +714,30 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
 
 /// Calls until what waits is written.
 fn written(history: &History) -> Vec<Written> {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         let written = history.write_waiting();
         if history.waiting().why.is_none() {
             return written;
         }
-        std::thread::yield_now();
+        assert!(std::time::Instant::now() < patience, "{:?}", history.waiting());
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
 #[test]
 fn a_removed_directory_is_noticed_and_everything_is_in_it_again_once_it_is_back() {
+    remove_and_bring_back(false);
+    remove_and_bring_back(true);
+}
+
+fn remove_and_bring_back(on_network: bool) {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("data");
     let history = History::open(Some(&directory), ROOMY).unwrap();
+    if on_network {
+        history.store().move_to_network();
+    }
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     assert_eq!(history.record_point(&point("r", "val", 1, 2), None).unwrap(), Recorded::Stored);
     std::fs::remove_dir_all(&directory).unwrap();

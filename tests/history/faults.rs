@@ -114,3 +114,32 @@ fn a_disk_that_fails_from_any_operation_on_costs_nothing() {
     });
     println!("{cases} cases, {} with a failure", failed.load(Ordering::Relaxed));
 }
+
+#[test]
+fn a_new_history_on_a_full_disk_begins_in_memory_and_is_written_when_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let watch = Watch::over(directory.path());
+    watch.fail(0, Failing::Full);
+    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    assert!(history.waiting().why.is_some_and(|why| why.contains("the disk is full")));
+    history.record_run(&run("r", CONCEPTS), &Identity::default(), 1.0).unwrap();
+    for step in 0..3 {
+        let recorded = history.record_point(&point("r", "val", step, CONCEPTS), None).unwrap();
+        assert_eq!(recorded, Recorded::Waiting);
+    }
+    assert_eq!(stored(&history, "r", "val", 3, CONCEPTS, "in memory"), [0, 1, 2]);
+    watch.heal();
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let written = loop {
+        let written = history.write_waiting();
+        if history.waiting().why.is_none() {
+            break written;
+        }
+        assert!(std::time::Instant::now() < patience, "{:?}", history.waiting());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert_eq!(written.iter().map(|written| written.step).collect::<Vec<_>>(), [0, 1, 2]);
+    drop(history);
+    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    assert_eq!(stored(&history, "r", "val", 3, CONCEPTS, "on disk"), [0, 1, 2]);
+}
