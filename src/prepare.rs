@@ -6,6 +6,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
@@ -28,6 +29,8 @@ pub struct Prepared<'a> {
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
     budgeted: Option<Budgeted<'a>>,
+    memory: Option<usize>,
+    peak: AtomicUsize,
     ids: Arc<[u64]>,
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
@@ -48,6 +51,8 @@ impl<'a> Prepared<'a> {
             settings,
             pause: &|| (),
             budgeted: None,
+            memory: None,
+            peak: AtomicUsize::new(0),
             ids: sample.ids().into(),
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
@@ -62,6 +67,26 @@ impl<'a> Prepared<'a> {
     /// run.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
+    }
+
+    /// Limits the bytes that scores may take; by default they may take any.
+    pub fn with_memory(self, bytes: usize) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// Bytes that scores may take; `None`: any.
+    pub fn memory(&self) -> Option<usize> {
+        self.memory
+    }
+
+    /// Notes what the scores that were computed take, in bytes.
+    pub fn note_peak(&self, bytes: usize) {
+        self.peak.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// The most bytes that any of the scores computed so far takes, as estimated.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
     }
 
     /// Limits scores over pairs to as many pairs as there is CPU time for; the others reuse kept values, and values

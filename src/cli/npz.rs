@@ -1,7 +1,7 @@
 //! Reads one batch from a NumPy archive (`np.savez`) whose arrays are named like the protocol's tensors.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
@@ -13,8 +13,11 @@ use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONC
 use crate::sample::Column;
 use crate::tensor::{DataType, Tensor, TensorName};
 
-/// Larger arrays are refused, so that a corrupt header cannot exhaust the machine's memory.
-const MAX_ARRAY_BYTES: usize = 1 << 36;
+/// Arrays of an archive; one has a few dozen.
+const MAX_ENTRIES: u64 = 1024;
+
+/// Bytes of an array that is no tensor, such as a constant of the run: its numbers are copied, as 64-bit ones.
+const MAX_CONSTANT_BYTES: usize = 64 << 20;
 
 /// Longer headers are refused; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
@@ -30,11 +33,37 @@ pub struct Layout {
     pub missing_labels: bool,
 }
 
+/// The bytes that may be used.
+pub struct Memory {
+    pub limit: usize,
+    pub used: usize,
+}
+
+impl Memory {
+    /// Takes what an array needs, `None` if that cannot be counted; the fault names it.
+    fn take(&mut self, name: &str, shape: &[u64], needs: Option<usize>) -> Result<(), Fault> {
+        let total = needs.and_then(|needs| self.used.checked_add(needs));
+        let total = total.ok_or_else(|| Fault::new(name, format!("has shape {shape:?}, which is too large")))?;
+        if total > self.limit {
+            let (needs, limit) = (total.div_ceil(1 << 20), self.limit >> 20);
+            let before = if self.used > 0 { " with the arrays before it" } else { "" };
+            let message = format!(
+                "has shape {shape:?}, which needs {needs} MiB{before}, expected at most {limit}: see --memory-mib"
+            );
+            return Err(Fault::new(name, message));
+        }
+        self.used = total;
+        Ok(())
+    }
+}
+
 /// Reads `path` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
 /// array `activation_kind` or, without it, from the values, and the label kinds from element types and values: floats that
 /// are all class numbers are classes. Errors name the array.
-pub fn read(path: &Path, layout: Layout) -> Result<(Run, Batch), Fault> {
-    let arrays = read_arrays(path)?;
+///
+/// Arrays that take more than `memory` bytes together, as a sample too, are refused before they are read.
+pub fn read(path: &Path, layout: Layout, memory: &mut Memory) -> Result<(Run, Batch), Fault> {
+    let arrays = read_arrays(path, memory)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
     let mut names = Vec::new();
@@ -135,11 +164,16 @@ struct Array {
     data: Vec<u8>,
 }
 
-fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
+fn read_arrays(path: &Path, memory: &mut Memory) -> Result<Vec<Array>, Fault> {
     let file_fault = |message: String| Fault::new(path.display().to_string(), message);
-    let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
-    let mut archive = zip::ZipArchive::new(file)
-        .map_err(|e| file_fault(format!("is not an npz archive as np.savez writes it: {e}")))?;
+    let mut file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
+    // The directory is read as a whole, with some hundred bytes for each entry.
+    let no_archive =
+        |e: &dyn std::fmt::Display| file_fault(format!("is not an npz archive as np.savez writes it: {e}"));
+    if let Some(entries) = entries(&mut file).map_err(|e| no_archive(&e))?.filter(|entries| *entries > MAX_ENTRIES) {
+        return Err(file_fault(format!("has {entries} entries, expected at most {MAX_ENTRIES}")));
+    }
+    let mut archive = zip::ZipArchive::new(file).map_err(|e| no_archive(&e))?;
     let mut arrays = Vec::new();
     for at in 0..archive.len() {
         let mut entry =
@@ -152,7 +186,8 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
         if name.len() > MAX_NAME {
             return Err(Fault::new(in_short(name), format!("is not a known array: its name has {} bytes", name.len())));
         }
-        arrays.push(Array::read(name.to_owned(), &mut entry)?);
+        let size = entry.size();
+        arrays.push(Array::read(name.to_owned(), &mut entry, size, memory)?);
     }
     if arrays.is_empty() {
         return Err(file_fault("holds no array".into()));
@@ -160,10 +195,42 @@ fn read_arrays(path: &Path) -> Result<Vec<Array>, Fault> {
     Ok(arrays)
 }
 
+/// The number of entries that the end of an archive states; `None` if there is no such end. The largest of what could be
+/// taken for an end, since readers differ in which they take.
+fn entries(file: &mut File) -> std::io::Result<Option<u64>> {
+    const END: &[u8] = b"PK\x05\x06";
+    const LARGE_END: &[u8] = b"PK\x06\x06";
+    /// The longest end: 22 bytes and a comment, behind the 76 bytes of that of a large archive.
+    const LONGEST: u64 = 76 + 22 + 65_535;
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST)))?;
+    let mut tail = Vec::new();
+    Read::by_ref(file).take(LONGEST).read_to_end(&mut tail)?;
+    file.rewind()?;
+    let count = |at: usize| {
+        let rest = &tail[at..];
+        if rest.starts_with(END) {
+            // All ones: the count is in the end of a large archive.
+            let count = rest.get(10..12).map(|count| u64::from(u16::from_le_bytes([count[0], count[1]])));
+            return count.filter(|count| *count != 0xffff);
+        }
+        let count = rest.starts_with(LARGE_END).then(|| rest.get(32..40)?.try_into().ok()).flatten();
+        count.map(u64::from_le_bytes)
+    };
+    let large = |at: usize| tail[at..].starts_with(END) && tail.get(at + 10..at + 12) == Some(&[0xff, 0xff]);
+    let has_large = (0..tail.len()).any(|at| tail[at..].starts_with(LARGE_END));
+    if !has_large && (0..tail.len()).any(large) {
+        return Ok(Some(0xffff));
+    }
+    Ok((0..tail.len()).filter_map(count).max())
+}
+
 impl Array {
-    fn read(name: String, mut reader: impl Read) -> Result<Self, Fault> {
+    /// Reads an array of an entry that states `size` bytes.
+    fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory) -> Result<Self, Fault> {
         let fault = |message: String| Fault::new(name.clone(), message);
-        let header = read_header(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
+        let (header, header_bytes) =
+            read_header(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
         let DType::Plain(kind) = header.dtype() else {
             return Err(fault("is a structured array, expected one plain element type".into()));
         };
@@ -175,11 +242,30 @@ impl Array {
         let item_bytes =
             item_bytes.ok_or_else(|| fault(format!("has elements of type {kind}, expected plain numbers")))?;
         let shape = header.shape().to_vec();
-        let bytes = shape.iter().try_fold(item_bytes, |bytes, &dim| bytes.checked_mul(usize::try_from(dim).ok()?));
-        let bytes = bytes.filter(|&bytes| bytes <= MAX_ARRAY_BYTES);
-        let bytes = bytes.ok_or_else(|| fault(format!("has shape {shape:?}, which is too large")))?;
+        let elements = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?));
+        let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
+        let is_text = [TypeChar::UnicodeStr, TypeChar::ByteStr].contains(&kind.type_char());
+        let is_tensor = TensorName::parse(&name).is_some();
+        let needs = || {
+            let (elements, bytes) = (elements?, bytes?);
+            // A column-major array is copied once; a tensor becomes a column of the sample.
+            let copies = if header.order() == Order::Fortran { 2 } else { 1 };
+            let of_element = if is_text { 2 * (size_of::<String>() + item_bytes) } else { size_of::<f64>() };
+            bytes.checked_mul(copies)?.checked_add(elements.checked_mul(of_element)?)
+        };
+        memory.take(&name, &shape, needs())?;
+        let bytes = bytes.unwrap_or(usize::MAX);
+        if !is_tensor && bytes > MAX_CONSTANT_BYTES {
+            return Err(fault(format!("has shape {shape:?}, which is too large for a constant")));
+        }
+        let stated = size.saturating_sub(header_bytes);
+        if stated != bytes as u64 {
+            let got = if stated > bytes as u64 { "more".to_owned() } else { stated.to_string() };
+            return Err(fault(format!("got {got} bytes, expected {bytes} for shape {shape:?}")));
+        }
         let mut data = Vec::new();
-        // Reads one byte more than expected, to detect a surplus.
+        data.try_reserve_exact(bytes + 1).map_err(|e| fault(format!("cannot be read: {e}")))?;
+        // The archive may state another size than it has. Reads one byte more than expected, to detect a surplus.
         reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
         if data.len() != bytes {
             let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
@@ -270,8 +356,8 @@ impl Array {
     }
 }
 
-/// Reads a header. Errors when its declared length or shape is implausible.
-fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
+/// Reads a header, and returns how many bytes it had. Errors when its declared length or shape is implausible.
+fn read_header(reader: &mut impl Read) -> std::io::Result<(NpyHeader, u64)> {
     let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
     let mut bytes = vec![0; 10];
     reader.read_exact(&mut bytes)?;
@@ -298,7 +384,7 @@ fn read_header(reader: &mut impl Read) -> std::io::Result<NpyHeader> {
     if product.is_none() {
         return Err(fault("its shape is too large"));
     }
-    NpyHeader::from_reader(bytes.as_slice())
+    Ok((NpyHeader::from_reader(bytes.as_slice())?, bytes.len() as u64))
 }
 
 /// Reorders the elements of a column-major array in row-major order.
@@ -348,12 +434,17 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
 /// The activation kind by its values: hard if all are integers (the rule in the paper authors' code), probability if all
 /// are within [0, 1], otherwise logit. Monte-Carlo samples are averaged first, because their mean is what is scored.
 fn kind_by_values(activations: &Tensor) -> ActivationKind {
-    let mut averaged = Column::for_tensor(activations, false);
-    (0..activations.rows()).for_each(|row| averaged.push(activations, row));
     let (mut integral, mut in_unit) = (true, true);
-    for value in averaged.block(0..averaged.width()) {
-        integral &= value.fract() == 0.0;
-        in_unit &= (0.0..=1.0).contains(&value);
+    for row in 0..activations.rows() {
+        let mut averaged = Column::for_tensor(activations, false);
+        averaged.push(activations, row);
+        for value in averaged.block(0..averaged.width()) {
+            integral &= value.fract() == 0.0;
+            in_unit &= (0.0..=1.0).contains(&value);
+        }
+        if !integral && !in_unit {
+            break;
+        }
     }
     match (integral, in_unit) {
         (true, _) => ActivationKind::Hard,

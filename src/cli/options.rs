@@ -124,6 +124,9 @@ pub struct ServeOptions {
     /// MiB for all samples together [default: 512]
     #[arg(long, env = "CONCEPTWATCH_SAMPLE_MIB", value_name = "MIB")]
     sample_mib: Option<u32>,
+    /// MiB that scoring may take, half of it for slow scores; scores that need more are undefined [default: 2048]
+    #[arg(long, env = "CONCEPTWATCH_SCORING_MEMORY_MIB", value_name = "MIB")]
+    scoring_memory_mib: Option<u32>,
     /// Simultaneous gRPC connections [default: 256]
     #[arg(long, env = "CONCEPTWATCH_CONNECTIONS", value_name = "CONNECTIONS")]
     connections: Option<u16>,
@@ -242,6 +245,7 @@ impl ServeOptions {
             niceness,
             ingest_mib,
             sample_mib,
+            scoring_memory_mib,
             connections,
             non_finite,
             linger,
@@ -328,6 +332,7 @@ impl ServeOptions {
                 settings: Settings { kind, neighbours, seed, ..Settings::default() },
                 threads: usize::from(within("threads", self.threads.unwrap_or(1), 1, 256)?),
                 niceness: i32::from(within("niceness", self.niceness.unwrap_or(19), 0, 19)?),
+                memory: mebibytes("scoring_memory_mib", self.scoring_memory_mib, 2048)?,
             },
             ticks: Ticks {
                 interval: seconds("interval", self.interval, 15.0)?,

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::estimate::{Kind, Settings};
 use crate::fault::printable;
@@ -59,6 +60,10 @@ pub struct Options {
     /// Number of threads; the result does not depend on it [default: all cores]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// MiB that the arrays and scoring may take. A file that needs more is refused; a score that does is undefined
+    /// [default: half of the memory that is available, at most 4096]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(8..=1 << 24), value_name = "MIB")]
+    memory_mib: Option<u32>,
     /// Omit the permutation tests of conditional leakage, which give p_value, per_concept_q and matrix_q.
     #[arg(long)]
     no_tests: bool,
@@ -88,8 +93,11 @@ fn score(options: &Options) -> Result<String, String> {
         latents: options.latents,
         missing_labels: options.missing_labels,
     };
-    let (run, batch) = npz::read(&options.file, layout).map_err(|fault| fault.to_string())?;
+    let limit = options.memory_mib.map_or_else(half_of_available, |mebibytes| (mebibytes as usize) << 20);
+    let mut memory = npz::Memory { limit, used: 0 };
+    let (run, batch) = npz::read(&options.file, layout, &mut memory).map_err(|fault| fault.to_string())?;
     let sample = Sample::of_batch(&batch, &run);
+    drop(batch);
     let settings = Settings {
         kind: if options.estimator == "published" { Kind::Published } else { Kind::TieAware },
         neighbours: usize::from(options.neighbours),
@@ -98,7 +106,7 @@ fn score(options: &Options) -> Result<String, String> {
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.map_or(0, usize::from)).build();
     let pool = pool.map_err(|e| format!("--threads: {e}"))?;
-    let prepared = Prepared::new(&sample, &run, settings);
+    let prepared = Prepared::new(&sample, &run, settings).with_memory(memory.limit - memory.used);
     let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
     let progress = std::io::stderr().is_terminal();
     let (scores, tie_fraction) = pool.install(|| {
@@ -176,6 +184,15 @@ fn score(options: &Options) -> Result<String, String> {
 
 fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
     ActivationColumns::parse(text).ok_or_else(|| format!("got '{text}', expected one_per_concept or two_per_concept"))
+}
+
+/// Half of the memory that is available to this process, at most 4 GiB.
+fn half_of_available() -> usize {
+    let system =
+        System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));
+    let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
+    let available = system.available_memory().min(of_group);
+    usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)
 }
 
 fn named(id: &str) -> Result<&'static Score, String> {

@@ -30,6 +30,8 @@ impl Sample {
         let column = |tensor: &Tensor| {
             let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
                 .at_image_size(run.constants.image_size);
+            let rows = batch.kept_rows().count();
+            column.grow(rows, rows);
             batch.kept_rows().for_each(|row| column.push(tensor, row));
             (tensor.name(), column)
         };

@@ -23,6 +23,7 @@ mod joint;
 mod leakage;
 mod left_out;
 mod matching;
+mod meter;
 mod multiple;
 mod niche;
 mod paired;
@@ -43,6 +44,7 @@ use crate::point::{Outcome, Significance};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
+use meter::Meter;
 pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.
@@ -71,12 +73,15 @@ pub fn evaluate(
         Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
     };
     let total = chosen.len();
+    let mut meter = Meter::new(prepared);
     let evaluate_one = |(at, score): (usize, &'static Score)| {
         let missing = missing(prepared, score);
         let outcome = if !missing.is_empty() {
             let was = if missing.len() == 1 { "was" } else { "were" };
             Outcome::undefined(format!("needs {}, which {was} not given", missing.join(" and ")))
         } else if let Some(why) = not_for_latents(prepared, score) {
+            Outcome::undefined(why)
+        } else if let Err(why) = meter.take(prepared, score) {
             Outcome::undefined(why)
         } else {
             if before_each(at, total, score).is_break() {
@@ -86,17 +91,22 @@ pub fn evaluate(
         };
         Some((score, finite(outcome)))
     };
-    chosen.into_iter().enumerate().map(evaluate_one).collect()
+    let scores = chosen.into_iter().enumerate().map(evaluate_one).collect();
+    prepared.note_peak(meter.peak());
+    scores
 }
 
 /// Tests the scores of the catalogue that have a test and whose inputs the sample has, among the `wanted`. Slow: see
-/// [`Cost::Slow`]. `before_each` is as in [`evaluate`].
+/// [`Cost::Slow`]. `before_each` is as in [`evaluate`]. A test that takes more memory than it may is left out, as its score
+/// is.
 pub fn test(
     prepared: &Prepared,
     wanted: impl Fn(&Score) -> bool,
     mut before_each: impl FnMut(usize, usize, &Score) -> ControlFlow<()>,
 ) -> Option<Vec<(&'static Score, Significance)>> {
-    let tested = |score: &&Score| score.test.is_some() && wanted(score) && missing(prepared, score).is_empty();
+    let fits = |score: &Score| Meter::new(prepared).take(prepared, score).is_ok();
+    let tested =
+        |score: &&Score| score.test.is_some() && wanted(score) && missing(prepared, score).is_empty() && fits(score);
     let tested: Vec<&'static Score> = CATALOGUE.iter().filter(tested).collect();
     let mut found = Vec::with_capacity(tested.len());
     for (at, score) in tested.iter().enumerate() {

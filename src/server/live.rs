@@ -73,6 +73,9 @@ pub struct Status {
     pub points_skipped: u64,
     pub memory_bytes: u64,
     pub memory_limit_bytes: u64,
+    /// The most that scores of the newest evaluation take, as estimated, fast and slow ones together.
+    pub scoring_memory_bytes: u64,
+    pub scoring_memory_limit_bytes: u64,
     /// The highest age of a newest point over the splits of unfinished runs.
     pub staleness_seconds: f64,
     /// CPU-seconds per second that scoring may use on average.

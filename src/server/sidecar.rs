@@ -56,6 +56,11 @@ impl Live for Sidecar {
             points_skipped: self.metrics.points_skipped.get(),
             memory_bytes: self.runs.memory() as u64,
             memory_limit_bytes: self.runs.options().memory as u64,
+            scoring_memory_bytes: ["fast", "slow"]
+                .map(|scores| self.metrics.scoring_memory.with_label_values(&[scores]).get() as u64)
+                .iter()
+                .sum(),
+            scoring_memory_limit_bytes: self.metrics.scoring_memory_limit.get() as u64,
             staleness_seconds: self.metrics.staleness.get(),
             cpu_share: self.cpu_share,
             cpu_seconds: self.metrics.worker_cpu.get(),

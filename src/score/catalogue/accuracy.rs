@@ -1,6 +1,7 @@
 //! Accuracies: of task and concepts, under interventions, and of heads that the score trains.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, Input, TASK_PREDICTED};
+use super::memory::Memory;
 use super::paper::Paper;
 use super::row::{Cost, MEANS, ROW, Score};
 use crate::point::CurveDescription;
@@ -209,6 +210,7 @@ pub(super) const ROWS: [Score; 17] = [
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose predicted class is the true one.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_accuracy,
         ..ROW
     },
@@ -220,6 +222,7 @@ pub(super) const ROWS: [Score; 17] = [
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "F1 of class 1 of a task of two classes; with more, the mean over classes that occur or are predicted.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_f1,
         ..ROW
     },
@@ -232,6 +235,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Probability that a row of class 1 has the higher logit, ties counting one half; with more than two \
                classes the mean over classes that occur of each against the rest, by the softmax of the logits.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_auc,
         ..ROW
     },
@@ -249,6 +253,7 @@ pub(super) const ROWS: [Score; 17] = [
              that are learnt well.",
             MEANS,
         ],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_accuracy,
         ..ROW
     },
@@ -261,6 +266,7 @@ pub(super) const ROWS: [Score; 17] = [
         inputs: ACTIVATIONS_AND_LABELS,
         help: "F1 of each concept's presence, mean over concepts; for categorical concepts the mean over classes.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_f1,
         ..ROW
     },
@@ -274,6 +280,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
                for categorical concepts the mean over pairs of classes.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_auc,
         ..ROW
     },
@@ -287,6 +294,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Precision averaged over the rows with the concept, each at its own activation's rank, mean over \
                concepts; for categorical concepts the mean over classes.",
         trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_average_precision,
         ..ROW
     },

@@ -1,6 +1,7 @@
 //! Leakage of concept embeddings.
 
 use super::inputs::{EMBEDDINGS_AND_LABELS, Input};
+use super::memory::Memory;
 use super::paper::Paper;
 use super::row::{ROW, Score};
 use crate::score::{conditional_embedding, conditional_null, embedding};
@@ -31,6 +32,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(ConceptEmbeddings), Input::Tensor(TaskLabels)],
         help: "Normalised information between each concept's weighted embedding and the task.",
         trust: &[WIDTH, COVERED],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::concepts_task,
         ..ROW
     },
@@ -45,6 +47,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the positive embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::concepts_task_positive,
         ..ROW
     },
@@ -59,6 +62,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the negative embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::concepts_task_negative,
         ..ROW
     },
@@ -75,6 +79,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Normalised information between each concept's weighted embedding and every other true concept. The \
                paper's sum runs over j < i; as in its authors' code, all ordered pairs are averaged.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: embedding::interconcept,
         ..ROW
     },
@@ -90,6 +95,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(IC) of the positive embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: embedding::interconcept_positive,
         ..ROW
     },
@@ -105,6 +111,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(IC) of the negative embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: embedding::interconcept_negative,
         ..ROW
     },
@@ -120,6 +127,7 @@ pub(super) const ROWS: [Score; 14] = [
                own true concept, unclipped. Vectors of many dimensions are estimated too low: compare models of one \
                dimension.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task,
         test: Some(conditional_null::embeddings_task),
         ..ROW
@@ -134,6 +142,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the positive embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task_positive,
         test: Some(conditional_null::positive_embeddings_task),
         ..ROW
@@ -148,6 +157,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the negative embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task_negative,
         test: Some(conditional_null::negative_embeddings_task),
         ..ROW
@@ -165,6 +175,7 @@ pub(super) const ROWS: [Score; 14] = [
                embedding beyond its own true concept, unclipped, mean over ordered pairs. Compare models of one \
                dimension.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: conditional_embedding::interconcept,
         test: Some(conditional_null::embeddings_interconcept),
         ..ROW
@@ -180,6 +191,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: EMBEDDINGS_AND_LABELS,
         help: "Normalised information between each concept's weighted embedding and its own true concept.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::own_concept,
         ..ROW
     },
@@ -194,6 +206,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(self) of the positive embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::own_concept_positive,
         ..ROW
     },
@@ -208,6 +221,7 @@ pub(super) const ROWS: [Score; 14] = [
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(self) of the negative embeddings.",
         trust: &[WIDTH],
+        memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::own_concept_negative,
         ..ROW
     },

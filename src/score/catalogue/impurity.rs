@@ -1,6 +1,7 @@
 //! Impurity, disentanglement and alignment of representations.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, EMBEDDINGS_AND_LABELS, Input};
+use super::memory::Memory;
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::point::CurveDescription;
@@ -35,6 +36,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
                about it, over its entropy (Chen et al. 2018). The standard error takes the two as given.",
         trust: &[PREFER_OIS],
+        memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::mig,
         ..ROW
     },
@@ -53,6 +55,7 @@ pub(super) const ROWS: [Score; 16] = [
                the 256 whose ranks predict the concept best. The standard error is that of those rows and takes the \
                classifiers as given.",
         trust: &[PREFER_OIS],
+        memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::sap,
         ..ROW
     },
@@ -73,6 +76,7 @@ pub(super) const ROWS: [Score; 16] = [
                3, learning rate 0.1) that predict each concept from all activations, and the matrix; of more than 256 \
                columns trees read the 256 whose ranks predict the concept best.",
         trust: &[PREFER_OIS],
+        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::disentanglement,
         ..ROW
     },
@@ -91,6 +95,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "Whether each true concept is captured by one activation: 1 less the entropy of the importances for it. It \
                does not say whether that is its own activation.",
         trust: &[PREFER_OIS],
+        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::completeness,
         ..ROW
     },
@@ -108,6 +113,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How well all activations together predict each true concept: accuracy of the same trees on the fifth of the \
                rows they were not trained on. The standard error is that of these rows and takes the trees as given.",
         trust: &[PREFER_OIS],
+        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::informativeness,
         ..ROW
     },
@@ -127,6 +133,7 @@ pub(super) const ROWS: [Score; 16] = [
                of gradient-boosted trees on held-out rows, mean over five choices of these. As in the authors' code the R² of \
                classes is an accuracy, so it does not fall to 0 where nothing is known.",
         trust: &[PREFER_OIS],
+        memory: Memory { inputs: 12.0, pairs: 120, kept: 0 },
         compute: r4::r4,
         ..ROW
     },
@@ -147,6 +154,7 @@ pub(super) const ROWS: [Score; 16] = [
                clustered.",
         trust: &["Compare at equal N only: it is 1 at N clusters whatever the embedding. At most 400 rows are looked \
                  at."],
+        memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: cas::concept_alignment,
         ..ROW
     },
@@ -172,6 +180,7 @@ pub(super) const ROWS: [Score; 16] = [
                  definition: it does not fit all fine structure, and an exclusive or of two logits reads 0.05. r with \
                  the loss of accuracy under intervention is 0.84 and 0.71 on digits, 0.90 and 0.63 on TabularToy.",
         ],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::ois,
         ..ROW
     },
@@ -189,6 +198,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How well small networks predict each true concept from its own activation, mean over concepts; the matrix \
                has every true concept (column) from every activation (row).",
         trust: &["Above 0.999 on the pure rows of the impurity paper's Table 1."],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::purity,
         ..ROW
     },
@@ -207,6 +217,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How well small networks predict each true concept from another true one, mean over pairs: the information \
                that true concepts carry about each other. The matrix has 1 on its diagonal.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::oracle_purity,
         ..ROW
     },
@@ -234,6 +245,7 @@ pub(super) const ROWS: [Score; 16] = [
                one of the column. Latents are matched by the AUC of their ranks on the rows that networks train on, and \
                row j of the matrix is the AUC with which the latent matched to concept j predicts each concept.",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::alignment,
         ..ROW
     },
@@ -253,6 +265,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "OIS with each learnt concept in place of the true one it is matched to: for concepts learnt without \
                labels.",
         trust: &["Below 8 % for shuffled pure concepts that read above 50 % unaligned (3,000 rows, 5 concepts)."],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::aligned_ois,
         ..ROW
     },
@@ -270,6 +283,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "OIS of the weighted embeddings, beside that of the activations. It trains k² networks that read vectors.",
         trust: &["As ois. 784 networks of 16 dimensions take 18 s of one core at 2,048 rows; with activations beside \
                  them more than 40 concepts are refused."],
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
         compute: impurity::embedding_ois,
         ..ROW
     },
@@ -296,6 +310,7 @@ pub(super) const ROWS: [Score; 16] = [
         trust: &["Compare at one seed: the start of its classifier moves it more than the rows do. The pure rows of \
                  Table 1 read 67.0 ± 2.2 % over 8 data sets at seed 0 and 74.6 ± 1.3 % at seed 2; scikit-learn reads \
                  66.4 ± 2.9 %, the paper 66.25 ± 2.31 % and 72.36 ± 1.26 % for impure rows."],
+        memory: Memory { inputs: 10.0, pairs: 160, kept: 0 },
         compute: niche::nis,
         ..ROW
     },
@@ -313,6 +328,7 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be predicted.",
         trust: &["As nis. Values near 0.34 are those of pure rows, not of impure ones."],
+        memory: Memory { inputs: 10.0, pairs: 160, kept: 0 },
         compute: niche::nis_scaled,
         ..ROW
     },
@@ -330,6 +346,7 @@ pub(super) const ROWS: [Score; 16] = [
         cost: Cost::Slow,
         help: "NIS of the weighted embeddings, beside that of the activations.",
         trust: &["As nis."],
+        memory: Memory { inputs: 2.5, pairs: 200, kept: 0 },
         compute: niche::embedding_nis,
         ..ROW
     },

@@ -1,6 +1,7 @@
 //! Leakage: what learnt concepts say about the task and about each other beyond the true ones.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, Input};
+use super::memory::Memory;
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::score::{conditional, conditional_null, joint, leakage};
@@ -30,6 +31,7 @@ pub(super) const ROWS: [Score; 11] = [
                  0.88 of accuracy reads 0.11. Blind to what several concepts say together: 0.013 for an exclusive or \
                  of two logits, of which joint_leakage finds 0.72 or more.",
         ],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
         ..ROW
     },
@@ -47,6 +49,7 @@ pub(super) const ROWS: [Score; 11] = [
                clipping gives to noise. Trends and tests run on it.",
         trust: &["As ctl: r = 0.44 with the loss under intervention on digits, and 0.11 for a model that loses 0.88. \
                  Intervals of ±1.96 errors cover the expected value in 91 to 92 % of data sets (N = 400 and 600)."],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl_excess,
         ..ROW
     },
@@ -69,6 +72,7 @@ pub(super) const ROWS: [Score; 11] = [
                  concepts, 0.83 on TabularToy(0.25). Activations in half precision raise it from 0.25 to 0.28. An \
                  exclusive or of two logits reads 0.001.",
         ],
+        memory: Memory::PAIRS,
         compute: leakage::icl,
         ..ROW
     },
@@ -89,6 +93,7 @@ pub(super) const ROWS: [Score; 11] = [
                  −0.11 for sound ones. Intervals of ±1.96 errors cover the expected value in 90 to 92 % of data sets \
                  (N = 400 and 600).",
         ],
+        memory: Memory::PAIRS,
         compute: leakage::icl_excess,
         ..ROW
     },
@@ -111,6 +116,7 @@ pub(super) const ROWS: [Score; 11] = [
                  most clean checkpoints read more than 0.005. On digits with 7 concepts it does not follow \
                  interventions either: r = 0.13, where icl_conditional has 0.92.",
         ],
+        memory: Memory::PAIRS,
         compute: leakage::icl_label,
         ..ROW
     },
@@ -129,6 +135,7 @@ pub(super) const ROWS: [Score; 11] = [
             "As icl_label. Intervals of ±1.96 errors cover the expected value in 89 to 92 % of data sets (N = 400 \
                  and 600).",
         ],
+        memory: Memory::PAIRS,
         compute: leakage::icl_label_excess,
         ..ROW
     },
@@ -151,6 +158,7 @@ pub(super) const ROWS: [Score; 11] = [
                  that an intervention removes without harm. The scale depends on classes and concepts: at 200 \
                  classes, 112 concepts and 2,048 rows independent noise reads 0.000 and a class shift of one standard \
                  deviation 0.07 for each concept, which is severe."],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
         test: Some(conditional_null::concepts_task),
         ..ROW
@@ -170,6 +178,7 @@ pub(super) const ROWS: [Score; 11] = [
         trust: &["Over 60 bottlenecks on digits r with the loss of accuracy under intervention is 0.92 (7 concepts) \
                  and 0.88 (4); 0.86 and 0.63 on TabularToy(0.25) and (0.75). Models with λ = 0.01 read 0.27, sound \
                  ones 0.01 to 0.05."],
+        memory: Memory { inputs: 3.0, ..Memory::PAIRS },
         compute: conditional::interconcept,
         test: Some(conditional_null::interconcept),
         ..ROW
@@ -188,6 +197,7 @@ pub(super) const ROWS: [Score; 11] = [
                where concepts are badly learnt; it shows no leakage.",
         trust: &["Says how much CTL hides. On digits it is 0.22 at λ = 0.01, where ctl_conditional is 0.33 and \
                  ctl_excess 0.11, and 0.01 at λ = 5."],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::gap,
         ..ROW
     },
@@ -214,6 +224,7 @@ pub(super) const ROWS: [Score; 11] = [
                  that changes with every half standard deviation of a logit (0.38 among 6, 0.02 among 112). At 600 \
                  rows models chosen by chance can take it to −0.05. docs/peers.md has the laws and gradient boosting \
                  beside it."],
+        memory: Memory { inputs: 8.0, pairs: 240, kept: 0 },
         compute: joint::joint,
         ..ROW
     },
@@ -232,6 +243,7 @@ pub(super) const ROWS: [Score; 11] = [
             "0.00 where the task is the parity of 3 of 6 concepts, 0.01 with 200 classes of 112 noisy concepts at \
                  2,048 rows, 1.00 where concepts are unrelated to the task.",
         ],
+        memory: Memory { inputs: 8.0, pairs: 240, kept: 0 },
         compute: joint::joint_baseline,
         ..ROW
     },

@@ -7,12 +7,14 @@ mod embedding;
 mod impurity;
 mod inputs;
 mod leakage;
+mod memory;
 mod paper;
 mod row;
 mod text;
 mod trustworthiness;
 
 pub use inputs::Input;
+pub use memory::Memory;
 pub use paper::Paper;
 pub use row::{Cost, Score};
 

@@ -4,6 +4,7 @@ use crate::point::{CurveDescription, Outcome, ScoreDescription, Significance};
 use crate::prepare::Prepared;
 
 use super::inputs::Input;
+use super::memory::Memory;
 use super::paper::Paper;
 
 /// One score.
@@ -35,6 +36,8 @@ pub struct Score {
     /// When to trust it: rows, classes and widths for which it was measured, and what it does not see, in remarks of one
     /// or more sentences.
     pub trust: &'static [&'static str],
+    /// What computing it takes.
+    pub memory: Memory,
     pub compute: fn(&Prepared) -> Outcome,
     /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
     pub test: Option<fn(&Prepared) -> Significance>,
@@ -58,6 +61,7 @@ pub(super) const ROW: Score = Score {
     no_standard_error: None,
     help: "",
     trust: &[],
+    memory: Memory::LINEAR,
     compute: |_| Outcome::undefined("nothing computes it"),
     test: None,
 };

@@ -44,6 +44,9 @@ pub const CONNECTIONS: &str = "conceptwatch_connections";
 pub const INGEST_BUDGET_USED: &str = "conceptwatch_ingest_budget_used_bytes";
 pub const INGEST_BUDGET_LIMIT: &str = "conceptwatch_ingest_budget_limit_bytes";
 pub const SAMPLE_MEMORY: &str = "conceptwatch_sample_memory_bytes";
+// Label `scores`: `fast` or `slow`.
+pub const SCORING_MEMORY: &str = "conceptwatch_scoring_memory_bytes";
+pub const SCORING_MEMORY_LIMIT: &str = "conceptwatch_scoring_memory_limit_bytes";
 pub const PASSES_CLOSED: &str = "conceptwatch_passes_closed_total";
 pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
 pub const PASSES_DISCARDED: &str = "conceptwatch_passes_discarded_total";

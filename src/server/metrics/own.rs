@@ -29,6 +29,9 @@ pub struct Metrics {
     pub ingest_budget_used: IntGauge,
     pub ingest_budget_limit: IntGauge,
     pub sample_memory: IntGauge,
+    /// Label `scores`: `fast` or `slow`.
+    pub scoring_memory: IntGaugeVec,
+    pub scoring_memory_limit: IntGauge,
     pub passes_closed: IntCounter,
     pub passes_incomplete: IntCounter,
     pub passes_discarded: IntCounter,
@@ -124,6 +127,16 @@ impl Metrics {
                 "Maximum bytes reserved for gRPC connections, their messages and batches in flight.",
             )?,
             sample_memory: bytes(names::SAMPLE_MEMORY, "Bytes held by all samples.")?,
+            scoring_memory: labelled_gauge(
+                registry,
+                names::SCORING_MEMORY,
+                "The most that scores of the newest evaluation take, as estimated, in bytes.",
+                &["scores"],
+            )?,
+            scoring_memory_limit: bytes(
+                names::SCORING_MEMORY_LIMIT,
+                "Bytes that scoring may take: one half for fast scores and one for slow ones.",
+            )?,
             passes_closed: counter(names::PASSES_CLOSED, "Passes that every rank ended.")?,
             passes_incomplete: counter(
                 names::PASSES_INCOMPLETE,

@@ -53,6 +53,7 @@ impl Scoring {
         let metrics = &publisher.metrics;
         let abandon = CancellationToken::new();
         let room = Room { bytes: options.sampling.waiting_memory(), ..Room::default() };
+        metrics.scoring_memory_limit.set(options.worker.memory as i64);
         Self {
             queue: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
             slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),

@@ -11,6 +11,8 @@ pub struct WorkerOptions {
     pub threads: usize,
     /// Added to the threads' niceness, 0 to 19, so that training has priority.
     pub niceness: i32,
+    /// Bytes that scoring may take: one half for fast scores and one for slow ones.
+    pub memory: usize,
 }
 
 /// Starts a pool of scoring threads. Errors when a thread cannot be started.

@@ -67,12 +67,15 @@ impl SlowWorker {
     /// All slow scores of a sample, and the tests of its fast ones; `None` if the server stops first.
     fn late(&self, evaluation: &Evaluation) -> Option<Late> {
         let pause = || self.queue.pause(1);
-        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings).with_pause(&pause);
+        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings)
+            .with_pause(&pause)
+            .with_memory(self.options.memory / 2);
         let go_on = |_: usize, _: usize, _: &Score| {
             if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let tests = test(&prepared, |_| true, go_on)?;
         let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), go_on)?;
+        self.publisher.metrics.scoring_memory.with_label_values(&["slow"]).set(prepared.peak() as i64);
         Some(Late {
             outcomes: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
             tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),

@@ -88,7 +88,9 @@ impl Worker {
         let (settings, step) = (self.options.settings, evaluation.step.get());
         let pause = || self.queue.pause(self.options.threads);
         let spent = || self.queue.spent();
-        let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings).with_pause(&pause);
+        let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings)
+            .with_pause(&pause)
+            .with_memory(self.options.memory / 2);
         let split = evaluation.key.clone();
         let kept = Mutex::new(self.keeping.take(&split, step));
         // Only ticks of full samples have a budget. Passes and the last sample of a run are scored completely, and so is a
@@ -110,6 +112,7 @@ impl Worker {
                 earlier.change_errors(key, Influences::of(&prepared, evaluation.sample.ids()))
             }
         };
+        self.publisher.metrics.scoring_memory.with_label_values(&["fast"]).set(prepared.peak() as i64);
         let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
         let concept_rows = prepared.concept_rows();
         drop(prepared);

@@ -80,6 +80,8 @@ impl Live for Scripted {
             points_skipped: 2,
             memory_bytes: 3,
             memory_limit_bytes: 4,
+            scoring_memory_bytes: 0,
+            scoring_memory_limit_bytes: 0,
             staleness_seconds: 6.0,
             cpu_share: 0.5,
             cpu_seconds: 7.0,

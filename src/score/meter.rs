@@ -1,0 +1,114 @@
+//! Keeps the scores of a sample within a limit of memory: what each takes is estimated from the sample's shape before it is
+//! computed, by the constants of its row in the catalogue.
+
+use crate::prepare::Prepared;
+use crate::sample::Values;
+use crate::tensor::TensorName;
+
+use super::catalogue::{Input, Score};
+
+/// Of each thread, for each row: neighbours, ranks and orders.
+const ROW: usize = 512;
+/// Of each concept: its value, and what it leaves out.
+const CONCEPT: usize = 1 << 10;
+/// Times the values of one concept, of each thread.
+const BLOCK: usize = 16;
+/// Times the activations and labels: what [`Prepared`] keeps of them for all scores.
+const VARIABLES: f64 = 2.5;
+/// Tables of the estimators.
+const TABLES: usize = 8 << 20;
+
+/// What the scores of one sample may take, and have taken.
+pub struct Meter {
+    /// `None`: anything.
+    limit: Option<usize>,
+    shared: usize,
+    kept: usize,
+    peak: usize,
+}
+
+impl Meter {
+    pub fn new(p: &Prepared) -> Self {
+        let names = [TensorName::ConceptActivations, TensorName::ConceptLabels, TensorName::TaskLabels];
+        let variables: usize = names.iter().map(|name| column_bytes(p, *name)).sum();
+        let shared = TABLES + (VARIABLES * variables as f64) as usize;
+        Self { limit: p.memory(), shared, kept: 0, peak: 0 }
+    }
+
+    /// Bytes that computing a score takes at most, with what the scores before it keep.
+    pub fn need(&self, p: &Prepared, score: &Score) -> usize {
+        self.shared + self.kept + needs(p, score)
+    }
+
+    /// Accounts for a score that is computed. Errors, and accounts for nothing, if it takes more than it may.
+    pub fn take(&mut self, p: &Prepared, score: &Score) -> Result<(), String> {
+        let need = self.need(p, score);
+        if let Some(limit) = self.limit.filter(|limit| need > *limit) {
+            let mebibytes = |bytes: usize| bytes.div_ceil(1 << 20);
+            return Err(format!(
+                "needs {} MiB of memory for {} rows of {} concepts, expected at most {}",
+                mebibytes(need),
+                p.rows(),
+                p.concepts(),
+                mebibytes(limit)
+            ));
+        }
+        self.peak = self.peak.max(need);
+        self.kept += pairs(p) * score.memory.kept;
+        Ok(())
+    }
+
+    /// The most that any of the scores takes.
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+}
+
+fn needs(p: &Prepared, score: &Score) -> usize {
+    let inputs: usize = score.inputs.iter().map(|input| input_bytes(p, input)).sum();
+    let widest = score.inputs.iter().map(|input| block_width(p, input)).max().unwrap_or(1);
+    let of_thread = p.rows() * (ROW + BLOCK * widest * size_of::<f64>());
+    (score.memory.inputs * inputs as f64) as usize
+        + p.concepts() * CONCEPT
+        + pairs(p) * score.memory.pairs
+        + rayon::current_num_threads() * of_thread
+}
+
+/// k², or with latents k times their number.
+fn pairs(p: &Prepared) -> usize {
+    p.concepts() * p.concepts().max(p.run().activation_width())
+}
+
+fn tensors(input: &Input) -> [Option<TensorName>; 2] {
+    match input {
+        Input::Tensor(name) => [Some(*name), None],
+        Input::EitherTensor(a, b) => [Some(*a), Some(*b)],
+        Input::ReferenceTaskAccuracy => [Some(TensorName::ConceptLabels), Some(TensorName::TaskLabels)],
+        Input::HeadWeights | Input::ConceptParts => [None, None],
+    }
+}
+
+fn input_bytes(p: &Prepared, input: &Input) -> usize {
+    let columns: usize = tensors(input).into_iter().flatten().map(|name| column_bytes(p, name)).sum();
+    let constants = match input {
+        Input::HeadWeights => p.run().constants.head_weights.len() * size_of::<f64>(),
+        Input::ConceptParts => p.run().constants.concept_parts.iter().map(|parts| 24 + 4 * parts.len()).sum(),
+        _ => 0,
+    };
+    columns + constants
+}
+
+/// Bytes of a tensor's values as 64-bit numbers, or of its texts.
+fn column_bytes(p: &Prepared, name: TensorName) -> usize {
+    let Some(column) = p.column(name) else { return 0 };
+    match column.values() {
+        Values::Text(_) => column.bytes() + column.rows() * size_of::<String>(),
+        _ => column.rows() * column.width() * size_of::<f64>(),
+    }
+}
+
+/// Values that an input has of one concept in a row.
+fn block_width(p: &Prepared, input: &Input) -> usize {
+    let width = |name| p.column(name).map_or(1, |column| column.width().div_ceil(p.concepts()));
+    tensors(input).into_iter().flatten().map(width).max().unwrap_or(1)
+}
