@@ -1,7 +1,8 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence licences release-check sbom
+	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence torture torture-slice soak \
+	licences release-check sbom
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -113,6 +114,22 @@ evidence: .venv/evidence ## what the default alert rules stop, on models trained
 	OMP_NUM_THREADS=1 CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		$(VENV)/python python/evidence/train.py docs/evidence/runs.jsonl
 	$(VENV)/python python/evidence/report.py target/release/examples/judge docs/evidence/runs.jsonl docs/evidence.md
+
+# Three hours, in parts whose results are kept in target/torture; TORTURE_SEED chooses other moments.
+TORTURE := PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python -m torture
+torture: .venv/ready ## the proof of docs/reliability.md: kills, power cuts, floods; resumes where it was stopped
+	cargo build --release --locked --bin conceptwatch
+	$(TORTURE) target/torture $(ARGS)
+	$(TORTURE).report target/torture docs/reliability.md
+
+torture-slice: .venv/ready ## some minutes of it
+	cargo build --release --locked --bin conceptwatch
+	$(TORTURE) target/torture --slice $(ARGS)
+
+soak: .venv/ready ## an hour of jobs that come, go and die
+	cargo build --release --locked --bin conceptwatch
+	$(TORTURE) target/torture --rows soak
+	$(TORTURE).report target/torture docs/reliability.md
 
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh

@@ -1,0 +1,147 @@
+"""Hours of a usual day: jobs that come and go, a tenth of them killed, readers of the page, scrapes."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from .job import PROCESSES, Plan, Shape, joined, log_pass
+from .results import Figures, Outcome, Part, Row, Setting
+from .sidecar import Sidecar, running
+from .slope import slope
+
+SHAPE = Shape(concepts=4, rows=400, batch=100)
+JOBS, KILLED = 4, 0.1
+PASSES = 20
+# The memory of runs whose job died is released after this many seconds.
+FORGET = 60
+# What is bounded, filled before the measurement begins.
+HISTORY = 16
+SAMPLE_EVERY = 2.0
+HOUR = 3600.0
+# Of the time, before the slopes are taken.
+WARM_UP = 1 / 3
+# Standard errors within which a slope is none; and what is none in any case, by the hour.
+ERRORS = 3.0
+NONE = {"resident": 1 << 20, "files": 0.5, "threads": 0.5}
+# What the page, Prometheus and people read.
+PAGES = ("/", "/metrics", "/api/v1/runs")
+
+
+def _job(address: str, name: str, seed: int, dies: bool) -> None:
+    choose = random.Random(seed)
+    run = joined(Plan(address, name, 1, SHAPE, seed), 0)
+    labels = np.random.default_rng(seed).integers(0, 2, (SHAPE.batch, SHAPE.concepts))
+    last = choose.randrange(PASSES) if dies else PASSES
+    for step in range(last):
+        run.log(
+            step=step,
+            concept_activations=labels * 0.5 + np.float32(0.25),
+            concept_labels=labels,
+            task_labels=labels[:, 0],
+        )
+        log_pass(run, SHAPE, step)
+        time.sleep(choose.uniform(0.0, 0.3))
+    if dies:
+        os.kill(os.getpid(), 9)
+    run.finish(timeout=60.0)
+
+
+class Crowd:
+    """Starts a job as soon as another has ended, and readers that never rest for long."""
+
+    def __init__(self, sidecar: Sidecar, seed: int) -> None:
+        self.sidecar, self._random, self._over = sidecar, random.Random(seed), threading.Event()
+        self.jobs = self.killed = self.read = self.unread = 0
+        self._threads = [threading.Thread(target=self._churn, args=(at,)) for at in range(JOBS)]
+        self._threads += [
+            threading.Thread(target=self._read, args=(path,)) for path in ("/", "/metrics", "/api/v1/runs")
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _churn(self, at: int) -> None:
+        number = 0
+        while not self._over.is_set():
+            dies = self._random.random() < KILLED
+            seed = self._random.getrandbits(32)
+            process = PROCESSES.Process(target=_job, args=(self.sidecar.address, f"job-{at}-{number}", seed, dies))
+            process.start()
+            process.join()
+            self.jobs, self.killed, number = self.jobs + 1, self.killed + dies, number + 1
+
+    def _read(self, path: str) -> None:
+        while not self._over.wait(0.5):
+            try:
+                status, _ = self.sidecar.get(path)
+                self.read += 1
+                self.unread += status != 200
+            except OSError:
+                self.unread += 1
+
+    def end(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def soak(setting: Setting, seconds: float) -> Outcome:
+    folder: Path = setting.folder / f"soak-{time.time_ns()}"
+    options = ("--history-mib", str(HISTORY), "--forget-after", str(FORGET), "--linger", "30")
+    seen: dict[str, list[float]] = {"seconds": [], "resident": [], "files": [], "threads": []}
+    with running(setting.binary, folder, *options) as sidecar:
+        crowd = Crowd(sidecar, setting.seed_of("soak"))
+        began = time.monotonic()
+        while (now := time.monotonic() - began) < seconds:
+            if now >= WARM_UP * seconds:
+                status = sidecar.status()
+                seen["seconds"].append(now)
+                for name in NONE:
+                    seen[name].append(float(status[name]))
+            time.sleep(SAMPLE_EVERY)
+        crowd.end()
+        faults = [] if sidecar.is_running else ["the sidecar ended"]
+        figures: Figures = {"seconds": round(seconds), "jobs": crowd.jobs, "killed": crowd.killed}
+        figures |= {"read": crowd.read, "unread": crowd.unread}
+        for name, none in NONE.items():
+            found, error = slope(seen["seconds"], seen[name])
+            figures[name] = [found, error, float(np.mean(seen[name]))]
+            if abs(found) > max(ERRORS * error, none):
+                faults.append(f"{name}: slope of {found:.4g} an hour, standard error {error:.2g}")
+        if seconds < HOUR:
+            faults.append(f"{seconds / 60:.0f} minutes are no hour")
+        if crowd.unread:
+            faults.append(f"{crowd.unread} of {crowd.read} readings were not answered")
+        return Outcome(figures, faults)
+
+
+def measured(figures: list[Figures]) -> str:
+    of = figures[0]
+
+    def text(name: str, unit: float = 1.0) -> str:
+        found, error, mean = (value / unit for value in of[name])
+        return f"{found:+.2f} ± {error:.2f} an hour at {mean:.1f}"
+
+    return (
+        f"{of['seconds'] / 60:.0f} minutes, {of['jobs']} jobs of which {of['killed']} were killed, {of['read']} "
+        f"readings: memory {text('resident', 1 << 20)} MiB, open files {text('files')}, threads {text('threads')}"
+    )
+
+
+def parts(setting: Setting) -> list[Part]:
+    seconds = float(os.environ.get("SOAK_SECONDS", HOUR))
+    return [Part(f"{seconds:.0f} seconds", lambda setting: soak(setting, seconds))]
+
+
+ROW = Row(
+    "soak",
+    "soak of an hour with churn, 10 % killed jobs, page and scrapes",
+    "slope of memory, fds, threads 0 within error",
+    parts,
+    measured,
+)
