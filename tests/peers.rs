@@ -121,6 +121,10 @@ async fn both_ports_speak_tls_and_clients_need_the_authority() {
     let refused = diagnose(&http, &["--ca-file", text(&foreign.file)]);
     assert!(refused.status.code() == Some(1) && said(&refused).contains("UnknownIssuer"), "{}", said(&refused));
     assert!(!answered(&diagnose(&sidecar.http.to_string(), &[])));
+    // Handshakes that are not completed take no place from those that are.
+    let _silent = [crowd(sidecar.grpc, b"\x16", 300), crowd(sidecar.http, b"", 200)];
+    assert_eq!(runs(&grpc, &trusting(&own)).await.unwrap(), 0);
+    assert!(answered(&diagnose(&http, &["--ca-file", text(&own.file)])));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,6 +247,18 @@ async fn a_spawned_sidecar_proves_itself() {
 }
 
 #[test]
+fn a_secret_that_cannot_be_used_is_named() {
+    for (secret, says) in [(Some(&[7; 15][..]), "got a secret of 15 bytes, expected 16 to 1024"), (None, "open file")] {
+        let mut command = program();
+        let given = secret.map(|secret| inherited(&mut command, secret));
+        let number = given.as_ref().map_or(99, |(number, _)| *number);
+        let output = command.args(["serve", "--secret-fd", &number.to_string()]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains("secret_fd") && said(&output).contains(says), "{}", said(&output));
+    }
+}
+
+#[test]
 fn the_port_file_is_this_users_and_follows_no_link() {
     let directory = tempfile::tempdir().unwrap();
     let (ports, victim) = (directory.path().join("ports"), directory.path().join("victim"));
@@ -361,6 +377,7 @@ async fn two_thousand_silent_sockets_are_not_felt() {
             late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
         }
         early.list_runs(ListRunsRequest {}).await.unwrap();
+        assert!(sidecar.metric("conceptwatch_connections_closed_total", "made_room") >= 1000.0);
         assert!(sidecar.metric("conceptwatch_connections", "grpc") <= 256.0);
         assert!(sidecar.metric("conceptwatch_connections", "http") <= 128.0);
     }

@@ -121,6 +121,9 @@ fn write_owned(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
+/// Milliseconds to wait for the end of the secret.
+const SECRET_WAIT: i32 = 10_000;
+
 /// Reads the secret from an inherited file descriptor, and closes it.
 fn secret(descriptor: i32) -> Result<Secret, Fault> {
     let fault = |message: String| Fault::new("secret_fd", message);
@@ -129,9 +132,22 @@ fn secret(descriptor: i32) -> Result<Secret, Fault> {
         return Err(fault(format!("got {descriptor}, expected an open file descriptor of 3 or more")));
     }
     // SAFETY: it is open, and nothing else in this process knows of it: the starting process passed it for this alone.
-    let file = unsafe { std::fs::File::from_raw_fd(descriptor) };
-    let mut bytes = Vec::new();
-    file.take(4096).read_to_end(&mut bytes).map_err(|error| fault(format!("{descriptor} cannot be read: {error}")))?;
+    let mut file = unsafe { std::fs::File::from_raw_fd(descriptor) };
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let mut wait = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: poll reads and writes the one structure it is given.
+        if unsafe { libc::poll(&mut wait, 1, SECRET_WAIT) } == 0 {
+            return Err(fault(format!("{descriptor} has not ended: close the writing end of the pipe")));
+        }
+        match file.read(&mut piece).map_err(|error| fault(format!("{descriptor} cannot be read: {error}")))? {
+            0 => break,
+            count => bytes.extend_from_slice(&piece[..count]),
+        }
+        if bytes.len() > piece.len() {
+            break;
+        }
+    }
     Secret::new(&bytes).ok_or_else(|| fault(format!("got a secret of {} bytes, expected 16 to 1024", bytes.len())))
 }
 

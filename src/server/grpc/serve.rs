@@ -22,8 +22,8 @@ use tracing::Instrument;
 
 use crate::server::metrics::Metrics;
 use crate::server::peers::{
-    Attempts, ClientCertificate, Connection, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls, Visit,
-    same_secret,
+    Attempts, ClientCertificate, Connection, Counts, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls,
+    Visit, same_secret,
 };
 
 use super::front::{Caller, Front, Limits, Peer, WINDOW};
@@ -77,7 +77,7 @@ pub async fn serve(
         patience: PATIENCE,
         token: port.token.is_some(),
         refusal: b"",
-        open: metrics.connections.with_label_values(&["grpc"]),
+        counts: Counts::of(&metrics, "grpc"),
     };
     let attempts = Attempts::new(LONGEST_DELAY, metrics.tokens_refused.with_label_values(&["grpc"]));
     let budget = service.ingest.budget.clone();

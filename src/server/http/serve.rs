@@ -19,7 +19,9 @@ use super::app::{App, Shared};
 use super::assets::Page;
 use super::rooms::Rooms;
 use super::router::router;
-use crate::server::peers::{Attempts, ClientCertificate, Connection, Gate, Listener, Patience, Protocol, Tls, Visit};
+use crate::server::peers::{
+    Attempts, ClientCertificate, Connection, Counts, Gate, Listener, Patience, Protocol, Tls, Visit,
+};
 
 /// Limits of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nc
 
 /// Serves until `stop` is cancelled, then for at most `bounds.drain` longer.
 pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bounds, stop: CancellationToken) {
-    let open = app.metrics.connections.with_label_values(&["http"]);
+    let counts = Counts::of(&app.metrics, "http");
     let token = app.access.wants_token();
     let wrong_tokens = app.metrics.tokens_refused.with_label_values(&["http"]);
     let router = router(Shared {
@@ -78,7 +80,7 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
         patience: Patience { handshake: bounds.first, greeting: 0, request: bounds.first },
         token,
         refusal: FULL,
-        open,
+        counts,
     };
     let mut entering = gate.open();
     let mut connections = JoinSet::new();

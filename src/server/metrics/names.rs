@@ -74,6 +74,7 @@ pub const STALENESS: &str = "conceptwatch_staleness_seconds";
 pub const WORKER_CPU: &str = "conceptwatch_worker_cpu_seconds_total";
 pub const SPARE_CORES: &str = "conceptwatch_spare_cores";
 pub const WATCH_EVENTS_LOST: &str = "conceptwatch_watch_events_lost_total";
+pub const CONNECTIONS_CLOSED: &str = "conceptwatch_connections_closed_total";
 pub const TOKENS_REFUSED: &str = "conceptwatch_tokens_refused_total";
 pub const REQUESTS: &str = "conceptwatch_http_requests_total";
 pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";

@@ -54,6 +54,8 @@ pub struct Metrics {
     pub worker_cpu: Counter,
     pub spare_cores: Gauge,
     pub watch_events_lost: IntCounter,
+    /// Labels `port`, and `reason`: `silent`, `made_room`, `full`, `handshake` or `other_user`.
+    pub connections_closed: IntCounterVec,
     /// Label `port`: `grpc` or `http`.
     pub tokens_refused: IntCounterVec,
     /// Labels `path` (a route or `other`, never a client's text) and `code`.
@@ -198,6 +200,11 @@ impl Metrics {
                 names::NOTIFICATIONS_DROPPED,
                 "Alert messages dropped after the last attempt or because the queue was full, by receiver.",
                 &["receiver"],
+            )?,
+            connections_closed: counters(
+                names::CONNECTIONS_CLOSED,
+                "Connections that the sidecar closed, by port and reason.",
+                &["port", "reason"],
             )?,
             tokens_refused: counters(names::TOKENS_REFUSED, "Requests with a wrong token, by port.", &["port"])?,
             requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
-use prometheus::IntGauge;
+use prometheus::{IntCounter, IntGauge};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
@@ -24,6 +24,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::dial::Stream;
 use super::listener::{Listener, Peer, Socket};
 use super::tls::{ClientCertificate, Made, Protocol, Tls};
+use crate::server::metrics::Metrics;
 
 /// Pause after a failed accept, such as when the process is out of file descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
@@ -55,8 +56,35 @@ pub struct Gate {
     pub token: bool,
     /// Sent, unencrypted, to a peer for whom there is no place.
     pub refusal: &'static [u8],
-    /// Number of open connections.
+    pub counts: Counts,
+}
+
+/// What is counted of a port's connections.
+#[derive(Clone)]
+pub struct Counts {
     pub open: IntGauge,
+    /// Connections that this side closed: those without a request in time, those that made room, those for whom there was
+    /// no place, failed TLS handshakes, and other users on a Unix socket.
+    pub silent: IntCounter,
+    pub made_room: IntCounter,
+    pub full: IntCounter,
+    pub handshake: IntCounter,
+    pub other_user: IntCounter,
+}
+
+impl Counts {
+    /// Those of the port `grpc` or `http`.
+    pub fn of(metrics: &Metrics, port: &str) -> Self {
+        let closed = |reason: &str| metrics.connections_closed.with_label_values(&[port, reason]);
+        Self {
+            open: metrics.connections.with_label_values(&[port]),
+            silent: closed("silent"),
+            made_room: closed("made_room"),
+            full: closed("full"),
+            handshake: closed("handshake"),
+            other_user: closed("other_user"),
+        }
+    }
 }
 
 impl Gate {
@@ -73,7 +101,7 @@ impl Gate {
     }
 
     async fn accept(&self, sender: &mpsc::Sender<Connection>) {
-        let places = Arc::new(Places { book: Mutex::default(), open: self.open.clone() });
+        let places = Arc::new(Places { book: Mutex::default(), counts: self.counts.clone() });
         let mut made = Made::default();
         loop {
             let (socket, peer) = match self.listener.accept().await {
@@ -87,6 +115,7 @@ impl Gate {
                 }
             };
             if matches!(peer, Peer::Unix(_)) && !self.token && !peer.is_own() {
+                self.counts.other_user.inc();
                 tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
                 continue;
             }
@@ -97,6 +126,7 @@ impl Gate {
                 }
             };
             if matches!(room, Room::Full) {
+                self.counts.full.inc();
                 tracing::warn!(%peer, limit = self.limit, "a connection was closed: the limit is reached");
                 tokio::spawn(refuse(socket, self.refusal));
                 continue;
@@ -132,8 +162,11 @@ impl Gate {
                 match shaken {
                     // Fails only if the server has stopped.
                     Ok(Ok(stream)) => drop(sender.send(Connection::new(stream, visit, patience)).await),
-                    Ok(Err(error)) => tracing::warn!(peer = %visit.peer, %error, "a TLS handshake failed"),
-                    Err(_) => {}
+                    Ok(Err(error)) => {
+                        visit.places.counts.handshake.inc();
+                        tracing::warn!(peer = %visit.peer, %error, "a TLS handshake failed");
+                    }
+                    Err(_) => visit.places.counts.silent.inc(),
                 }
             });
         }
@@ -148,7 +181,7 @@ async fn refuse(mut socket: Socket, refusal: &'static [u8]) {
 /// The open connections of a port.
 struct Places {
     book: Mutex<Book>,
-    open: IntGauge,
+    counts: Counts,
 }
 
 #[derive(Default)]
@@ -199,6 +232,7 @@ impl Places {
         }
         place.leave.cancel();
         book.held.remove(&id);
+        self.counts.made_room.inc();
         Room::Free
     }
 
@@ -208,7 +242,7 @@ impl Places {
         let id = book.next;
         book.next += 1;
         book.held.insert(id, Place { standing: Standing::Silent, since: entered, serving: 0, leave: leave.clone() });
-        self.open.set(book.held.len() as i64);
+        self.counts.open.set(book.held.len() as i64);
         let (silent, certificate) = (AtomicBool::new(true), AtomicBool::new(false));
         Arc::new(Visit { id, peer, entered, leave, silent, certificate, places: Arc::clone(self) })
     }
@@ -270,7 +304,7 @@ impl Drop for Visit {
     fn drop(&mut self) {
         let mut book = self.places.book();
         book.held.remove(&self.id);
-        self.places.open.set(book.held.len() as i64);
+        self.places.counts.open.set(book.held.len() as i64);
     }
 }
 
@@ -356,7 +390,10 @@ impl Connection {
         if self.timer.deadline() != deadline {
             self.timer.as_mut().reset(deadline);
         }
-        self.timer.as_mut().poll(context).map(|()| io::ErrorKind::TimedOut)
+        self.timer.as_mut().poll(context).map(|()| {
+            self.visit.places.counts.silent.inc();
+            io::ErrorKind::TimedOut
+        })
     }
 }
 
@@ -424,9 +461,11 @@ mod tests {
     async fn port(limit: usize, patience: Patience) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local().tcp().unwrap();
-        let open = IntGauge::new("open", "connections").unwrap();
+        let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
+        let counts = Counts::of(&metrics, "grpc");
+        let open = counts.open.clone();
         let (protocol, refusal) = (Protocol::Http2, b"no".as_slice());
-        let gate = Gate { listener, tls: None, protocol, limit, patience, token: false, refusal, open: open.clone() };
+        let gate = Gate { listener, tls: None, protocol, limit, patience, token: false, refusal, counts };
         (gate.open(), address, open)
     }
 

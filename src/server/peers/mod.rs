@@ -17,7 +17,7 @@ pub use address::{Endpoint, Remote};
 pub use attempts::Attempts;
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
-pub use gate::{Connection, Gate, Held, Patience, Visit};
+pub use gate::{Connection, Counts, Gate, Held, Patience, Visit};
 pub use listener::{Listener, Peer, own_user};
 pub use private::check_private;
 pub use proof::{Secret, same_secret};
