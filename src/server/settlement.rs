@@ -185,6 +185,10 @@ impl Settlement {
         if let Some((outcome, reason)) = state.known.get(pass) {
             return Ok(Some(settled(*outcome, reason.clone())));
         }
+        // The history shows what it has in memory, too, but a crash would lose that.
+        if state.unwritten.contains_key(pass) {
+            return Ok(None);
+        }
         let pending = state.pending.contains_key(pass);
         drop(state);
         let (run, split, step) = (&*pass.key.run, &*pass.key.split, pass.step.get());
@@ -361,5 +365,92 @@ impl Pending {
         if !self.streams.iter().any(|known| known.ptr_eq(&stream)) {
             self.streams.push(stream);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Identity, Limits};
+    use crate::run::{Concept, Run, RunFields};
+
+    fn settlement() -> Settlement {
+        let history = History::open(None, Limits { bytes: 1 << 26 }).unwrap();
+        let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+        let run = Run::try_from(RunFields { name: "r".into(), concepts, ..Default::default() }).unwrap();
+        history.record_run(&run, &Identity::default(), 0.0).unwrap();
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        Settlement::new(Arc::new(history), metrics)
+    }
+
+    fn pass(step: u64) -> Pass {
+        Pass { key: SplitKey::new("r", "val"), attempt: Attempt::default(), step: Step::new(step).unwrap() }
+    }
+
+    fn steps(stream: &Mailbox) -> Vec<(u64, Outcome)> {
+        stream.take().into_iter().map(|settled| (settled.step.get(), settled.outcome)).collect()
+    }
+
+    #[test]
+    fn each_stream_that_waits_is_told_once_and_after_the_record_is_written() {
+        let settlement = settlement();
+        let streams = [Arc::new(Mailbox::default()), Arc::new(Mailbox::default())];
+        for stream in [&streams[0], &streams[1], &streams[1]] {
+            settlement.expect(pass(1), Some(stream));
+        }
+        settlement.expect(pass(2), Some(&streams[0]));
+        settlement.record(&pass(1), Ending::Skipped, "for a newer one", 7);
+        assert_eq!(steps(&streams[0]), [], "not written");
+        assert_eq!(settlement.look_up(&pass(1)).unwrap(), None);
+        settlement.flush();
+        for stream in &streams {
+            assert_eq!(steps(stream), [(1, Outcome::Skipped)]);
+        }
+        assert_eq!(settlement.unsettled("r").len(), 1);
+        assert!(settlement.is_pending("r", "val", 2) && !settlement.is_pending("r", "val", 1));
+        // Another process finds it in the history; another attempt does not.
+        let later = Settlement::new(Arc::clone(&settlement.history), settlement.metrics.clone());
+        assert_ne!(later.incarnation(), settlement.incarnation());
+        let found = later.look_up(&pass(1)).unwrap().unwrap();
+        assert_eq!((found.outcome, found.reason.as_str()), (Outcome::Skipped, "for a newer one"));
+        let attempt = Attempt { launch: 0, restart: 1 };
+        assert_eq!(later.look_up(&Pass { attempt, ..pass(1) }).unwrap(), None);
+        assert!(!settlement.join(&pass(1), &streams[0]) && settlement.join(&pass(2), &streams[1]));
+    }
+
+    #[test]
+    fn what_is_given_up_is_recorded_and_stays_unsettled() {
+        let settlement = settlement();
+        let stream = Arc::new(Mailbox::default());
+        settlement.expect(pass(1), Some(&stream));
+        settlement.expect(pass(2), None);
+        settlement.record(&pass(2), Ending::Failed, "it had no rows", 0);
+        settlement.give_up("the sidecar stopped");
+        settlement.flush();
+        let records = settlement.history.unscored("r", "val").unwrap();
+        let endings: Vec<_> = records.iter().map(|record| (record.step, record.outcome)).collect();
+        assert_eq!(endings, [(1, Ending::Unsettled), (2, Ending::Failed)]);
+        assert_eq!((steps(&stream), settlement.unsettled("r").len()), (vec![], 1));
+        assert_eq!(settlement.look_up(&pass(1)).unwrap(), None, "it is to be sent again");
+    }
+
+    #[test]
+    fn a_stream_that_is_not_read_holds_a_bounded_number() {
+        let settlement = settlement();
+        let stream = Arc::new(Mailbox::default());
+        for step in 0..MAILBOX as u64 + 10 {
+            settlement.expect(pass(step), Some(&stream));
+            settlement.settle(&pass(step), Outcome::Point, "");
+        }
+        let told = steps(&stream);
+        assert_eq!((told.len(), told[0].0), (MAILBOX, 10));
+        let state = lock(&settlement.state);
+        assert_eq!((state.pending.len(), state.known.len(), state.order.len()), (0, REMEMBERED, REMEMBERED));
+        // A stream that has ended is not kept.
+        drop(state);
+        settlement.expect(pass(0), Some(&stream));
+        drop(stream);
+        settlement.expect(pass(0), None);
+        assert!(lock(&settlement.state).pending[&pass(0)].streams.is_empty());
     }
 }
