@@ -566,21 +566,26 @@ fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order() {
         as_of(6.0, false, false, 30),
         as_of(7.0, false, false, 20),
     ];
+    let history = memory();
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let kept = |order: &[usize]| {
-        let history = History::open(None, ROOMY).unwrap();
-        history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+        // A split of its own for each order.
+        let split = format!("{order:?}");
+        let arriving = |at: usize| Point { split: split.as_str().into(), ..ranked[at].clone() };
         for &at in order {
-            let before = history.point("r", "val", Some(1), true).unwrap();
-            match history.record_point(&ranked[at], None).unwrap() {
-                Recorded::Stored => assert_eq!(history.point("r", "val", Some(1), true).unwrap().unwrap(), ranked[at]),
+            let before = history.point("r", &split, Some(1), true).unwrap();
+            match history.record_point(&arriving(at), None).unwrap() {
+                Recorded::Stored => {
+                    assert_eq!(history.point("r", &split, Some(1), true).unwrap().unwrap(), arriving(at))
+                }
                 Recorded::Waiting => panic!("a history in memory can always be written"),
                 Recorded::Outranked { time } => {
-                    assert_eq!(history.point("r", "val", Some(1), true).unwrap(), before);
+                    assert_eq!(history.point("r", &split, Some(1), true).unwrap(), before);
                     assert_eq!(Some(time), before.map(|point| point.time));
                 }
             }
         }
-        history.point("r", "val", Some(1), false).unwrap().unwrap().time
+        history.point("r", &split, Some(1), false).unwrap().unwrap().time
     };
     // Heap's algorithm: every order of arrival.
     let mut order: Vec<usize> = (0..ranked.len()).collect();
