@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence torture torture-slice soak \
+	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
 	licences release-check sbom
 
 PYTHON ?= python3
@@ -134,11 +134,28 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 protocol: ## the Python message code, from proto/
 	PYTHON=$(PYTHON) sh python/generate.sh
 
+# Inputs for each target; a finding ends it and stands in fuzz/artifacts/. Coverage needs no nightly compiler.
+RUNS := 1000000
+FUZZED := chunk tensors names npz history recording
+FUZZ := CARGO_TARGET_DIR=target/fuzz .cache/tools/bin/cargo-fuzz
+
+fuzz: .cache/tools/bin/cargo-fuzz ## RUNS inputs of each kind that comes from outside, guided by coverage
+	$(FUZZ) build --sanitizer none
+	set -e; for target in $(FUZZED); do \
+		mkdir -p target/fuzz/corpus/$$target; \
+		$(FUZZ) run --sanitizer none $$target target/fuzz/corpus/$$target fuzz/corpus/$$target -- \
+			-runs=$(RUNS) -max_len=32768 -rss_limit_mb=512 -timeout=10 -print_final_stats=1; \
+	done
+
 # Without optimisation: they run for seconds, and compile three times as fast.
 TOOL := CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=.cache/tools/target cargo install --quiet --locked --debug --root .cache/tools
 
 .cache/tools/bin/cargo-deny:
 	$(TOOL) cargo-deny --version 0.20.2
+	rm -rf .cache/tools/target
+
+.cache/tools/bin/cargo-fuzz:
+	$(TOOL) cargo-fuzz --version 0.13.1
 	rm -rf .cache/tools/target
 
 .cache/tools/bin/cargo-cyclonedx:

@@ -12,7 +12,7 @@ mod failure;
 mod in_process;
 mod log_limit;
 mod logs;
-mod npz;
+pub mod npz;
 mod options;
 mod replay;
 mod rules;

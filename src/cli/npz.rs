@@ -229,8 +229,8 @@ impl Array {
     /// Reads an array of an entry that states `size` bytes.
     fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory) -> Result<Self, Fault> {
         let fault = |message: String| Fault::new(name.clone(), message);
-        let (header, header_bytes) =
-            read_header(&mut reader).map_err(|e| fault(format!("has no readable npy header: {e}")))?;
+        let (header, header_bytes) = read_header(&mut reader)
+            .map_err(|e| fault(format!("has no readable npy header: {}", in_short(&e.to_string()))))?;
         let DType::Plain(kind) = header.dtype() else {
             return Err(fault("is a structured array, expected one plain element type".into()));
         };

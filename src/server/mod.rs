@@ -38,6 +38,8 @@ use tokio::time::timeout;
 
 use crate::history::{History, Limits as HistoryLimits};
 
+#[cfg(fuzzing)]
+pub use grpc::tensor_of;
 pub use grpc::{IngestLimits, client, proto, recording, transport, wire};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
