@@ -28,8 +28,11 @@ use crate::server::metrics::Metrics;
 
 /// Pause after a failed accept, such as when the process is out of file descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
-/// Age that a connection reaches before another may take its place: its first bytes may already be in flight.
+/// Age that a connection reaches before another may take its place: its first bytes, or its next request, may already be
+/// in flight.
 const LEAST_AGE: Duration = Duration::from_millis(25);
+/// Part of the places that peers which have only just come may take from those that are idle.
+const SILENT_SHARE: usize = 4;
 /// Time within which a refused peer takes its refusal.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -109,7 +112,7 @@ impl Gate {
                 Err(error) => {
                     tracing::warn!(%error, protocol = ?self.protocol, "a connection could not be accepted");
                     // Accepting again immediately does not help when the process is out of file descriptors.
-                    places.make_room(0, Duration::ZERO);
+                    places.make_room(0, Ages::default());
                     sleep(AFTER_FAILURE).await;
                     continue;
                 }
@@ -119,11 +122,15 @@ impl Gate {
                 tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
                 continue;
             }
+            // Clients of HTTP/1 repeat a request that finds an idle connection closed.
+            let idle = if self.protocol == Protocol::Http1 { Duration::ZERO } else { LEAST_AGE };
+            let mut ages = Ages { silent: LEAST_AGE, idle };
             let room = loop {
-                match places.make_room(self.limit, LEAST_AGE) {
+                match places.make_room(self.limit, ages) {
                     Room::At(instant) => sleep_until(instant).await,
                     room => break room,
                 }
+                ages.idle = Duration::ZERO;
             };
             if matches!(room, Room::Full) {
                 self.counts.full.inc();
@@ -208,6 +215,13 @@ enum Standing {
     Known,
 }
 
+/// Ages from which connections make room.
+#[derive(Clone, Copy, Default)]
+struct Ages {
+    silent: Duration,
+    idle: Duration,
+}
+
 enum Room {
     Free,
     /// At this instant a connection will be old enough to make room.
@@ -217,22 +231,38 @@ enum Room {
 }
 
 impl Places {
-    /// Makes room for another connection below `limit`, if need be in the place of one that is at least `age` old.
-    fn make_room(&self, limit: usize, age: Duration) -> Room {
+    /// Makes room for another connection below `limit`, if need be in the place of one that has reached its age.
+    fn make_room(&self, limit: usize, ages: Ages) -> Room {
         let mut book = self.book();
         if book.held.len() < limit {
             return Room::Free;
         }
-        let resting = book.held.iter().filter(|(_, place)| place.serving == 0);
-        let Some((&id, place)) = resting.min_by_key(|(_, place)| (place.standing, place.since)) else {
-            return Room::Full;
+        let resting = || book.held.iter().filter(|(_, place)| place.serving == 0);
+        let silent = || resting().filter(|(_, place)| place.standing == Standing::Silent);
+        let silent_first =
+            silent().min_by_key(|(_, place)| place.since).map(|(id, place)| (*id, place.since + ages.silent));
+        let idle_first = resting()
+            .filter(|(_, place)| place.standing != Standing::Silent)
+            .min_by_key(|(_, place)| (place.standing, place.since))
+            .map(|(id, place)| (*id, place.since + ages.idle));
+        let now = Instant::now();
+        let (id, due) = match (silent_first, idle_first) {
+            // Who comes does not wait for the one before to speak, unless there are many such.
+            (Some(silent_first), Some(idle_first))
+                if silent_first.1 > now && idle_first.1 <= now && silent().count() <= limit / SILENT_SHARE =>
+            {
+                idle_first
+            }
+            (Some(first), _) | (None, Some(first)) => first,
+            (None, None) => return Room::Full,
         };
-        if place.since + age > Instant::now() {
-            return Room::At(place.since + age);
+        if due > now {
+            return Room::At(due);
         }
-        place.leave.cancel();
-        book.held.remove(&id);
-        self.counts.made_room.inc();
+        if let Some(place) = book.held.remove(&id) {
+            place.leave.cancel();
+            self.counts.made_room.inc();
+        }
         Room::Free
     }
 
@@ -459,12 +489,20 @@ mod tests {
 
     /// A port with room for so many, and its address.
     async fn port(limit: usize, patience: Patience) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
+        port_of(Protocol::Http2, limit, patience).await
+    }
+
+    async fn port_of(
+        protocol: Protocol,
+        limit: usize,
+        patience: Patience,
+    ) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local().tcp().unwrap();
         let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
         let counts = Counts::of(&metrics, "grpc");
         let open = counts.open.clone();
-        let (protocol, refusal) = (Protocol::Http2, b"no".as_slice());
+        let refusal = b"no".as_slice();
         let gate = Gate { listener, tls: None, protocol, limit, patience, token: false, refusal, counts };
         (gate.open(), address, open)
     }
@@ -514,6 +552,52 @@ mod tests {
         sleep(2 * short).await;
         client.write_all(b"late").await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), 4);
+    }
+
+    /// Connections of peers that ask again and again rest for a moment only, each at another time.
+    #[tokio::test]
+    async fn those_who_never_stop_asking_keep_nobody_waiting() {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let (mut entering, address, _open) = port_of(protocol, 8, patience(LONG, LONG)).await;
+            let (mut clients, mut busy) = (Vec::new(), Vec::new());
+            for _ in 0..8 {
+                clients.push(TcpStream::connect(address).await.unwrap());
+                busy.push(entering.recv().await.unwrap());
+            }
+            let visits = busy.iter().map(Connection::visit).collect::<Vec<_>>();
+            let asking = tokio::spawn(async move {
+                loop {
+                    for visit in &visits {
+                        drop(visit.serve());
+                    }
+                    sleep(Duration::from_millis(1)).await;
+                }
+            });
+            clients.push(TcpStream::connect(address).await.unwrap());
+            timeout(LONG, entering.recv()).await.expect("a connection").unwrap();
+            asking.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_has_just_come_keeps_the_next_one_waiting_only_among_many() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
+        let places = Arc::new(Places { book: Mutex::default(), counts: Counts::of(&metrics, "http") });
+        let ages = Ages { silent: LONG, idle: Duration::ZERO };
+        let peer = || Peer::Unix(Some(1));
+        let idle = (0..8).map(|_| places.enter(peer())).collect::<Vec<_>>();
+        for visit in &idle {
+            drop(visit.serve());
+        }
+        let mut young = Vec::new();
+        for longest_idle in &idle[..3] {
+            assert!(matches!(places.make_room(8, ages), Room::Free));
+            assert!(longest_idle.leave.is_cancelled());
+            young.push(places.enter(peer()));
+        }
+        assert!(matches!(places.make_room(8, ages), Room::At(_)));
+        assert!(matches!(places.make_room(8, Ages::default()), Room::Free));
+        assert!(young[0].leave.is_cancelled() && !idle[3].leave.is_cancelled());
     }
 
     #[tokio::test]
