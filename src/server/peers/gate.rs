@@ -16,7 +16,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use prometheus::{IntCounter, IntGauge};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tokio_util::either::Either;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -104,7 +104,7 @@ impl Gate {
     }
 
     async fn accept(&self, sender: &mpsc::Sender<Connection>) {
-        let places = Arc::new(Places { book: Mutex::default(), counts: self.counts.clone() });
+        let places = Arc::new(Places { book: Mutex::default(), freed: Notify::new(), counts: self.counts.clone() });
         let mut made = Made::default();
         loop {
             let (socket, peer) = match self.listener.accept().await {
@@ -124,14 +124,7 @@ impl Gate {
             }
             // Clients of HTTP/1 repeat a request that finds an idle connection closed.
             let idle = if self.protocol == Protocol::Http1 { Duration::ZERO } else { LEAST_AGE };
-            let mut ages = Ages { silent: LEAST_AGE, idle };
-            let room = loop {
-                match places.make_room(self.limit, ages) {
-                    Room::At(instant) => sleep_until(instant).await,
-                    room => break room,
-                }
-                ages.idle = Duration::ZERO;
-            };
+            let room = places.wait_for_room(self.limit, Ages { silent: LEAST_AGE, idle }).await;
             if matches!(room, Room::Full) {
                 self.counts.full.inc();
                 tracing::warn!(%peer, limit = self.limit, "a connection was closed: the limit is reached");
@@ -188,6 +181,8 @@ async fn refuse(mut socket: Socket, refusal: &'static [u8]) {
 /// The open connections of a port.
 struct Places {
     book: Mutex<Book>,
+    /// A connection was closed.
+    freed: Notify,
     counts: Counts,
 }
 
@@ -231,6 +226,20 @@ enum Room {
 }
 
 impl Places {
+    /// Waits for room for another connection: until one is closed or old enough. Idle ones need not get older than the wait.
+    async fn wait_for_room(&self, limit: usize, mut ages: Ages) -> Room {
+        loop {
+            let due = match self.make_room(limit, ages) {
+                Room::At(due) => due,
+                room => return room,
+            };
+            tokio::select! {
+                () = sleep_until(due) => ages.idle = Duration::ZERO,
+                () = self.freed.notified() => {}
+            }
+        }
+    }
+
     /// Makes room for another connection below `limit`, if need be in the place of one that has reached its age.
     fn make_room(&self, limit: usize, ages: Ages) -> Room {
         let mut book = self.book();
@@ -335,6 +344,7 @@ impl Drop for Visit {
         let mut book = self.places.book();
         book.held.remove(&self.id);
         self.places.counts.open.set(book.held.len() as i64);
+        self.places.freed.notify_one();
     }
 }
 
@@ -582,7 +592,8 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_has_just_come_keeps_the_next_one_waiting_only_among_many() {
         let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
-        let places = Arc::new(Places { book: Mutex::default(), counts: Counts::of(&metrics, "http") });
+        let places =
+            Arc::new(Places { book: Mutex::default(), freed: Notify::new(), counts: Counts::of(&metrics, "http") });
         let ages = Ages { silent: LONG, idle: Duration::ZERO };
         let peer = || Peer::Unix(Some(1));
         let idle = (0..8).map(|_| places.enter(peer())).collect::<Vec<_>>();
@@ -598,6 +609,21 @@ mod tests {
         assert!(matches!(places.make_room(8, ages), Room::At(_)));
         assert!(matches!(places.make_room(8, Ages::default()), Room::Free));
         assert!(young[0].leave.is_cancelled() && !idle[3].leave.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_closes_ends_the_wait_for_room() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
+        let places =
+            Arc::new(Places { book: Mutex::default(), freed: Notify::new(), counts: Counts::of(&metrics, "http") });
+        let visits = [(); 2].map(|()| places.enter(Peer::Unix(Some(1))));
+        let never = Duration::from_secs(1 << 20);
+        let ages = Ages { silent: never, idle: never };
+        let waiting = Arc::clone(&places);
+        let waiting = tokio::spawn(async move { waiting.wait_for_room(2, ages).await });
+        tokio::task::yield_now().await;
+        drop(visits);
+        assert!(matches!(timeout(LONG, waiting).await.unwrap().unwrap(), Room::Free));
     }
 
     #[tokio::test]
