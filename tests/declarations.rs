@@ -504,16 +504,16 @@ fn wrong_declarations_are_refused() {
     let image = |size| constants(RunConstants { image_size: Some(size), ..Default::default() });
     let parts = |parts: &[Vec<u32>]| constants(RunConstants { concept_parts: parts.to_vec(), ..Default::default() });
     let cases: Vec<(RunFields, &str, &str)> = vec![
-        (RunFields { name: "a\nb".into(), ..fields(&[2]) }, "run.name", "character \\n"),
+        (RunFields { name: "a\nb".into(), ..fields(&[2]) }, "run.name", "character \\u{a}"),
         (fields(&[]), "run.concepts", "got 0 concepts"),
         (fields(&[2; 4097]), "run.concepts", "got 4097 concepts, expected 1 to 4096"),
-        (concepts(&["a", ""]), "run.concepts[1].name", "0 bytes"),
+        (concepts(&["a", ""]), "run.concepts[1].name", "got none"),
         (concepts(&["a", "b", "a"]), "run.concepts[2].name", "'a' names two concepts"),
         (fields(&[2, 65_537]), "run.concepts[1].cardinality", "at most 65536"),
         (RunFields { world_size: 65_537, ..fields(&[2]) }, "run.world_size", "got 65537"),
         (labels(&many), "run.labels", "33 labels"),
-        (labels(&[("", "v")]), "run.labels key", "0 bytes"),
-        (labels(&[("lambda", "<script>")]), "run.labels['lambda']", "character <"),
+        (labels(&[("", "v")]), "run.labels key", "got none"),
+        (labels(&[("lambda", "\u{7}")]), "run.labels['lambda']", "character \\u{7}"),
         (accuracy(1.1), "run.constants.reference_task_accuracy", "got 1.1"),
         (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "got NaN"),
         (omega(0.0), "run.constants.concept_score_weight", "got 0"),

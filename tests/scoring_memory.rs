@@ -130,8 +130,9 @@ fn compare((n, k, d): (u64, u64, u64), threads: usize, ids: &[&str], tests: bool
             mib(took),
             mib(estimated)
         );
-        // Not so high that scores are refused without need.
-        assert!(estimated <= 12 * took + (16 << 20), "{what}: {:.1} MiB, estimated {:.1}", mib(took), mib(estimated));
+        // Not so high that scores are refused without need. What threads of the measurement before free late lowers the
+        // measured peak.
+        assert!(estimated <= 12 * took + (32 << 20), "{what}: {:.1} MiB, estimated {:.1}", mib(took), mib(estimated));
     }
 }
 
