@@ -47,9 +47,10 @@ def written(lines: list[Line]) -> str:
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(line["began"])) for line in used})
     hours = sum(line["seconds"] for line in used) / 3600
     text = table(shown)
+    builds = len({line["binary"] for line in used})
     text += (
         f"\n{used[0]['cores']} cores, {used[0]['machine']}, {' and '.join(days)}, {hours:.1f} hours in all, load "
-        f"average {min(loads):.0f} to {max(loads):.0f} before each part, seed {used[0]['seed']}.\n"
+        f"average {min(loads):.0f} to {max(loads):.0f} before each part, seed {used[0]['seed']}, {builds} builds.\n"
     )
     if slices:
         text += "\nOnly the slice of CI so far: " + "; ".join(slices) + ".\n"

@@ -1,6 +1,7 @@
 //! Invalid batches of one chunk.
 
 use conceptwatch::server::proto::{BatchChunk, DataType, Tensor};
+use conceptwatch::tensor::{Content, Dim, TensorName};
 
 use super::messages::Case;
 use super::names;
@@ -21,6 +22,69 @@ pub fn cases() -> Vec<Case> {
         for (field, place) in fields {
             let name = name.clone();
             cases.push(case(&format!("a {field} {what}"), field, says, move |c| *place(c) = name.clone()));
+        }
+    }
+    cases.extend(of_other_types());
+    cases.extend(TensorName::ALL.iter().filter(|name| name.content() != Content::Texts).map(|&name| {
+        let shape = [N, 2, 2, 2, 2, 2];
+        case(&format!("{name} in six dimensions"), field(name, "shape"), "expected [n", move |c| {
+            let dtype = if name.content() == Content::Flags { DataType::Bool } else { DataType::Int64 };
+            let dtype = if is_float(name) { DataType::Float32 } else { dtype };
+            set(c, raw(name.text(), dtype, &shape, &vec![0; size(dtype)]));
+        })
+    }));
+    cases
+}
+
+fn field(name: TensorName, part: &str) -> &'static str {
+    Box::leak(format!("tensors.{name}.{part}").into_boxed_str())
+}
+
+fn is_float(name: TensorName) -> bool {
+    matches!(name.content(), Content::Floats | Content::FloatsOrNan)
+}
+
+/// Bytes of an element.
+fn size(dtype: DataType) -> usize {
+    match dtype {
+        DataType::Int8 | DataType::Uint8 | DataType::Bool => 1,
+        DataType::Float16 | DataType::Bfloat16 | DataType::Int16 | DataType::Uint16 => 2,
+        DataType::Float32 | DataType::Int32 | DataType::Uint32 => 4,
+        _ => 8,
+    }
+}
+
+/// Each tensor in each type of numbers that it may not have.
+fn of_other_types() -> Vec<Case> {
+    use DataType::{
+        Bfloat16, Bool, Float16, Float32, Float64, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64,
+    };
+    let floats = [Float16, Bfloat16, Float32, Float64].as_slice();
+    let others = [Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64, Bool].as_slice();
+    let mut cases = Vec::new();
+    for &name in TensorName::ALL {
+        let (wrong, says) = match name.content() {
+            // Of hard concepts.
+            Content::Floats if name == TensorName::ConceptActivations => continue,
+            Content::Floats | Content::FloatsOrNan => (others.to_vec(), "expected a float type"),
+            Content::Flags => (floats.to_vec(), "expected bool"),
+            Content::Ids => ([floats, &[Bool]].concat(), "expected an integer type"),
+            Content::Texts => ([floats, others].concat(), "expected string"),
+            Content::Labels | Content::Classes | Content::ClassesOrNone => continue,
+        };
+        let shape: Vec<u64> = name.shapes()[0]
+            .iter()
+            .map(|dim| match dim {
+                Dim::Rows => N,
+                Dim::Exactly(size) => *size as u64,
+                Dim::Concepts | Dim::Activations | Dim::Any(_) => 2,
+            })
+            .collect();
+        for dtype in wrong {
+            let shape = shape.clone();
+            cases.push(case(&format!("{name} as {dtype:?}"), field(name, "dtype"), says, move |c| {
+                set(c, raw(name.text(), dtype, &shape, &vec![0; size(dtype)]));
+            }));
         }
     }
     cases
