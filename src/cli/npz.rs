@@ -181,7 +181,10 @@ fn read_arrays(path: &Path, memory: &mut Memory) -> Result<Vec<Array>, Fault> {
         let entry_name = entry.name().map_err(|e| file_fault(format!("entry {at} has no readable name: {e}")))?;
         let entry_name = entry_name.into_owned();
         let Some(name) = entry_name.strip_suffix(".npy") else {
-            return Err(Fault::new(entry_name, "is not an array, expected entries that end in .npy"));
+            if entry_name.is_empty() {
+                return Err(file_fault(format!("entry {at} has no name, expected entries that end in .npy")));
+            }
+            return Err(Fault::new(in_short(&entry_name), "is not an array, expected entries that end in .npy"));
         };
         if name.len() > MAX_NAME {
             return Err(Fault::new(in_short(name), format!("is not a known array: its name has {} bytes", name.len())));

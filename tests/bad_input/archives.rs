@@ -69,6 +69,11 @@ pub fn cases() -> Vec<Case> {
         file("without its last byte", "FILE", "is not an npz archive", whole[..whole.len() - 1].to_vec()),
         file("a damaged array", act, "cannot be read", damaged),
         file("an empty archive", "FILE", "no array", archive(&[])),
+        file("an entry without a name", "FILE", "entry 3 has no name", {
+            let mut entries = good();
+            entries.push((String::new(), b"hello".to_vec()));
+            archive(&entries)
+        }),
         file("an entry that is no array", "notes.txt", "expected entries that end in .npy", {
             let mut entries = good();
             entries.push(("notes.txt".into(), b"hello".to_vec()));
