@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use conceptwatch::history::{Ending, History, Limits, Unscored};
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
@@ -214,20 +215,24 @@ async fn what_outruns_scoring_is_skipped_with_a_record_and_clients_are_told_to_h
     let rank = Rank::of(0, 1);
     rank.start(&mut client).await;
     let mut stream = Stream::open(&mut client).await;
-    for step in 1..=40 {
-        rank.pass(&mut stream, step).await;
+    // At first the scorer may keep up, for as long as its burst of CPU time lasts.
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = 0;
+    loop {
+        last += 1;
+        stream.ask(rank.batch(last)).await;
+        let told = stream.ask(rank.end(last)).await.keep_ms;
+        if told > 0 && sidecar.metric("conceptwatch_passes_settled_total", "skipped") >= 25.0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{last} passes, and keep_ms is {told}");
     }
-    stream.ask(rank.batch(42)).await;
-    assert!(stream.ask(rank.end(42)).await.keep_ms > 0);
-    // The newest is never skipped, and those of a burst wait in line.
-    let (outcome, reason) = stream.settled(40).await;
-    assert_eq!(outcome, Outcome::Skipped);
-    assert!(reason.contains("come faster than they are scored"), "{reason}");
-    let skipped = sidecar.metric("conceptwatch_passes_settled_total", "skipped");
-    assert!((25.0..=40.0).contains(&skipped), "{skipped} skipped");
     sidecar.kill();
     let (_, records) = stored(directory.path());
-    assert!(records.iter().any(|record| record.step == 40 && record.outcome == Ending::Skipped));
+    let skipped: Vec<_> = records.iter().filter(|record| record.outcome == Ending::Skipped).collect();
+    assert!(skipped.len() >= 25 && skipped.iter().all(|record| record.step < last), "{skipped:?}");
+    let reason = "come faster than they are scored";
+    assert!(skipped.iter().any(|record| record.reason.contains(reason)), "{skipped:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
