@@ -35,6 +35,24 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// All of them; strings are the last.
+    pub const ALL: [Self; 14] = [
+        Self::Float16,
+        Self::BFloat16,
+        Self::Float32,
+        Self::Float64,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::UInt8,
+        Self::UInt16,
+        Self::UInt32,
+        Self::UInt64,
+        Self::Bool,
+        Self::String,
+    ];
+
     /// Size of one element in bytes; 0 for strings, which have no fixed size.
     pub const fn size(self) -> usize {
         match self {

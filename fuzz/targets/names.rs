@@ -9,7 +9,7 @@ use conceptwatch::question::Question;
 use conceptwatch::run::{Concept, Run, RunFields};
 use libfuzzer_sys::fuzz_target;
 
-/// Runs that a history takes before it is made anew: a full one is slow.
+/// Number of runs after which the history is replaced: writes to a full one are slow.
 const RUNS: u32 = 200;
 
 thread_local! {

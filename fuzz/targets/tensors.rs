@@ -56,28 +56,11 @@ static RUNS: LazyLock<Vec<Run>> = LazyLock::new(|| {
     ]
 });
 
-const TYPES: [DataType; 14] = [
-    DataType::Float16,
-    DataType::BFloat16,
-    DataType::Float32,
-    DataType::Float64,
-    DataType::Int8,
-    DataType::Int16,
-    DataType::Int32,
-    DataType::Int64,
-    DataType::UInt8,
-    DataType::UInt16,
-    DataType::UInt32,
-    DataType::UInt64,
-    DataType::Bool,
-    DataType::String,
-];
-
 const LONGEST: usize = 1 << 12;
 
 fn tensor(made: Made) -> Option<Tensor> {
     let name = TensorName::ALL[made.name as usize % TensorName::ALL.len()];
-    let dtype = TYPES[made.dtype as usize % TYPES.len()];
+    let dtype = DataType::ALL[made.dtype as usize % DataType::ALL.len()];
     let shape: Vec<u64> = made.shape.iter().map(|dim| u64::from(*dim)).collect();
     if dtype == DataType::String {
         return Tensor::texts(name, &shape, made.texts).ok();

@@ -105,7 +105,7 @@ impl Access {
         cookies.find(|(name, _)| *name == self.cookie).map(|(_, number)| number)
     }
 
-    /// The header that sets the cookie for so many seconds.
+    /// The header that sets the cookie, which is valid for this number of seconds.
     pub(super) fn cookie(&self, number: &str, seconds: u64) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
         format!("{}={number}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)

@@ -24,7 +24,7 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// For a port of so many connections.
+    /// The places of a port with this many connections.
     pub fn new(connections: usize) -> Self {
         let room =
             |share: usize, yields| Room { places: (connections / share).max(1), yields, seats: Mutex::default() };
