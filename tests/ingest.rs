@@ -140,8 +140,9 @@ async fn a_batch_broken_off_applies_nothing() {
     until("the chunk is received", || sidecar.metric("conceptwatch_received_bytes_total", "") > 0.0).await;
     // The stream is reset, not ended.
     drop(broken);
-    let dropped = || sidecar.metric("conceptwatch_rows_dropped_total", "refused");
-    until("its rows are counted", || dropped() == 50.0).await;
+    until("its rows are counted", || sidecar.metric("conceptwatch_rows_unfinished_total", "") == 50.0).await;
+    // Its client sends them again.
+    assert_eq!(sidecar.metric("conceptwatch_rows_dropped_total", "refused"), 0.0);
     let point = send_all(&mut client, "r", vec![chunk("r", 2, 100..140)]).await;
     assert_eq!((point.rows, point.rows_seen), (40, 40));
     assert!(sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") < CONNECTION);
@@ -178,6 +179,7 @@ async fn a_stream_over_the_byte_budget_ends_and_may_be_retried() {
     let used = sidecar.metric("conceptwatch_ingest_budget_used_bytes", "");
     assert!(used <= 8.0 * 1024.0 * 1024.0, "{used} bytes");
     assert!(sidecar.metric("conceptwatch_batches_refused_total", "Unavailable") >= 1.0);
+    assert!(sidecar.metric("conceptwatch_rows_unfinished_total", "") >= 8.0);
 
     drop(streams);
     let free = || sidecar.metric("conceptwatch_ingest_budget_used_bytes", "") < CONNECTION;

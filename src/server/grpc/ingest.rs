@@ -148,20 +148,18 @@ impl Ingest {
                     self.take(request, fault, &mut partial, &mailbox).await
                 }
                 Some(Err(unread)) => {
-                    self.give_up(&mut partial, "the stream broke off");
+                    self.break_off(partial);
                     // Fails if the peer has disconnected.
                     let _ = answers.send(Err(self.unreadable(unread))).await;
                     return;
                 }
-                None => {
-                    self.give_up(&mut partial, "the stream ended");
-                    return;
-                }
+                None => return self.break_off(partial),
             };
             let sent = match answer {
                 Ok(Some(answer)) => answers.send(Ok(answer)).await,
                 Ok(None) => Ok(()),
                 Err(refusal) => {
+                    self.break_off(partial);
                     let _ = answers.send(Err(refusal.into())).await;
                     return;
                 }
@@ -246,7 +244,6 @@ impl Ingest {
                     if bytes.saturating_add(size) > self.budget.limit() {
                         current.progress = Progress::Refused(self.never_fits(bytes).into());
                     } else if !room.resize(bytes) {
-                        *partial = None;
                         return Err(self.over_budget());
                     }
                 }
@@ -463,6 +460,15 @@ impl Ingest {
         let fault = Fault::new("chunk", format!("the batch was abandoned after {} chunks: {why}", lost.next_chunk));
         self.runs.refused(&lost.header.run, &lost.header.split, lost.rows);
         Some(self.refuse(lost.header.sequence, lost.rows, &fault.into()))
+    }
+
+    /// Releases and counts an unfinished batch whose stream has ended. No row of it was acknowledged, so its client sends it
+    /// again if it still can.
+    fn break_off(&self, partial: Option<Partial>) {
+        let Some(lost) = partial else { return };
+        self.metrics.rows_unfinished.inc_by(lost.rows);
+        let (run, split, rows) = (&lost.header.run, &lost.header.split, lost.rows);
+        tracing::info!(run, split, rows, chunks = lost.next_chunk, "a stream ended within a batch");
     }
 
     /// The status for a message that cannot be read. Resending it would not help, so the code must not be one that clients

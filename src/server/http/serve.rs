@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tower::Layer;
 
 use super::app::{App, Shared};
 use super::assets::Page;
@@ -100,13 +101,14 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
 
 /// Serves one connection. Its errors are ignored because the client caused them; hyper answers 400 to a malformed request.
 async fn connection(connection: Connection, router: Router, stop: CancellationToken, bounds: Bounds) {
-    let router = router.layer(Extension::<Arc<Visit>>(connection.visit()));
+    // Not `Router::layer`, which builds every route anew.
+    let service = Extension::<Arc<Visit>>(connection.visit()).layer(router);
     let stream = WriteDeadline { stream: connection, patience: bounds.write, waiting: None };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head)
         .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut served = pin!(served);
     tokio::select! {
         _ = served.as_mut() => return,

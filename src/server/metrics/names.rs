@@ -36,6 +36,7 @@ pub const BUILD_INFO: &str = "conceptwatch_build_info";
 pub const ROWS_RECEIVED: &str = "conceptwatch_rows_received_total";
 pub const ROWS_DUPLICATE: &str = "conceptwatch_rows_duplicate_total";
 pub const ROWS_DROPPED: &str = "conceptwatch_rows_dropped_total";
+pub const ROWS_UNFINISHED: &str = "conceptwatch_rows_unfinished_total";
 pub const BATCHES_ACCEPTED: &str = "conceptwatch_batches_accepted_total";
 pub const BATCHES_REFUSED: &str = "conceptwatch_batches_refused_total";
 pub const RECEIVED_BYTES: &str = "conceptwatch_received_bytes_total";

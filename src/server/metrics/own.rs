@@ -1,5 +1,6 @@
 //! Metrics of the sidecar itself.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
@@ -11,13 +12,25 @@ use prometheus::{
 use super::names;
 use crate::history::History;
 
-/// Handles to the sidecar's own metrics; clones share them.
+/// The sidecar's own metrics. Clones share them and cost next to nothing: each connection and call makes some.
 #[derive(Clone)]
-pub struct Metrics {
+pub struct Metrics(Arc<Own>);
+
+impl Deref for Metrics {
+    type Target = Own;
+
+    fn deref(&self) -> &Own {
+        &self.0
+    }
+}
+
+/// Handles to each of them.
+pub struct Own {
     pub rows_received: IntCounter,
     pub rows_duplicate: IntCounter,
     /// Label `reason`.
     pub rows_dropped: IntCounterVec,
+    pub rows_unfinished: IntCounter,
     pub batches_accepted: IntCounter,
     /// Label `code`: the gRPC code's name.
     pub batches_refused: IntCounterVec,
@@ -108,10 +121,14 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, Error>(gauge)
         };
-        Ok(Self {
+        Ok(Self(Arc::new(Own {
             rows_received: counter(names::ROWS_RECEIVED, "Rows received in well-formed batches.")?,
             rows_duplicate: counter(names::ROWS_DUPLICATE, "Received rows that the sample already had.")?,
             rows_dropped: counters(names::ROWS_DROPPED, "Rows not accepted, by reason.", &["reason"])?,
+            rows_unfinished: counter(
+                names::ROWS_UNFINISHED,
+                "Rows of batches whose stream ended before their last chunk; clients send them again.",
+            )?,
             batches_accepted: counter(names::BATCHES_ACCEPTED, "Batches applied.")?,
             batches_refused: counters(names::BATCHES_REFUSED, "Batches refused, by gRPC code.", &["code"])?,
             received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,
@@ -208,11 +225,9 @@ impl Metrics {
             )?,
             tokens_refused: counters(names::TOKENS_REFUSED, "Requests with a wrong token, by port.", &["port"])?,
             requests: counters(names::REQUESTS, "HTTP requests, by route and status code.", &["path", "code"])?,
-        })
+        })))
     }
-}
 
-impl Metrics {
     /// Over all reasons.
     pub fn all_rows_dropped(&self) -> u64 {
         let series = self.rows_dropped.collect().into_iter();

@@ -17,7 +17,7 @@ use hyper::body::{Frame, SizeHint};
 use prometheus::{IntCounter, IntGauge};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::either::Either;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -26,13 +26,15 @@ use super::listener::{Listener, Peer, Socket};
 use super::tls::{ClientCertificate, Made, Protocol, Tls};
 use crate::server::metrics::Metrics;
 
-/// Pause after a failed accept, such as when the process is out of file descriptors.
+/// Pause after a failed accept, such as when the process is out of file descriptors, unless a connection is closed before.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 /// Age that a connection reaches before another may take its place: its first bytes, or its next request, may already be
 /// in flight.
 const LEAST_AGE: Duration = Duration::from_millis(25);
 /// Part of the places that peers which have only just come may take from those that are idle.
 const SILENT_SHARE: usize = 4;
+/// Connections that may still be closing when others come in their place: each is an open file.
+const CLOSING: usize = 8;
 /// Time within which a refused peer takes its refusal.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -113,7 +115,7 @@ impl Gate {
                     tracing::warn!(%error, protocol = ?self.protocol, "a connection could not be accepted");
                     // Accepting again immediately does not help when the process is out of file descriptors.
                     places.make_room(0, Ages::default());
-                    sleep(AFTER_FAILURE).await;
+                    let _ = timeout(AFTER_FAILURE, places.freed.notified()).await;
                     continue;
                 }
             };
@@ -192,12 +194,20 @@ struct Book {
     held: BTreeMap<u64, Place>,
 }
 
+impl Book {
+    fn staying(&self) -> usize {
+        self.held.values().filter(|place| !place.leaving).count()
+    }
+}
+
 struct Place {
     standing: Standing,
     /// When the connection was opened, or its last request ended.
     since: Instant,
     /// Requests in flight.
     serving: u32,
+    /// It has made room, and is about to be closed.
+    leaving: bool,
     leave: CancellationToken,
 }
 
@@ -221,6 +231,8 @@ enum Room {
     Free,
     /// At this instant a connection will be old enough to make room.
     At(Instant),
+    /// Once one of those that made room is closed.
+    Soon,
     /// Every connection has a request in flight.
     Full,
 }
@@ -229,13 +241,13 @@ impl Places {
     /// Waits for room for another connection: until one is closed or old enough. Idle ones need not get older than the wait.
     async fn wait_for_room(&self, limit: usize, mut ages: Ages) -> Room {
         loop {
-            let due = match self.make_room(limit, ages) {
-                Room::At(due) => due,
+            match self.make_room(limit, ages) {
+                Room::At(due) => tokio::select! {
+                    () = sleep_until(due) => ages.idle = Duration::ZERO,
+                    () = self.freed.notified() => {}
+                },
+                Room::Soon => self.freed.notified().await,
                 room => return room,
-            };
-            tokio::select! {
-                () = sleep_until(due) => ages.idle = Duration::ZERO,
-                () = self.freed.notified() => {}
             }
         }
     }
@@ -243,10 +255,13 @@ impl Places {
     /// Makes room for another connection below `limit`, if need be in the place of one that has reached its age.
     fn make_room(&self, limit: usize, ages: Ages) -> Room {
         let mut book = self.book();
-        if book.held.len() < limit {
+        if book.held.len() >= limit + CLOSING && book.staying() < book.held.len() {
+            return Room::Soon;
+        }
+        if book.staying() < limit {
             return Room::Free;
         }
-        let resting = || book.held.iter().filter(|(_, place)| place.serving == 0);
+        let resting = || book.held.iter().filter(|(_, place)| place.serving == 0 && !place.leaving);
         let silent = || resting().filter(|(_, place)| place.standing == Standing::Silent);
         let silent_first =
             silent().min_by_key(|(_, place)| place.since).map(|(id, place)| (*id, place.since + ages.silent));
@@ -268,7 +283,8 @@ impl Places {
         if due > now {
             return Room::At(due);
         }
-        if let Some(place) = book.held.remove(&id) {
+        if let Some(place) = book.held.get_mut(&id) {
+            place.leaving = true;
             place.leave.cancel();
             self.counts.made_room.inc();
         }
@@ -280,7 +296,10 @@ impl Places {
         let mut book = self.book();
         let id = book.next;
         book.next += 1;
-        book.held.insert(id, Place { standing: Standing::Silent, since: entered, serving: 0, leave: leave.clone() });
+        book.held.insert(
+            id,
+            Place { standing: Standing::Silent, since: entered, serving: 0, leaving: false, leave: leave.clone() },
+        );
         self.counts.open.set(book.held.len() as i64);
         let (silent, certificate) = (AtomicBool::new(true), AtomicBool::new(false));
         Arc::new(Visit { id, peer, entered, leave, silent, certificate, places: Arc::clone(self) })
@@ -491,7 +510,8 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -507,7 +527,8 @@ mod tests {
         limit: usize,
         patience: Patience,
     ) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
-        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        // Not `Listener::bind`, with which the system keeps silent peers to itself.
+        let listener = Listener::try_from(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
         let address = listener.local().tcp().unwrap();
         let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
         let counts = Counts::of(&metrics, "grpc");
@@ -612,6 +633,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn few_connections_that_made_room_are_open_at_once() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
+        let places =
+            Arc::new(Places { book: Mutex::default(), freed: Notify::new(), counts: Counts::of(&metrics, "http") });
+        let limit = 4;
+        let mut open = Vec::new();
+        while !matches!(places.make_room(limit, Ages::default()), Room::Soon) {
+            open.push(places.enter(Peer::Unix(Some(1))));
+            assert!(open.len() <= limit + CLOSING);
+        }
+        assert_eq!(open.len(), limit + CLOSING);
+        drop(open.remove(0));
+        assert!(matches!(places.make_room(limit, Ages::default()), Room::Free));
+    }
+
+    #[tokio::test]
     async fn a_connection_that_closes_ends_the_wait_for_room() {
         let metrics = Metrics::register(&prometheus::Registry::new(), "1.2.3", 7).unwrap();
         let places =
@@ -648,8 +685,9 @@ mod tests {
         let mut said = Vec::new();
         timeout(LONG, refused.read_to_end(&mut said)).await.unwrap().unwrap();
         assert_eq!(said, b"no");
+        drop((silent, idle));
         assert_eq!(open.get(), 3);
-        drop((silent, idle, held, serving));
+        drop((held, serving));
         assert!(!next.visit().leave.is_cancelled());
         let _ = &mut next;
     }

@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
@@ -15,6 +18,9 @@ use super::address::Endpoint;
 /// Connections that may wait to be accepted. Of those beyond, the system drops the first packet, which is sent again after a
 /// second.
 const WAITING: u32 = 4096;
+
+/// Time for which the system keeps a TCP connection that sends nothing to itself. Every client of both ports speaks first.
+const UNHEARD: Duration = Duration::from_secs(5);
 
 /// A connection as the system gives it.
 pub type Socket = Either<TcpStream, UnixStream>;
@@ -60,7 +66,11 @@ impl Listener {
     /// is replaced.
     pub async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         let path = match endpoint {
-            Endpoint::Tcp(address) => return bind_address(*address)?.try_into(),
+            Endpoint::Tcp(address) => {
+                let listener = bind_address(*address)?;
+                hold_back_silent(&listener, UNHEARD);
+                return listener.try_into();
+            }
             Endpoint::Unix(path) => path,
         };
         let (listener, file) = bind_socket(path)?;
@@ -107,6 +117,26 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(address)?;
     socket.listen(WAITING)
 }
+
+/// Has the system pass connections on once something has come from them, so that silent ones take neither a place nor an
+/// open file for that time. Where it cannot, they are accepted as any others.
+#[cfg(target_os = "linux")]
+fn hold_back_silent(listener: &TcpListener, time: Duration) {
+    let seconds = time.as_secs() as libc::c_int;
+    // SAFETY: the descriptor is open, and the option is read from a valid integer of the size given.
+    unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold_back_silent(_: &TcpListener, _: Duration) {}
 
 /// The file of a socket, removed when the port closes unless another process has replaced it.
 struct SocketFile {

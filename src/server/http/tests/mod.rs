@@ -298,7 +298,7 @@ async fn events_arrive_in_order_and_losses_are_told() {
 async fn the_port_stops_whatever_its_clients_do() {
     let bounds = Bounds { drain: Duration::from_secs(10), ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
-    let mut silent = TcpStream::connect(port.address).await.unwrap();
+    let mut silent = port.silent().await;
     let mut waiting = port.events().await;
     assert_eq!(port.get("/live").await.status, 200);
     let open = port.app.metrics.connections.with_label_values(&["http"]);
@@ -314,7 +314,7 @@ async fn the_port_stops_whatever_its_clients_do() {
 async fn silent_connections_are_let_go() {
     let bounds = Bounds { first: Duration::from_millis(200), ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
-    let mut silent = TcpStream::connect(port.address).await.unwrap();
+    let mut silent = port.silent().await;
     let mut slow = TcpStream::connect(port.address).await.unwrap();
     slow.write_all(b"GET /live HTTP/1.1\r\nHost: loc").await.unwrap();
     for stream in [&mut silent, &mut slow] {
@@ -332,7 +332,7 @@ async fn surplus_event_streams_are_refused_and_silent_connections_make_room() {
     assert_eq!(port.get("/api/v1/events").await.status, 503);
     let mut silent = Vec::new();
     for _ in 0..8 {
-        silent.push(TcpStream::connect(port.address).await.unwrap());
+        silent.push(port.silent().await);
         assert_eq!(port.get("/live").await.status, 200);
         assert_eq!(port.get("/api/v1/status").await.status, 200);
     }

@@ -252,6 +252,13 @@ impl Port {
         stream
     }
 
+    /// A connection that says nothing more after a byte, without which the system may keep it to itself.
+    pub async fn silent(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(b"G").await.unwrap();
+        stream
+    }
+
     /// Returns once no connection is open.
     pub async fn deserted(&self) {
         let open = self.app.metrics.connections.with_label_values(&["http"]);
