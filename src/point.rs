@@ -203,6 +203,45 @@ impl Outcome {
             Self::Undefined(undefined) => undefined.matrix_q.as_deref(),
         }
     }
+
+    /// Bytes of what it points to.
+    fn bytes(&self) -> usize {
+        fn square<T>(rows: Option<&[Vec<T>]>) -> usize {
+            rows.map_or(0, |rows| rows.iter().map(|row| size_of::<Vec<T>>() + size_of_val(&**row)).sum())
+        }
+        let text = match self {
+            Self::Value(value) => value.curve.as_deref().map_or(0, size_of_val),
+            Self::Undefined(undefined) => undefined.why.len(),
+        };
+        let left_out = self.left_out().map_or(0, |left_out| size_of_val(&*left_out.concepts) + left_out.why.len());
+        let per_concept = self.per_concept().map_or(0, size_of_val) + self.per_concept_q().map_or(0, size_of_val);
+        text + left_out + per_concept + square(self.matrix()) + square(self.ages()) + square(self.matrix_q())
+    }
+
+    fn without_matrices(&self) -> Self {
+        match self {
+            Self::Value(value) => Self::Value(ScoreValue {
+                per_concept: value.per_concept.clone(),
+                curve: value.curve.clone(),
+                left_out: value.left_out.clone(),
+                per_concept_q: value.per_concept_q.clone(),
+                matrix: None,
+                ages: None,
+                matrix_q: None,
+                ..*value
+            }),
+            Self::Undefined(undefined) => Self::Undefined(Undefined {
+                why: undefined.why.clone(),
+                per_concept: undefined.per_concept.clone(),
+                left_out: undefined.left_out.clone(),
+                per_concept_q: undefined.per_concept_q.clone(),
+                matrix: None,
+                ages: None,
+                matrix_q: None,
+                ..*undefined
+            }),
+        }
+    }
 }
 
 /// All scores of one sample.
@@ -251,6 +290,30 @@ pub struct Point {
 impl Point {
     pub fn score(&self, id: &str) -> Option<&Outcome> {
         self.scores.iter().find(|(score, _)| score == id).map(|(_, outcome)| outcome)
+    }
+
+    /// Bytes that it holds, most of them values of pairs and of concepts.
+    pub fn bytes(&self) -> usize {
+        let scores =
+            self.scores.iter().map(|(id, outcome)| id.len() + size_of::<(String, Outcome)>() + outcome.bytes());
+        let warnings = self.warnings.iter().map(|warning| size_of::<String>() + warning.len());
+        let errors = self.change_errors.iter().map(|(id, _)| size_of::<(String, f64)>() + id.len());
+        size_of::<Self>() + size_of_val(&*self.concept_rows) + scores.chain(warnings).chain(errors).sum::<usize>()
+    }
+
+    /// The point without values of pairs.
+    pub fn without_matrices(&self) -> Self {
+        let scores = self.scores.iter().map(|(id, outcome)| (id.clone(), outcome.without_matrices())).collect();
+        Self {
+            scores,
+            run: Arc::clone(&self.run),
+            split: Arc::clone(&self.split),
+            concept_rows: self.concept_rows.clone(),
+            warnings: self.warnings.clone(),
+            estimator: self.estimator.clone(),
+            change_errors: self.change_errors.clone(),
+            ..*self
+        }
     }
 
     /// See `change_errors`.

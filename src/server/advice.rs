@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::broadcast;
-
 use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
 use crate::sample::Attempt;
 
 use super::clock::lock;
+use super::events::Events;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
 
@@ -31,7 +30,7 @@ pub struct Decision {
 /// The state of all alert rules, and the stop advice already given.
 pub struct Advice {
     splits: Vec<String>,
-    events: broadcast::Sender<Event>,
+    events: Events,
     notifier: Notifier,
     state: Mutex<Given>,
 }
@@ -44,7 +43,7 @@ struct Given {
 }
 
 impl Advice {
-    pub fn new(alerts: Alerts, events: broadcast::Sender<Event>, notifier: Notifier) -> Self {
+    pub fn new(alerts: Alerts, events: Events, notifier: Notifier) -> Self {
         let splits = alerts.advising_splits().into_iter().map(str::to_owned).collect();
         let (decisions, newest, changes) = Default::default();
         Self { splits, events, notifier, state: Mutex::new(Given { alerts, decisions, newest, changes }) }
@@ -134,8 +133,7 @@ impl Advice {
                 rule = %change.rule, run = %change.run, state = change.state.name(), evidence = %change.evidence, "alert"
             );
             given.keep(Arc::clone(&change));
-            // Fails if there are no watchers.
-            let _ = self.events.send(Event::Alert(Arc::clone(&change)));
+            self.events.send(Event::Alert(Arc::clone(&change)));
             self.notifier.tell(change);
         }
     }

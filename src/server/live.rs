@@ -88,10 +88,23 @@ pub struct Status {
 /// An event that is sent to watchers immediately.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// Without matrices, which no watcher is sent.
     Point(Arc<Point>),
     /// A run started, resumed or finished.
     Run(Arc<str>),
     Alert(Arc<AlertChange>),
+}
+
+impl Event {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Point(point) => point.bytes(),
+                Self::Run(run) => run.len(),
+                Self::Alert(change) => size_of::<AlertChange>() + change.evidence.len(),
+            }
+    }
 }
 
 /// The state of an alert rule for a run, or a change to that state.

@@ -12,6 +12,7 @@
 mod advice;
 mod board;
 mod clock;
+mod events;
 mod grpc;
 pub mod http;
 pub mod live;

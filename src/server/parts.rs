@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use prometheus::Registry;
-use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::Alerts;
@@ -14,9 +13,10 @@ use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 use super::advice::Advice;
 use super::board::Board;
 use super::clock::Clock;
+use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Service};
 use super::http::{Access, App};
-use super::live::{Event, Live};
+use super::live::Live;
 use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError};
@@ -30,9 +30,6 @@ use super::sidecar::{Sidecar, VERSION};
 use super::upkeep::Upkeep;
 use super::windows::Windows;
 
-/// Events buffered for slow watchers. A watcher that falls further behind gets the number of events it lost.
-const EVENTS: usize = 1024;
-
 pub struct Parts {
     options: Options,
     grpc: Endpoint,
@@ -41,7 +38,7 @@ pub struct Parts {
     registry: Registry,
     pub metrics: Metrics,
     history: Arc<History>,
-    events: broadcast::Sender<Event>,
+    events: Events,
     advice: Arc<Advice>,
     board: Arc<Board>,
     pub settlement: Arc<Settlement>,
@@ -60,7 +57,7 @@ impl Parts {
         let (grpc, http) = (listeners.grpc.local().clone(), listeners.http.local().clone());
         let page_url = page_url(&http, options.tls.is_some());
         let stop = CancellationToken::new();
-        let (events, _) = broadcast::channel(EVENTS);
+        let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
         let board = Arc::new(Board::new(options.sampling.linger));

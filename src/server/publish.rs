@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
-
 use crate::history::{Ending, History, Recorded};
 use crate::point::{Outcome, Point, Significance};
 use crate::sample::Evaluation;
@@ -12,6 +10,7 @@ use crate::score::catalogue::CATALOGUE;
 
 use super::advice::Advice;
 use super::board::Board;
+use super::events::Events;
 use super::live::Event;
 use super::metrics::Metrics;
 use super::settlement::{Outcome as Settled, Pass, Settlement};
@@ -23,7 +22,7 @@ pub struct Publisher {
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
-    pub events: broadcast::Sender<Event>,
+    pub events: Events,
     pub metrics: Metrics,
 }
 
@@ -115,8 +114,9 @@ impl Publisher {
     }
 
     fn send(&self, point: &Arc<Point>) {
-        // Fails if there are no watchers.
-        let _ = self.events.send(Event::Point(Arc::clone(point)));
+        if self.events.are_watched() {
+            self.events.send(Event::Point(Arc::new(point.without_matrices())));
+        }
     }
 }
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
-use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
@@ -28,6 +27,7 @@ use crate::question::diagnosis_of;
 use crate::server::advice::Advice;
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
+use crate::server::events::{Events, Received, Watcher};
 use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
@@ -50,7 +50,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 pub struct Service {
     pub ingest: Ingest,
     pub history: Arc<History>,
-    pub events: broadcast::Sender<Event>,
+    pub events: Events,
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
@@ -299,16 +299,16 @@ impl ConceptWatch for Service {
         let lost = self.ingest.metrics.watch_events_lost.clone();
         let stop = self.stop.clone();
         let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
-        let events = BroadcastStream::new(self.events.subscribe()).filter_map(move |event| {
-            let event = match event {
-                Ok(Event::Point(point)) if wanted(&point.run) => {
+        let events = self.events.subscribe().stream().filter_map(move |received| {
+            let event = match received {
+                Received::Event(Event::Point(point)) if wanted(&point.run) => {
                     Some(proto::watch_response::Event::Point(convert::point(&point, false)))
                 }
-                Ok(Event::Alert(change)) if wanted(&change.run) => {
+                Received::Event(Event::Alert(change)) if wanted(&change.run) => {
                     Some(proto::watch_response::Event::Alert(alert(&change)))
                 }
-                Ok(_) => None,
-                Err(BroadcastStreamRecvError::Lagged(count)) => {
+                Received::Event(_) => None,
+                Received::Lost(count) => {
                     lost.inc_by(count);
                     Some(proto::watch_response::Event::Lost(count))
                 }
@@ -463,17 +463,16 @@ impl Service {
         }
     }
 
-    async fn next_look(&self, events: &mut broadcast::Receiver<Event>, deadline: Instant) {
+    async fn next_look(&self, events: &mut Watcher, deadline: Instant) {
         let again = deadline.min(Instant::now() + LOOK_AGAIN);
         tokio::select! {
-            _ = events.recv() => {}
+            _ = events.next() => {}
             () = tokio::time::sleep_until(again) => {}
         }
     }
 
     fn announce(&self, event: Event) {
-        // Fails if there are no watchers.
-        let _ = self.events.send(event);
+        self.events.send(event);
     }
 }
 

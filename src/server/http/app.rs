@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Access;
@@ -12,7 +11,8 @@ use super::assets::Page;
 use super::rooms::Rooms;
 use crate::history::History;
 use crate::point::ScoreDescription;
-use crate::server::live::{Event, Live};
+use crate::server::events::Events;
+use crate::server::live::Live;
 use crate::server::metrics::Metrics;
 use crate::server::peers::Attempts;
 
@@ -24,7 +24,7 @@ pub struct App {
     pub metrics: Metrics,
     /// In catalogue order.
     pub scores: Arc<[ScoreDescription]>,
-    pub events: broadcast::Sender<Event>,
+    pub events: Events,
     pub live: Arc<dyn Live>,
     pub access: Arc<Access>,
 }

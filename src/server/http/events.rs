@@ -9,12 +9,12 @@ use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use futures::Stream;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::app::Shared;
 use super::query::Parameters;
 use super::refusal::Refusal;
 use super::view::PointView;
+use crate::server::events::Received;
 use crate::server::live::Event;
 
 /// Interval of comments, which keep proxies from closing an idle stream.
@@ -26,24 +26,23 @@ pub(super) async fn events(
     uri: Uri,
 ) -> Result<Sse<impl Stream<Item = Result<Message, Infallible>>>, Refusal> {
     Parameters::parse(&uri, &[])?;
-    let receiver = shared.app.events.subscribe();
-    let stream = futures::stream::unfold((receiver, shared), |(mut receiver, shared)| async move {
+    let watcher = shared.app.events.subscribe();
+    let stream = futures::stream::unfold((watcher, shared), |(mut watcher, shared)| async move {
         let received = tokio::select! {
             biased;
             () = shared.stop.cancelled() => return None,
-            received = receiver.recv() => received,
+            received = watcher.next() => received,
         };
         let message = match received {
-            Ok(Event::Point(point)) => message("point", &PointView::summary(&point)),
-            Ok(Event::Run(run)) => message("run", &json!({"run": &*run})),
-            Ok(Event::Alert(change)) => message("alert", &*change),
-            Err(RecvError::Lagged(count)) => {
+            Received::Event(Event::Point(point)) => message("point", &PointView::summary(&point)),
+            Received::Event(Event::Run(run)) => message("run", &json!({"run": &*run})),
+            Received::Event(Event::Alert(change)) => message("alert", &*change),
+            Received::Lost(count) => {
                 shared.app.metrics.watch_events_lost.inc_by(count);
                 message("lost", &json!({"count": count}))
             }
-            Err(RecvError::Closed) => return None,
         };
-        Some((Ok(message), (receiver, shared)))
+        Some((Ok(message), (watcher, shared)))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

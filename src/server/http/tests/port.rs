@@ -10,7 +10,6 @@ use prometheus::Registry;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use super::super::*;
 use crate::history::{History, Identity, Limits};
 use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
+use crate::server::events::{Bounds as EventBounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
 use crate::server::peers::Listener;
@@ -183,7 +183,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         metrics: Metrics::register(&registry, "1.2.3", 7).unwrap(),
         registry,
         scores,
-        events: broadcast::Sender::new(4),
+        events: Events::new(EventBounds { events: 4, bytes: usize::MAX }),
         live,
         access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, None)),
     };
