@@ -183,3 +183,53 @@ async fn a_message_of_many_elements_is_refused_before_it_unfolds() {
     assert!(peak < before + 24.0, "{before} MiB before, {peak} MiB at most");
     a_good_client_is_served(&sidecar, "after").await;
 }
+
+/// Heaps of the allocator's arenas, each in 64 MiB of addresses of its own. The first arena has none.
+#[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
+fn heaps(sidecar: &Sidecar) -> usize {
+    const ROOM: usize = 64 << 20;
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", sidecar.process_id())).unwrap();
+    let regions: Vec<(usize, usize, &str)> = maps
+        .lines()
+        .filter_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let address = |text| usize::from_str_radix(text, 16).ok();
+            Some((address(from)?, address(to)?, &rest[..4]))
+        })
+        .collect();
+    let is_heap = |pair: &&[(usize, usize, &str)]| {
+        let (used, unused) = (pair[0], pair[1]);
+        (used.2, unused.2) == ("rw-p", "---p") && used.0 % ROOM == 0 && unused.1 - used.0 == ROOM
+    };
+    regions.windows(2).filter(is_heap).count()
+}
+
+/// Readers that come at once need threads. If each of these stayed, and kept what its largest answer took, memory would
+/// grow with the busiest moment that there ever was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_readers_leaves_neither_threads_nor_arenas() {
+    const READERS: usize = 24;
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    for number in 0..200 {
+        client.start_run(run(&format!("r{number}"))).await.unwrap();
+    }
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", sidecar.process_id())).unwrap().count();
+    let before = threads();
+    let most = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| scope.spawn(|| (0..20).for_each(|_| assert!(sidecar.get("/api/v1/runs").contains("r199")))))
+            .collect();
+        let mut most = before;
+        while !readers.iter().all(|reader| reader.is_finished()) {
+            most = most.max(threads());
+        }
+        most
+    });
+    assert!(most >= before + 8, "{most} threads, {before} before: the readers came one by one");
+    #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
+    assert!(heaps(&sidecar) <= 4, "{} arenas", heaps(&sidecar));
+    // Though there is always one who reads.
+    until("the threads end", || sidecar.get("/api/v1/status").contains("version") && threads() < before + 4).await;
+}

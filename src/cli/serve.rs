@@ -49,8 +49,13 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         let (grpc, http) = (server.connections, server.http_connections);
         tracing::warn!(files, grpc, http, "the limit on open files leaves room for fewer connections: raise ulimit -n");
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Failure::running)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(BLOCKING)
+        .thread_keep_alive(KEPT_ALIVE)
+        .enable_all()
+        .build()
+        .map_err(Failure::running)?;
     let served = runtime.block_on(async {
         let mut signals = StopSignals::catch();
         let listeners =
@@ -73,6 +78,13 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     logs::settle();
     served
 }
+
+/// The most threads for calls that block: more than the requests that the page's port answers at once.
+const BLOCKING: usize = 64;
+
+/// How long such a thread waits for another call. Idle ones take turns, so a longer time would keep as many alive as there
+/// ever were, for as long as there are a few calls a second.
+const KEPT_ALIVE: Duration = Duration::from_millis(100);
 
 /// Makes a write beyond the limit of `ulimit -f` fail, as on a full disk, instead of ending the process by a signal.
 fn outlive_file_limits() {

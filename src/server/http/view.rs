@@ -142,6 +142,11 @@ impl Serialize for Scores<'_> {
 }
 
 #[derive(Serialize)]
+pub(super) struct RunsView {
+    pub runs: Vec<RunView>,
+}
+
+#[derive(Serialize)]
 pub(super) struct RunView {
     name: String,
     finished: bool,
