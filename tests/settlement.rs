@@ -471,6 +471,21 @@ async fn a_silent_run_is_forgotten_and_can_be_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_a_forgotten_run_is_not_applied_to_what_was_forgotten() {
+    let sidecar = Sidecar::start(&["--forget-after", "1"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    stream.send(BatchChunk { last: false, ..chunk("r", 1, 0..64) }).await;
+    until("the run is forgotten", || sidecar.metric("conceptwatch_runs_forgotten_total", "") == 1.0).await;
+    // Another client declares the run again. The batch is sent again to what has its name now.
+    client.start_run(StartRunRequest { client: "another".into(), ..run("r") }).await.unwrap();
+    stream.send(BatchChunk { chunk: 1, first_row: 64, ..chunk("r", 1, 64..128) }).await;
+    assert_eq!(stream.next().await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(sidecar.metric("conceptwatch_sample_memory_bytes", ""), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_dead_runs_make_room_for_the_next() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;

@@ -92,9 +92,13 @@ impl Advice {
         }
     }
 
-    /// Evaluates the rules on a new point.
+    /// Evaluates the rules on a new point. One of a run that was forgotten while it was scored changes nothing: nobody
+    /// would remove what it left.
     pub fn observe(&self, point: &Point) {
         self.tell(|given| {
+            if !given.alerts.knows(&point.run) {
+                return Vec::new();
+            }
             let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
             *newest = point.step.max(*newest);
             given.alerts.observe(point)
@@ -202,5 +206,30 @@ fn change_of(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
         value: standing.value,
         baseline: standing.baseline,
         runbook: rule.runbook().map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::default_rules;
+    use crate::server::events::Bounds;
+    use crate::server::metrics::Metrics;
+
+    #[tokio::test]
+    async fn a_point_that_comes_after_its_run_was_forgotten_leaves_nothing() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics);
+        let advice = Advice::new(Alerts::new(default_rules()), Events::new(Bounds::default()), notifier);
+        let run: Arc<str> = "r".into();
+        let point = Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() };
+        advice.start(&run, Arc::default(), 1.0);
+        advice.observe(&point);
+        assert!(!advice.status().standings.is_empty());
+        assert_eq!(lock(&advice.state).newest.len(), 1);
+        advice.forget(&run);
+        advice.observe(&point);
+        assert!(advice.status().standings.is_empty());
+        assert_eq!(lock(&advice.state).newest.len(), 0);
     }
 }

@@ -262,6 +262,9 @@ impl Runs {
 }
 
 fn check_split(running: &Running, state: &State, name: &str) -> Result<(), Refusal> {
+    if state.removed {
+        return Err(Refusal::Forgotten(running.run.name.clone()));
+    }
     if state.finished.is_some() {
         return Err(Refusal::Finished(running.run.name.clone()));
     }

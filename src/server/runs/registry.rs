@@ -99,6 +99,9 @@ pub(super) struct State {
     pub finished: Option<Instant>,
     pub members: Members,
     pub splits: BTreeMap<String, Intake>,
+    /// The run was replaced or removed from memory. What a stream still has of it must not be applied: nobody would free
+    /// it.
+    pub removed: bool,
     /// When the last message arrived, as time since the process started.
     pub heard: Duration,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
@@ -469,10 +472,13 @@ impl Runs {
 
     /// Frees the samples of a run that was replaced by another declaration, or forgotten.
     fn give_back(&self, replaced: &Running) {
-        for intake in lock(&replaced.state).splits.values_mut() {
+        let mut state = lock(&replaced.state);
+        state.removed = true;
+        for intake in state.splits.values_mut() {
             intake.sampler = None;
             self.memory.fetch_sub(std::mem::take(&mut intake.bytes), Ordering::Relaxed);
         }
+        drop(state);
         self.show_memory();
     }
 }
