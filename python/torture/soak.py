@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -20,8 +21,9 @@ JOBS, KILLED = 4, 0.1
 PASSES = 20
 # The memory of runs whose job died is released after this many seconds.
 FORGET = 60
-# What is bounded, filled before the measurement begins.
-HISTORY = 16
+# The bound that is reached last, small enough to be reached before the measurement begins: until then there are more
+# runs to list at each reading. An eighth of it is for declarations, here of 800 runs.
+HISTORY = 8
 SAMPLE_EVERY = 2.0
 HOUR = 3600.0
 # Of the time, before the slopes are taken.
@@ -90,15 +92,22 @@ class Crowd:
             thread.join()
 
 
+def _is_filled(sidecar: Sidecar) -> bool:
+    """Whether declarations of runs have been removed to make room for others."""
+    return bool(re.search(r'history_dropped_total\{kind="run"\} [1-9]', sidecar.get("/metrics")[1].decode()))
+
+
 def soak(setting: Setting, seconds: float) -> Outcome:
     folder: Path = setting.folder / f"soak-{time.time_ns()}"
     options = ("--history-mib", str(HISTORY), "--forget-after", str(FORGET), "--linger", "30")
     seen: dict[str, list[float]] = {"seconds": [], "resident": [], "files": [], "threads": []}
     with running(setting.binary, folder, *options) as sidecar:
-        crowd = Crowd(sidecar, setting.seed_of("soak"))
+        crowd, filled = Crowd(sidecar, setting.seed_of("soak")), False
         began = time.monotonic()
         while (now := time.monotonic() - began) < seconds:
             if now >= WARM_UP * seconds:
+                if not seen["seconds"]:
+                    filled = _is_filled(sidecar)
                 status = sidecar.status()
                 seen["seconds"].append(now)
                 for name in NONE:
@@ -106,6 +115,8 @@ def soak(setting: Setting, seconds: float) -> Outcome:
             time.sleep(SAMPLE_EVERY)
         crowd.end()
         faults = [] if sidecar.is_running else ["the sidecar ended"]
+        if not filled:
+            faults.append("the history had not reached its bound when the measurement began")
         figures: Figures = {"seconds": round(seconds), "jobs": crowd.jobs, "killed": crowd.killed}
         figures |= {"read": crowd.read, "unread": crowd.unread}
         for name, none in NONE.items():
