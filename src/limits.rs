@@ -32,15 +32,18 @@ pub const CONCEPT_ACCURACY: f64 = 0.9;
 /// predicts what the true concepts do not determine.
 pub const TASK_EXCESS: f64 = 0.1;
 
-/// `icl_conditional` above which activations hold more about other concepts than those of sound models: on handwritten
-/// digits the collapsing have at least 0.27 on average, the sound at most 0.05.
+/// `icl_conditional` above which activations hold more about other concepts than those of nineteen in twenty sound models.
+/// Most models that collapse are above it, not all.
 pub const ICL_CONDITIONAL: f64 = 0.16;
 
-/// `joint_leakage` above which activations together hold more about the task than the concepts together.
-pub const JOINT_LEAKAGE: f64 = 0.1;
+/// `joint_leakage` above which activations together hold more about the task than the concepts together: between the
+/// largest of sound models and the least of collapsing ones on digits with an incomplete concept set. With a complete set
+/// it is 0 in both.
+pub const JOINT_LEAKAGE: f64 = 0.13;
 
-/// `intervention_drop` and `intervention_score` below which an intervention does no harm, and above which it does. In
-/// Table 1 of arXiv:2504.14094 the models that leak lose 0.139 or more, the others 0.000.
+/// `intervention_drop` and `intervention_score` below which an intervention does no harm, and above which it does: sound
+/// models are below it in nearly all evaluations, collapsing ones above it. In Table 1 of arXiv:2504.14094 the models that
+/// leak lose 0.139 or more, the others 0.000.
 pub const INTERVENTION_HARM: f64 = 0.05;
 
 /// `ctl_excess` and `icl_excess` that show leakage where the conditional scores are missing. Below them they show nothing,

@@ -6,6 +6,7 @@ python report.py target/release/examples/judge docs/evidence/runs.jsonl docs/evi
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -34,6 +35,8 @@ from verdicts import (
 
 RULES = Path(__file__).parent / "rules"
 SHARE, FALSE = 0.95, 0.02
+# The first evaluation from which on models are not expected to learn concepts quickly.
+LEARNT = 5
 
 Stops = Callable[[Run], "int | None"]
 
@@ -121,6 +124,7 @@ class Report:
             "concept_auc",
             "concept_accuracy",
             "ctl_excess",
+            "icl_conditional",
             "task_excess",
         )
         rows = []
@@ -152,6 +156,57 @@ class Report:
                 cells.append(" / ".join(f"{length:g}" for length in np.quantile(lengths, [0.05, 0.5, 0.95, 1])))
             rows.append([title, needed, *cells])
         return table(["condition", "evaluations needed", "sound: 5 % / median / 95 % / most", "collapsing"], rows)
+
+    def diagnosis(self, reproduced: Path) -> str:
+        """How many values are above the limits that only the diagnosis uses.
+
+        reproduced: results of `make reproduce`, which has the one of these scores that takes too long for these runs.
+        """
+
+        def cells(score: str, limit: float, of: dict[str, list[float]], what: str) -> list[str]:
+            shares = [
+                f"{sum(value > limit for value in of[outcome])} of {len(of[outcome])}; "
+                f"{min(of[outcome]):.2f} to {max(of[outcome]):.2f}"
+                for outcome in outcomes_
+            ]
+            return [f"`{score}` > {limit:g}", what, *shares]
+
+        outcomes_ = ("collapsing", "sound")
+        late = {
+            outcome: [
+                drop
+                for run in self.having(self.main, outcome)
+                for drop in run["scores"]["intervention_drop"][LEARNT:]
+                if drop is not None
+            ]
+            for outcome in outcomes_
+        }
+        ends = {
+            outcome: [
+                value
+                for run in self.having(self.main, outcome)
+                if not math.isnan(value := last(run, "icl_conditional"))
+            ]
+            for outcome in outcomes_
+        }
+        results = [json.loads(line) for line in reproduced.read_text().splitlines()]
+        kinds = {"collapsing": lambda drop: drop > 0.3, "sound": lambda drop: drop < 0.02}
+        joint = {
+            outcome: [
+                result["scores"]["joint_leakage"]
+                for result in results
+                if result["data"] == "digits-10-incomplete"
+                and "joint_leakage" in result["scores"]
+                and kinds[outcome](result["scores"].get("intervention_drop", math.nan))
+            ]
+            for outcome in outcomes_
+        }
+        rows = [
+            cells("intervention_drop", 0.05, late, f"evaluations after epoch {LEARNT - 1}"),
+            cells("icl_conditional", 0.16, ends, "runs, after the last epoch"),
+            cells("joint_leakage", 0.13, joint, "models of [reproduce.md](reproduce.md), incomplete digits"),
+        ]
+        return table(["condition", "of", "collapsing; least to most", "sound; least to most"], rows)
 
     def results(self, runs: list[Run], interventions: bool) -> str:
         stops = self.by("default", interventions)
@@ -246,7 +301,7 @@ class Report:
         return table(["data", "encoding", "runs", "advised to stop: logged", "not logged"], rows)
 
 
-def text(report: Report) -> str:
+def text(report: Report, reproduced: Path) -> str:
     """The page: `page.md` with the tables."""
     return (
         (Path(__file__).parent / "page.md")
@@ -261,6 +316,7 @@ def text(report: Report) -> str:
             data=report.data(),
             ends=report.ends(),
             stretches=report.stretches(),
+            diagnosis=report.diagnosis(reproduced),
             logged=report.results(report.main, True),
             not_logged=report.results(report.main, False),
             reasons=report.reasons(),
@@ -276,4 +332,5 @@ def text(report: Report) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[3]).write_text(text(Report(sys.argv[1], Path(sys.argv[2]))))
+    page = Path(sys.argv[3])
+    page.write_text(text(Report(sys.argv[1], Path(sys.argv[2])), page.parent / "reproduce" / "results.jsonl"))

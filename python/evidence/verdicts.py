@@ -20,7 +20,7 @@ def group(run: Run) -> str:
 
 
 def last(run: Run, score: str) -> float:
-    value = run["scores"][score][-1]
+    value = run["scores"].get(score, [None])[-1]
     return float("nan") if value is None else float(value)
 
 
