@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -46,6 +47,22 @@ class Batch:
         """Ids of the rows held; None where `sample_ids` are not valid ids."""
         given = next((tensor.array for tensor in self.tensors if tensor.name == "sample_ids"), None)
         return _row_ids(given, self.rows, self.numbers, client, sequence)
+
+
+def outside_unit(batch: Batch) -> float | None:
+    """An activation outside [0, 1], if the batch has one. Called on the sending thread."""
+    found = next((tensor for tensor in batch.tensors if tensor.name == "concept_activations"), None)
+    if found is None or found.array is None or not found.array.size:
+        return None
+    found.wait()
+    values = found.array
+    if found.dtype == messages.DATA_TYPE_BFLOAT16:
+        values = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    for value in (float(values.min()), float(values.max())):
+        # Rounding may exceed 1 by a little.
+        if not -1e-3 <= value <= 1.001 and math.isfinite(value):
+            return value
+    return None
 
 
 def requests(

@@ -39,6 +39,8 @@ class Ending:
         self._alone = ALONE if timeout is None else timeout
         self._start = time.monotonic()
         self._unsettled: list[tuple[str, int]] = []  # as the sidecar lists them
+        self.finished = False  # the whole run, by this rank's call
+        self.fired: list[Any] = []  # the run's alerts
 
     def finish(self, finish_run: Callable[..., Any] | None) -> bool:
         """Returns whether everything is sent and settled. finish_run: the call; None in a process that is no rank."""
@@ -92,6 +94,7 @@ class Ending:
                 return False
             raise
         self._unsettled = [(one.split, one.step) for one in answer.unsettled]
+        self.finished, self.fired = answer.finished, list(answer.fired)
         return True
 
     def _report(self, sent: bool, told: bool) -> bool:

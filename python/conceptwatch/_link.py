@@ -54,8 +54,12 @@ class Link:
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
+    data_dir: str = ""  # of the curves, as the sidecar states it; empty: they are in memory
+    ends_unused: bool = False  # the sidecar ends once no job uses it, so one that is gone may be replaced
     # Of the sidecar's process, which a restart changes; empty where the sidecar does not say which passes are settled.
     incarnation: str = ""
+    # Batches whose activations are yet to be looked at: a mistaken kind shows in the first ones.
+    range_checks: int = 4
 
     def __post_init__(self) -> None:
         self.name: str = self.run.name  # in use: differs from the declared one where that was taken

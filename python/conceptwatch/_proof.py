@@ -39,6 +39,11 @@ def remember(address: str, stated: str, secret: bytes) -> None:
     _started[address] = stated, secret
 
 
+def forget(address: str) -> None:
+    """What answers at `address` is from here on used as one that another process has started."""
+    _started.pop(address, None)
+
+
 def challenge(channel: grpc.Channel, address: str) -> None:
     """Raises `Impostor` where a sidecar that this process started should answer, and another program does.
 

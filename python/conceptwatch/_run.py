@@ -11,8 +11,9 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any
+from functools import partial
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import numpy as np
@@ -24,6 +25,7 @@ from ._encode import Batch, wanted_rows
 from ._finish import Ending
 from ._fork import usable
 from ._head import Head, Recent, even_counts
+from ._home import user_home
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._launch import own_launch
 from ._link import EndOfPass, Link
@@ -33,8 +35,12 @@ from ._recording import SCHEME
 from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._stats import Stats
-from ._tensors import Checks, Concepts, Fault, Logged
+from ._summary import is_quiet, summary
+from ._tensors import Checks, Concepts, Fault, Logged, Tensors
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MODES = ("online", "offline", "disabled")
 DEFAULT_FOLDER = "conceptwatch-offline"
@@ -87,6 +93,7 @@ def init(
     cert_file: str | os.PathLike[str] | None = None,
     key_file: str | os.PathLike[str] | None = None,
     spawn: bool = True,
+    data_dir: str | os.PathLike[str] | EllipsisType | None = ...,
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
 ) -> Run:
@@ -131,8 +138,11 @@ def init(
     ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
         those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
         CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
-    spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It ends with this
-        process. With port 0 it serves this process alone, at a free port.
+    spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It serves other jobs
+        too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
+        port 0 it serves this process alone, at a free port.
+    data_dir: where a sidecar that is started keeps the curves; None: in memory, and they end with it. By default
+        CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names.
     queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
         settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
         for new ones, which is counted, too.
@@ -193,11 +203,25 @@ def init(
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
     contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
-    reached, is_new = _sidecar.reach(contact.address if address else None, token_file, spawn=spawn)
+    wish = _sidecar.Wish(token_file, data_dir)
+    reached, link.ends_unused = _sidecar.reach(contact.address if address else None, wish, spawn=spawn)
+    is_new = link.ends_unused
     run = Run(link, replace(contact, address=reached), raise_errors, own_head)
-    if is_new:
-        print(f"conceptwatch: started a sidecar, its page is {run.page_url}", file=sys.stderr)
+    if spawn:
+        run._sender.replace = partial(_sidecar.replace, reached, wish)
+    if is_new and not is_quiet():
+        print(f"conceptwatch: started a sidecar, its page is {run.page_url}{_kept(run, data_dir)}", file=sys.stderr)
     return run
+
+
+def _kept(run: Run, wanted: object) -> str:
+    """Where the curves are, for the line that says that a sidecar was started."""
+    if run.data_dir is not None:
+        return f"; curves are kept in {run.data_dir}"
+    home = user_home()
+    if wanted is None or home is None or not run._link.declared or not run._link.incarnation:
+        return ""
+    return f"; curves are in memory, because {home} cannot be written"
 
 
 class Run:
@@ -242,6 +266,15 @@ class Run:
         return self._link.page_url or _sidecar.page_url(self.address)
 
     @property
+    def data_dir(self) -> str | None:
+        """The directory of the curves on the sidecar's machine; None while it is not known, or if they are in memory.
+
+        Waits briefly for the sidecar's answer.
+        """
+        self._sender.wait_declared(self._link, DECLARATION_TIMEOUT)
+        return self._link.data_dir or None
+
+    @property
     def stats(self) -> Stats:
         """Counts of batches and rows queued, sent, acknowledged and dropped so far."""
         return self._sender.stats(self._link)
@@ -253,10 +286,10 @@ class Run:
         """
         return Pass(self, composed(split), step, epoch)
 
-    def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Any) -> None:
+    def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
         self._note(tensors.get("concept_activations"))
-        self._log(composed(split), step, epoch, tensors, None)
+        self._log(composed(split), step, epoch, cast("dict[str, Any]", tensors), None)
 
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
@@ -311,8 +344,11 @@ class Run:
         """Sends what is left, waits until it is settled, and states that this rank has finished.
 
         The run is finished when every rank has. Settled means that a crash of the sidecar can lose nothing: the scores
-        are in its history, or the reason why there are none. timeout: seconds to wait; by default 30, but 5 while no
-        sidecar answers. False when not everything was settled by then; a line in the log names the evaluations.
+        are in its history, or the reason why there are none. The rank that finishes the run prints its last scores, the
+        alerts that fired and where its curves are, unless CONCEPTWATCH_QUIET is set.
+
+        timeout: seconds to wait; by default 30, but 5 while no sidecar answers. False when not everything was settled
+        by then; a line in the log names the evaluations.
         """
         if self._finished:
             return True
@@ -320,8 +356,12 @@ class Run:
         _runs.discard(self)
         # Every rank states it for itself; a forked worker is not a rank.
         finish_run = self._sender.calls().finish_run if self._process == os.getpid() and usable() else None
+        ending = Ending(self._sender, self._link, timeout)
         try:
-            return Ending(self._sender, self._link, timeout).finish(finish_run)
+            done = ending.finish(finish_run)
+            if ending.finished and not is_quiet():
+                self._sum_up(ending.fired)
+            return done
         except (grpc.RpcError, ValueError, OSError) as error:  # ValueError: the channel is closed
             if self._raise_errors:
                 raise ConceptwatchError(str(error)) from error
@@ -329,6 +369,18 @@ class Run:
             return False
         finally:
             self._sender.detach(self._link)
+
+    def _sum_up(self, fired: list[Any]) -> None:
+        newest: dict[str, Scores] = {}
+        for split in self._ended:
+            request = messages.GetScoresRequest(run=self.name, split=split)
+            answer = self._ask(self._sender.calls().get_scores, request, 0.0)
+            if answer is not None and answer.HasField("point"):
+                newest[split] = Scores(answer.point)
+        link = self._link
+        data_dir, page_url = link.data_dir or None, link.page_url or None
+        text = summary(self.name, newest, fired, data_dir=data_dir, page_url=page_url, spawned=link.ends_unused)
+        print(text, end="", file=sys.stderr)
 
     def __enter__(self) -> Run:
         return self
@@ -495,6 +547,10 @@ class DisabledRun(Run):
         return None
 
     @property
+    def data_dir(self) -> str | None:
+        return None
+
+    @property
     def stats(self) -> Stats:
         return Stats()
 
@@ -549,7 +605,7 @@ class Pass:
                 "incomplete at its deadline"
             )
 
-    def log(self, *, head: Any = None, **tensors: Any) -> None:
+    def log(self, *, head: Any = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch: numpy arrays or torch tensors on any device, by the names below. A None is ignored.
 
         n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
@@ -567,8 +623,8 @@ class Pass:
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """
-        tensors = dict(self._run._intervened(tensors, head, self._rows))
-        self._rows += self._run._log(self.split, self.step, self.epoch, tensors, self._panel)
+        found = self._run._intervened(cast("dict[str, Any]", tensors), head, self._rows)
+        self._rows += self._run._log(self.split, self.step, self.epoch, found, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
         """The scores of this pass once it has ended, waiting up to `timeout` seconds for them; else None."""

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -63,6 +63,8 @@ class Sender:
     def __init__(self, contact: Contact) -> None:
         self.contact, self.address = contact, contact.address
         self._inherited: list[Any] = []
+        # Starts another sidecar where this one has gone; whether this process has started one.
+        self.replace: Callable[[], bool] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -82,7 +84,7 @@ class Sender:
         self._stopping = False
         self._hurry = False
         self._finishing = 0  # threads in `wait_until_sent`
-        self._warned = False
+        self._warned = self._hindered = False
         self._failures = itertools.count(1)
         self._progress = False  # a message was acknowledged since the last failure
         self._streaming = False
@@ -259,9 +261,24 @@ class Sender:
                     pause = FIRST_PAUSE
                 told = retry_delay(error)
                 self._note_failure(error, unavailable=told is not None)
+                self._replace_sidecar()
                 wait = pause if told is None else told
                 self._rest(wait * random.uniform(1.0, 1.5))
                 pause = min(pause * 2, LONGEST_PAUSE) if told is None else pause
+
+    def _replace_sidecar(self) -> None:
+        """Starts another sidecar where a job had started this one, and it has gone."""
+        with self._wake:
+            replace = self.replace if self.down and any(link.ends_unused for link in self._links) else None
+            if replace is None or self._stopping:
+                return
+        try:
+            if replace():
+                log.warning("conceptwatch: the sidecar at %s had gone, another one was started", self.address)
+        except Exception as error:  # the job goes on without
+            if not self._hindered:
+                log.warning("conceptwatch: the sidecar has gone, and no other could be started: %s", described(error))
+            self._hindered = True
 
     def _undeclared(self) -> list[Link]:
         return [link for link in self._links if not link.declared and not link.refused]
@@ -340,6 +357,7 @@ class Sender:
             with self._wake:
                 renamed = link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
+                link.data_dir, link.ends_unused = answer.data_dir, answer.ends_unused
                 link.declarations += 1
                 skewed = not _same_release(answer.server_version)
                 default = Limits()
@@ -439,6 +457,7 @@ class Sender:
     def _encoded(self, item: Item, end: Item | None, backlog: bool) -> Iterator[bytes]:
         link, content = item.link, item.content
         if isinstance(content, _encode.Batch):
+            self._check_range(link, content)
             link.stats.batches_sent += 1
             joined = None
             if end is not None and isinstance(end.content, EndOfPass):
@@ -460,6 +479,22 @@ class Sender:
             backlog=backlog,
         )
         return iter([messages.IngestRequest(end_pass=end_pass).SerializeToString()])
+
+    @staticmethod
+    def _check_range(link: Link, batch: _encode.Batch) -> None:
+        """Warns where what is declared as probabilities is none."""
+        declared = link.run
+        if link.range_checks <= 0 or declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY:
+            return
+        link.range_checks -= 1
+        value = None if declared.latents else _encode.outside_unit(batch)
+        if value is not None:
+            link.range_checks = 0
+            link.warn(
+                f"concept_activations: got {value:.4g}, expected 0 to 1 as activation_kind is 'probability'; "
+                "for logits declare activation_kind='logit', otherwise 'continuous'",
+                is_fault=False,
+            )
 
     def _acknowledge(self, answer: Any) -> None:
         kept = None

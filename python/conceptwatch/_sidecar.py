@@ -1,4 +1,7 @@
-"""Starts a sidecar beside the job when none is listening."""
+"""Starts a sidecar beside the job when none is listening, and another where it has gone.
+
+A sidecar that is started here serves every job of the user, and ends once its starter has ended and no job has a run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 try:
@@ -21,8 +26,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from ._connection import host_and_port, is_local
+from ._home import user_home
 from ._private import NotPrivate, folder, new_log, opened
-from ._proof import new_secret, remember
+from ._proof import forget, new_secret, remember
 
 START_TIMEOUT = 10.0
 HOST, PORT = "127.0.0.1", 7800
@@ -39,6 +45,8 @@ _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11)
 _started: list[subprocess.Popen[bytes]] = []
 # Addresses of the sidecars that this process started with port 0, by host.
 _own: dict[str, str] = {}
+# The newest sidecar that this process started, by the address by which runs know it.
+_children: dict[str, subprocess.Popen[bytes]] = {}
 # Pages of the sidecars that this process started at a socket, by its address.
 _pages: dict[str, str] = {}
 
@@ -86,22 +94,62 @@ class NotStarted(Exception):
     """A sidecar could not be started; the message says why."""
 
 
-def reach(stated: str | None, token_file: str | os.PathLike[str] | None, *, spawn: bool) -> tuple[str, bool]:
+@dataclass(frozen=True)
+class Wish:
+    """How a sidecar is to be started."""
+
+    token_file: str | os.PathLike[str] | None = None
+    # The directory of its curves; None: in memory; ...: one below the user's data directory.
+    data_dir: str | os.PathLike[str] | EllipsisType | None = ...
+
+    def options(self) -> list[str]:
+        found = [] if self.token_file is None else ["--token-file", os.fspath(self.token_file)]
+        if self.data_dir is ...:
+            home = user_home()
+            return found if home is None else [*found, "--data-home", str(home)]
+        return found if self.data_dir is None else [*found, "--data-dir", os.path.abspath(self.data_dir)]
+
+    def environment(self) -> dict[str, str]:
+        """The job's environment, less what contradicts an argument of `init`."""
+        names = () if self.data_dir is ... else ("CONCEPTWATCH_DATA_DIR", "CONCEPTWATCH_DATA_HOME")
+        return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def reach(stated: str | None, wish: Wish, *, spawn: bool) -> tuple[str, bool]:
     """The address to use, the default one if none is stated, and whether a sidecar was started there."""
     address = _own_address(stated or default_address(spawn=spawn))
     try:
-        started = ensure(address, token_file) if spawn else None
+        started = ensure(address, wish) if spawn else None
     except (NotStarted, OSError) as hindrance:
         log.warning("conceptwatch: no sidecar was started: %s", hindrance)
         return stated or DEFAULT, False
     return started or address, started is not None
 
 
-def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> str | None:
+def replace(address: str, wish: Wish) -> bool:
+    """Starts another sidecar where that at `address` has gone. Whether this process has started one."""
+    child = _children.get(address)
+    started = ensure(address, wish)
+    if started is None and child is not None and child.poll() is not None and _is_users(address):
+        # Another job was faster. Its sidecar does not know the secret of the one that this process had started.
+        forget(address)
+    return started is not None
+
+
+def _is_users(address: str) -> bool:
+    """Whether what listens there certainly belongs to this user or to root."""
+    if address.startswith(UNIX):
+        return Path(address.removeprefix(UNIX)).parent == folder()
+    parts = host_and_port(address)
+    owners = _owners(parts[1]) if parts is not None else set()
+    return bool(owners) and owners <= {0, os.getuid()}
+
+
+def ensure(address: str, wish: Wish) -> str | None:
     """Starts a sidecar if nothing listens at a local address. Returns its address if it was started, else None.
 
-    It ends with this process. Of several ranks that call this at once, one starts it and the others find it. Port 0
-    means any free port, for runs of this process alone.
+    Of several ranks that call this at once, one starts it and the others find it. Port 0 means any free port, for runs
+    of this process alone.
     """
     parts, is_socket = host_and_port(address), address.startswith(UNIX)
     if not (is_socket or parts is not None) or not is_local(address):
@@ -117,10 +165,11 @@ def ensure(address: str, token_file: str | os.PathLike[str] | None = None) -> st
             return None
         if parts is None:
             page = f"{HOST}:{0 if _listens(f'{HOST}:{PORT + 1}') else PORT + 1}"
-            return _start(binary, address, page, address, token_file)
+            return _start(binary, address, page, address, wish)
         host = f"[{parts[0]}]" if ":" in parts[0] else parts[0].replace("localhost", HOST)
-        page = f"{host}:{parts[1] + 1 if parts[1] else 0}"
-        found = _start(binary, f"{host}:{parts[1]}", page, None if is_own else address, token_file)
+        free = is_own or address in _own.values()
+        page = f"{host}:{0 if free else parts[1] + 1}"
+        found = _start(binary, f"{host}:{parts[1]}", page, None if is_own else address, wish)
         if is_own:
             _own[parts[0]] = found
         return found
@@ -143,22 +192,19 @@ def find_binary() -> str | None:
     return shutil.which("conceptwatch", path=os.pathsep.join(folders)) or shutil.which("conceptwatch")
 
 
-def _start(
-    binary: str, address: str, page: str, known_as: str | None, token_file: str | os.PathLike[str] | None
-) -> str:
+def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wish) -> str:
     """Starts it and returns the address at which it listens, or by which runs know it."""
     descriptor, log_file = new_log("sidecar")
     ports = log_file.with_suffix(".ports")
     secret, reading = new_secret()
     command = [binary, "serve", "--grpc-address", address, "--http-address", page, "--port-file", str(ports)]
-    command += ["--secret-fd", str(reading)]
-    if token_file is not None:
-        command += ["--token-file", os.fspath(token_file)]
+    command += ["--secret-fd", str(reading), *wish.options()]
     try:
         # A process group of its own: an interrupt at the terminal is for the job, which then still sends its queue. The
         # session stays the job's, because Linux may share the CPU between sessions and apply niceness only within one.
         process = subprocess.Popen(
-            [*command, "--exit-with-stdin"],
+            [*command, "--exit-unused"],
+            env=wish.environment(),
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,
@@ -180,12 +226,22 @@ def _start(
             ports.unlink()
             if address.startswith(UNIX):
                 _pages[address] = f"http://{http}/"
-            remember(known_as or found, found, secret)
-            return known_as or found
+            known_as = known_as or found
+            remember(known_as, found, secret)
+            _children[known_as] = process
+            return known_as
         if process.poll() is not None:
-            raise NotStarted(f"{binary} ended with status {process.returncode}, see {log_file}")
+            raise NotStarted(f"{binary} ended with status {process.returncode}{_last_line(log_file)}, see {log_file}")
         time.sleep(0.02)
     raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log_file}")
+
+
+def _last_line(log_file: Path) -> str:
+    try:
+        lines = log_file.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((f" ({line.strip()[:300]})" for line in reversed(lines) if line.strip()), "")
 
 
 def _listens(address: str) -> bool:
@@ -240,12 +296,13 @@ def _one_at_a_time(name: str) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    # The sidecar ends when the last copy of this pipe closes, and a worker must not keep it alive.
+    # The sidecar may end when the last copy of this pipe closes, and a worker must not keep it alive.
     for process in _started:
         if process.stdin is not None:
             process.stdin.close()
         process.returncode = 0  # only the parent can wait for it
     _started.clear()
+    _children.clear()
     _own.clear()
 
 

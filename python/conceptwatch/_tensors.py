@@ -6,11 +6,12 @@ never imported here: a job that logs its tensors has imported it.
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,37 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "cross_image_difference": ("n d h w",),
     "sample_ids": ("n",),
 }
+
+
+class Tensors(TypedDict, total=False):
+    """The keywords of `Pass.log`, for type checkers: the names of `SHAPES`."""
+
+    concept_activations: Any
+    concept_labels: Any
+    task_labels: Any
+    task_predictions: Any
+    task_logits: Any
+    intervened_task_predictions: Any
+    intervention_predictions: Any
+    wrong_intervention_predictions: Any
+    concept_embeddings: Any
+    positive_embeddings: Any
+    negative_embeddings: Any
+    active_concepts: Any
+    image_embeddings: Any
+    predicted_text_embeddings: Any
+    reference_text_embeddings: Any
+    predicted_text: Any
+    reference_text: Any
+    localization_maps: Any
+    localization_peaks: Any
+    part_locations: Any
+    deep_features: Any
+    shallow_features: Any
+    cross_image_difference: Any
+    sample_ids: Any
+
+
 TEXTS = ("predicted_text", "reference_text")
 
 _SIZES = {
@@ -183,7 +215,9 @@ class Checks:
         """Checks names, shapes and element types. Raises `Fault` naming the first tensor that is wrong."""
         for name in tensors:
             if name not in SHAPES:
-                raise Fault(f"{name}: unknown tensor, expected one of {', '.join(SHAPES)}")
+                like = difflib.get_close_matches(name, SHAPES, 1)
+                meant = f"; did you mean {like[0]}?" if like else ""
+                raise Fault(f"{name}: unknown tensor, expected one of {', '.join(SHAPES)}{meant}")
         found = [self._checked(name, value) for name, value in tensors.items() if value is not None]
         if not any(tensor.form.name != "sample_ids" for tensor in found):
             raise Fault("got no tensor to score, expected at least concept_activations")

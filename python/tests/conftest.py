@@ -53,6 +53,14 @@ def no_senders_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sender, "_senders", {})
 
 
+@pytest.fixture(autouse=True)
+def data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Curves of sidecars that a test starts are its own, and never in the user's home."""
+    home = tmp_path_factory.mktemp("data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
+    return home / "conceptwatch"
+
+
 @pytest.fixture
 def sidecar() -> Iterator[Sidecar]:
     server = Sidecar()
@@ -88,6 +96,23 @@ def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
 def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.WARNING, logger="conceptwatch")
     return lambda: [record.getMessage() for record in caplog.records if record.name == "conceptwatch"]
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Starts jobs that find each other, and nobody else's sidecar."""
+    tools, program = importlib.import_module("jobs"), importlib.import_module("real_sidecar").binary()
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    jobs: list[Any] = []
+
+    def job(name: str, **environment: str) -> Any:
+        jobs.append(tools.Job(tmp_path / name, program, **{**tools.EAGER, **environment}))
+        return jobs[-1]
+
+    yield job
+    for left in jobs:
+        left.kill()
 
 
 @pytest.fixture

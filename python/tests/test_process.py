@@ -257,7 +257,7 @@ def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in:
     assert started.startswith(
         f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --port-file /"
     )
-    assert re.search(r"\.ports --secret-fd \d+ --exit-with-stdin$", started)
+    assert re.search(r"\.ports --secret-fd \d+ --data-home /\S+/conceptwatch --exit-unused$", started)
     assert ended == "ended after 1 batches"
     assert not Path(started.split()[6]).exists()
 

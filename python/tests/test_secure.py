@@ -43,6 +43,7 @@ def real(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         process.stdin.close()
         process.wait(30)
     _sidecar._started.clear()
+    _sidecar._children.clear()
     _sidecar._own.clear()
 
 
@@ -132,10 +133,13 @@ def test_a_sidecar_that_init_starts_has_a_socket_in_a_directory_of_the_user(
 
 @pytest.mark.parametrize("port", ["given", "0"])
 def test_another_program_at_the_port_of_the_own_sidecar_gets_nothing(
-    real: str, sidecar: Sidecar, port: str, warned: Callable[[], list[str]]
+    real: str, sidecar: Sidecar, port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What listens there may be another user's, and no other sidecar can be started.
+    monkeypatch.setattr(_sidecar, "_owners", lambda port: {os.getuid() + 4321})
     run = conceptwatch.init("run", concepts=3, address=f"127.0.0.1:{free_ports() if port == 'given' else 0}")
     wait_for(lambda: run._link.declared)
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", "/nowhere")
     (process,) = _sidecar._started
     process.kill()
     process.wait()

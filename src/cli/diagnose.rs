@@ -15,7 +15,7 @@ use super::source::Source;
 ///
 /// Prints each finding with its numbers, their limits and the section of the paper, then what was checked without a finding
 /// and how large an effect would have been seen.
-/// Reads the newest finished evaluation from a running sidecar, or with --data-dir from the curves of a stopped one.
+/// Reads the newest finished evaluation from a running sidecar, or from the curves that a stopped one has kept.
 #[derive(Args)]
 pub struct Options {
     /// The run.

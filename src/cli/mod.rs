@@ -14,6 +14,8 @@ mod log_limit;
 mod logs;
 pub mod npz;
 mod options;
+mod places;
+mod read;
 mod replay;
 mod rules;
 mod score;
@@ -44,6 +46,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoOptions),
+    Read(read::ReadOptions),
     Replay(replay::ReplayOptions),
     Rules(rules::RulesOptions),
     Serve(Box<ServeOptions>),
@@ -70,6 +73,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match command {
         Command::Demo(options) => demo::run(&options),
+        Command::Read(options) => read::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Rules(options) => rules::run(options),
         Command::Serve(options) => serve::run(*options),

@@ -16,7 +16,7 @@ use crate::name::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Tls, TlsFiles, check_private};
-use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Target, WorkerOptions};
+use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, WorkerOptions};
 
 /// Serve: receive batches, score them, show the curves
 ///
@@ -65,6 +65,11 @@ pub struct ServeOptions {
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Without a data directory: keep the curves in the first directory below this one that no other sidecar uses, or in
+    /// memory where that cannot be written. Jobs that start a sidecar set it.
+    #[arg(long, env = "CONCEPTWATCH_DATA_HOME", value_name = "DIR")]
+    #[serde(skip)]
+    data_home: Option<PathBuf>,
     /// MiB for curves, in memory or on disk; the oldest matrices are deleted first [default: 64, on disk 1024]
     #[arg(long, env = "CONCEPTWATCH_HISTORY_MIB", value_name = "MIB")]
     history_mib: Option<u32>,
@@ -151,6 +156,10 @@ pub struct ServeOptions {
     /// Stop when standard input closes, as when the starting process ends.
     #[arg(long, env = "CONCEPTWATCH_EXIT_WITH_STDIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     pub(super) exit_with_stdin: Option<bool>,
+    /// Stop once standard input has closed and no job has a run here, as a sidecar that one job starts for all.
+    #[arg(long, env = "CONCEPTWATCH_EXIT_UNUSED", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip)]
+    pub(super) exit_unused: Option<bool>,
     /// Address to post each alert to, as JSON, when it starts and when it ends, such as http://host/path
     #[arg(long, env = "CONCEPTWATCH_WEBHOOK", value_name = "URL")]
     webhook: Option<String>,
@@ -226,6 +235,7 @@ impl ServeOptions {
             shared_secrets,
             secret_fd,
             data_dir,
+            data_home,
             history_mib,
             sample_rows,
             seed,
@@ -254,6 +264,7 @@ impl ServeOptions {
             log,
             port_file,
             exit_with_stdin,
+            exit_unused,
             webhook,
             alertmanager,
             alertmanager_resend,
@@ -325,7 +336,7 @@ impl ServeOptions {
             }
         };
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
-        let history = if self.data_dir.is_some() { 1024 } else { 64 };
+        let history = if self.data_dir.is_some() || self.data_home.is_some() { 1024 } else { 64 };
         Ok(Options {
             sampling,
             worker: WorkerOptions {
@@ -352,6 +363,7 @@ impl ServeOptions {
             connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
             http_connections: 128,
             data_dir: self.data_dir.clone(),
+            data_home: self.data_home.clone(),
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
             alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
@@ -359,6 +371,8 @@ impl ServeOptions {
             tls: self.tls()?,
             secret: None,
             host_names: self.host_names.clone().unwrap_or_default(),
+            ends_unused: self.exit_unused.unwrap_or(false),
+            streams: Streams::default(),
         })
     }
 }

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
 use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
-use crate::server::{Listeners, run as run_server};
+use crate::server::{Listeners, Streams, run as run_server};
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -61,13 +61,18 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         let listeners =
             Listeners { grpc: bind("grpc_address", &grpc).await?, http: bind("http_address", &http).await? };
         let tls = server.tls.is_some();
+        let end = match (options.exit_with_stdin, options.exit_unused) {
+            (Some(true), _) => End::WithInput,
+            (_, Some(true)) => End::Unused(server.streams.clone()),
+            _ => End::BySignal,
+        };
         let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
         let mut announced = Ok(());
         let stop = async {
             // The server polls this future once it is up, so ports that would close at once are not announced.
             announced = addresses.announce(options.port_file.as_deref());
             if announced.is_ok() {
-                signals.stop(options.exit_with_stdin.unwrap_or(false)).await;
+                signals.stop(end).await;
             }
         };
         run_server(listeners, server, stop).await.map_err(Failure::running)?;
@@ -163,6 +168,15 @@ fn secret(descriptor: i32) -> Result<Secret, Fault> {
     Secret::new(&bytes).ok_or_else(|| fault(format!("got a secret of {} bytes, expected 16 to 1024", bytes.len())))
 }
 
+/// What ends the sidecar besides signals.
+enum End {
+    BySignal,
+    /// The end of standard input.
+    WithInput,
+    /// The end of standard input, and then of the last stream of batches.
+    Unused(Streams),
+}
+
 /// SIGTERM and SIGINT, caught from construction on, so also while the server starts.
 struct StopSignals(Vec<Signal>);
 
@@ -177,10 +191,10 @@ impl StopSignals {
         )
     }
 
-    /// Completes on either signal, and with `with_stdin` when standard input ends.
-    async fn stop(&mut self, with_stdin: bool) {
+    /// Completes on either signal, or at `end`.
+    async fn stop(&mut self, end: End) {
         let (ended, stdin_ended) = tokio::sync::oneshot::channel::<()>();
-        if with_stdin {
+        if !matches!(end, End::BySignal) {
             // In a thread, because a read of standard input cannot be cancelled.
             std::thread::spawn(move || {
                 let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
@@ -193,7 +207,12 @@ impl StopSignals {
         let mut received: FuturesUnordered<_> = signals.map(|signal| signal.recv()).collect();
         tokio::select! {
             Some(_) = received.next() => {}
-            _ = stdin_ended => {}
+            () = async {
+                let _ = stdin_ended.await;
+                if let End::Unused(streams) = end {
+                    streams.none().await;
+                }
+            } => {}
         }
     }
 }

@@ -16,8 +16,11 @@ use crate::history::{FILE_NAME, History, Limits};
 use crate::question::Refused;
 use crate::server::peers::{Dialer, Protocol, Remote};
 
+use super::BAD_INPUT;
 use super::contact::Contact;
 use super::failure::Failure;
+use super::options::DEFAULT_ADDRESSES;
+use super::places::{nowhere, places};
 
 /// Timeout for an answer; any real one is faster.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,9 +29,10 @@ const LARGEST: usize = 256 << 20;
 
 #[derive(Args)]
 pub struct Source {
-    /// The sidecar's HTTP port: HOST:PORT, https://HOST:PORT or unix:///path
-    #[arg(long, default_value = "127.0.0.1:7801", value_name = "ADDRESS", conflicts_with = "data_dir")]
-    address: Remote,
+    /// The sidecar's HTTP port: HOST:PORT, https://HOST:PORT or unix:///path [default: 127.0.0.1:7801, then all curves that
+    /// are kept below the user's data directory]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "data_dir")]
+    address: Option<Remote>,
     #[command(flatten)]
     contact: Contact,
     /// Read the curves of a stopped sidecar from this directory instead.
@@ -38,14 +42,20 @@ pub struct Source {
 
 impl Source {
     /// The answer of the API's `path` to these parameters, or with a data directory the answer of `local` from its
-    /// curves.
+    /// curves. Without either: the first answer of the sidecar at the default port, of those that keep curves in the user's
+    /// data directory, and of the curves there.
     pub fn answer<T: DeserializeOwned>(
         &self,
         path: &str,
         parameters: &[(&str, String)],
-        local: impl FnOnce(&History) -> Result<T, Refused>,
+        local: impl Fn(&History) -> Result<T, Refused>,
     ) -> Result<T, Failure> {
-        let Some(directory) = &self.data_dir else { return self.ask(path, parameters) };
+        let Some(directory) = &self.data_dir else {
+            return match &self.address {
+                Some(address) => self.ask(address, path, parameters).map_err(Unanswered::into),
+                None => self.search(path, parameters, local),
+            };
+        };
         if !directory.join(FILE_NAME).is_file() {
             return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
         }
@@ -53,29 +63,93 @@ impl Source {
         Ok(local(&history)?)
     }
 
-    fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, Failure> {
+    fn search<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+        local: impl Fn(&History) -> Result<T, Refused>,
+    ) -> Result<T, Failure> {
+        let usual = Remote::from(DEFAULT_ADDRESSES[1]);
+        let mut refused = Vec::new();
+        let silence = match self.ask(&usual, path, parameters) {
+            Ok(answer) => return Ok(answer),
+            Err(Unanswered::Silence(message)) => message,
+            Err(Unanswered::Failure(failure)) => {
+                refused.push(failure);
+                String::new()
+            }
+        };
+        for place in places() {
+            let asked = place.stated.as_ref().map(|[_, http]| self.ask(http, path, parameters));
+            let found = match asked {
+                None | Some(Err(Unanswered::Silence(_))) => place.open().and_then(|history| Ok(local(&history)?)),
+                Some(answered) => answered.map_err(Unanswered::into),
+            };
+            match found {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => refused.push(failure),
+            }
+        }
+        // The first that would have had an answer says best why there is none.
+        refused.sort_by_key(|failure| failure.status != BAD_INPUT);
+        Err(refused.into_iter().next().unwrap_or_else(|| Failure::running(format!("{silence}, and {}", nowhere()))))
+    }
+
+    fn ask<T: DeserializeOwned>(
+        &self,
+        address: &Remote,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<T, Unanswered> {
         let token = self.contact.token()?;
-        let dialer = self.contact.dialer(&self.address, Protocol::Http1)?;
+        let dialer = self.contact.dialer(address, Protocol::Http1)?;
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
         let target = format!("{path}?{query}");
         let asked = get(&dialer, &target, token.as_deref());
         let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
         let (status, body) = answered
-            .map_err(|_| Failure::running(format!("{} did not answer within {PATIENCE:?}", self.address)))?
-            .map_err(|why| Failure::running(format!("{} cannot be reached: {why}", self.address)))?;
+            .map_err(|_| Failure::running(format!("{address} did not answer within {PATIENCE:?}")))?
+            .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))?;
         if status.is_success() {
-            let unreadable =
-                |error| Failure::running(format!("the answer of {} cannot be read: {error}", self.address));
-            return serde_json::from_slice(&body).map_err(unreadable);
+            let unreadable = |error| Failure::running(format!("the answer of {address} cannot be read: {error}"));
+            return Ok(serde_json::from_slice(&body).map_err(unreadable)?);
         }
         let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
         let message = match (said["error"]["field"].as_str(), said["error"]["message"].as_str()) {
             (Some(field), Some(message)) => format!("{field}: {message}"),
-            _ => format!("{} answered {status}", self.address),
+            _ => format!("{address} answered {status}"),
         };
         let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND);
-        Err(if wrong { Failure::bad_input(message) } else { Failure::running(message) })
+        Err(if wrong { Failure::bad_input(message) } else { Failure::running(message) }.into())
+    }
+}
+
+/// Why a sidecar has not answered.
+enum Unanswered {
+    /// Nothing can be reached there.
+    Silence(String),
+    Failure(Failure),
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Fault> for Unanswered {
+    fn from(fault: Fault) -> Self {
+        Self::Failure(fault.into())
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Silence(message) => Self::running(message),
+            Unanswered::Failure(failure) => failure,
+        }
     }
 }
 

@@ -17,12 +17,13 @@ use crate::server::proto;
 use super::BAD_INPUT;
 use super::contact::{Contact, default_address};
 use super::failure::{Failure, conclude};
+use super::places::{Place, places};
 
 /// Show the curves of runs in a terminal
 ///
 /// Shows one line for each run and score, with the newest value, its standard error and the curve, and the newest alerts
 /// below. If the output is not a terminal, prints a line for each evaluation and alert. Ends when the sidecar stops, or on
-/// Ctrl-C.
+/// Ctrl-C. Where no sidecar runs, shows the curves that are kept below the user's data directory, once.
 #[derive(Args)]
 pub struct WatchOptions {
     /// Runs to watch [default: all running runs, and those that start later]
@@ -43,6 +44,8 @@ pub struct WatchOptions {
 
 /// Alerts shown at a time.
 const ALERTS: usize = 5;
+/// Newest runs of each directory that are shown where no sidecar runs.
+const LOOKED_BACK: usize = 20;
 /// Evaluations shown in a curve, one character each.
 const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -57,17 +60,50 @@ pub fn run(options: &WatchOptions) -> ExitCode {
 
 fn watch(options: &WatchOptions) -> Result<(), Failure> {
     let token = options.contact.token()?;
-    let address = options.address.clone().unwrap_or_else(default_address);
-    let dialer = options.contact.dialer(&address, Protocol::Http2)?;
     let runtime = Runtime::new().map_err(Failure::running)?;
-    let watched = runtime.block_on(async {
-        tokio::select! {
-            ended = follow(options, &dialer, token.as_deref()) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+    let places = if options.address.is_none() { places() } else { Vec::new() };
+    let mut addresses = vec![options.address.clone().unwrap_or_else(default_address)];
+    addresses.extend(places.iter().filter_map(|place| Some(place.stated.as_ref()?[0].clone())));
+    let mut watched = Ok(());
+    for address in addresses {
+        let dialer = options.contact.dialer(&address, Protocol::Http2)?;
+        watched = runtime.block_on(async {
+            tokio::select! {
+                ended = follow(options, &dialer, token.as_deref()) => ended,
+                _ = tokio::signal::ctrl_c() => Ok(()),
+            }
+        });
+        if !matches!(watched, Err(ClientError::Unreachable(..))) {
+            break;
         }
-    });
+    }
     runtime.shutdown_background();
-    Ok(watched?)
+    match watched {
+        Err(ClientError::Unreachable(..)) if !places.is_empty() => look_back(options, &places),
+        watched => Ok(watched?),
+    }
+}
+
+/// Shows the curves that sidecars have left, once.
+fn look_back(options: &WatchOptions, places: &[Place]) -> Result<(), Failure> {
+    let mut screen = Screen::new(options);
+    for place in places {
+        // It may have been started meanwhile, or cannot be read.
+        let Ok(history) = place.open() else { continue };
+        let runs = history.runs().map_err(Failure::running)?.into_iter().map(|stored| stored.run.name.clone());
+        let wanted = runs.filter(|run| options.runs.is_empty() || options.runs.contains(run));
+        for run in wanted.take(LOOKED_BACK) {
+            for score in &options.scores {
+                for point in history.series(&run, &options.split, score, None, 0, None).map_err(Failure::running)? {
+                    let newest = newest(point.value, point.standard_error, None, &point.undefined.unwrap_or_default());
+                    screen.take(&run, score, point.step, point.value, newest);
+                }
+            }
+        }
+    }
+    eprintln!("conceptwatch watch: no sidecar runs; these are the curves that were kept");
+    screen.list();
+    Ok(())
 }
 
 async fn follow(options: &WatchOptions, dialer: &Dialer, token: Option<&str>) -> Result<(), ClientError> {
@@ -179,10 +215,19 @@ impl<'o> Screen<'o> {
         if !self.terminal {
             return;
         }
+        let text = self.drawn();
+        let back = if self.lines > 0 { format!("\x1b[{}A\x1b[J", self.lines) } else { String::new() };
+        self.lines = text.matches('\n').count();
+        let _ = std::io::stdout().write_all((back + &text).as_bytes()).and_then(|()| std::io::stdout().flush());
+    }
+
+    /// Prints the curves once, on a terminal or not.
+    fn list(&self) {
+        let _ = std::io::stdout().write_all(self.drawn().as_bytes());
+    }
+
+    fn drawn(&self) -> String {
         let mut text = String::new();
-        if self.lines > 0 {
-            text += &format!("\x1b[{}A\x1b[J", self.lines);
-        }
         let name = self.curves.keys().map(|(run, _)| run.chars().count()).max().unwrap_or(0);
         for ((run, place), curve) in &self.curves {
             let (score, line) = (&self.options.scores[*place], sparkline(&curve.values));
@@ -194,8 +239,7 @@ impl<'o> Screen<'o> {
         for alert in &self.alerts {
             text += &format!("{alert}\n");
         }
-        self.lines = text.matches('\n').count();
-        let _ = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+        text
     }
 }
 

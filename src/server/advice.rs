@@ -151,6 +151,14 @@ impl Advice {
         }
     }
 
+    /// The alerts of a run that have fired, each as when it fired last, by rule.
+    pub fn fired(&self, run: &str) -> Vec<Arc<AlertChange>> {
+        let given = lock(&self.state);
+        let of_run = given.changes.iter().filter(|change| change.run == run && change.state == State::Firing);
+        let newest: BTreeMap<_, _> = of_run.map(|change| ((&change.rule, &change.split), change)).collect();
+        newest.into_values().cloned().collect()
+    }
+
     /// The advice for an attempt of a run at a step. The first answer is kept, so that all ranks get the same one.
     pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64) -> Decision {
         let mut given = lock(&self.state);

@@ -28,16 +28,18 @@ mod runs;
 mod scoring;
 mod settlement;
 mod sidecar;
+mod streams;
 mod upkeep;
 mod windows;
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use crate::history::{History, Limits as HistoryLimits};
+use crate::history::{ADDRESS_FILE, History, HistoryError, Limits as HistoryLimits};
 
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
@@ -46,6 +48,7 @@ pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
+pub use streams::Streams;
 
 use http::Bounds;
 use parts::Parts;
@@ -58,11 +61,17 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when an option is out
 /// of range, the history cannot be opened, or the gRPC port fails.
-pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
+pub async fn run(
+    listeners: Listeners,
+    mut options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     options.check()?;
     let tls = options.tls.clone();
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
-    let history = open_history(&options).await?;
+    let addresses = listeners.stated(tls.is_some());
+    let history = open_history(&mut options).await?;
+    let directory = options.data_dir.clone();
     let parts = Parts::assemble(options, history, &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
@@ -76,11 +85,18 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));
 
+    if let Some(directory) = &directory {
+        state(directory, &addresses);
+    }
     let failed = tokio::select! {
         () = shutdown => None,
         ended = &mut grpc => Some(ended),
     };
     tracing::info!("stopping");
+    if let Some(directory) = &directory {
+        // Fails if the directory is gone, and the name with it.
+        let _ = std::fs::remove_file(directory.join(ADDRESS_FILE));
+    }
     let stopped = Instant::now();
     stop.cancel();
     parts.scoring.hurry();
@@ -118,8 +134,39 @@ pub async fn run(listeners: Listeners, options: Options, shutdown: impl Future<O
     }
 }
 
-async fn open_history(options: &Options) -> Result<Arc<History>, ServeError> {
-    let (directory, limits) = (options.data_dir.clone(), HistoryLimits { bytes: options.history_bytes });
-    let opening = tokio::task::spawn_blocking(move || History::open(directory.as_deref(), limits));
-    Ok(Arc::new(opening.await.map_err(std::io::Error::other)??))
+/// Opens the history, and notes its directory in the options where they only have a home for it.
+async fn open_history(options: &mut Options) -> Result<Arc<History>, ServeError> {
+    let (directory, home) = (options.data_dir.clone(), options.data_home.clone());
+    let limits = HistoryLimits { bytes: options.history_bytes };
+    let opening = tokio::task::spawn_blocking(move || match (directory, home) {
+        (None, Some(home)) => Ok(in_home(&home, limits)?),
+        (directory, _) => History::open(directory.as_deref(), limits).map(|history| (history, directory)),
+    });
+    let (history, directory) = opening.await.map_err(std::io::Error::other)??;
+    options.data_dir = directory;
+    Ok(Arc::new(history))
+}
+
+/// A history below `home`; in memory where that cannot be written, since the job that started this process chose neither.
+fn in_home(home: &Path, limits: HistoryLimits) -> Result<(History, Option<PathBuf>), HistoryError> {
+    match History::open_in(home, limits) {
+        Ok((history, directory)) => {
+            tracing::info!(directory = %directory.display(), "curves are kept");
+            Ok((history, Some(directory)))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "curves are in memory and end with this process");
+            Ok((History::open(None, limits)?, None))
+        }
+    }
+}
+
+/// States in the data directory how this process is reached, for commands that read its curves.
+fn state(directory: &Path, addresses: &str) {
+    let path = directory.join(ADDRESS_FILE);
+    // What a killed process left may be a link.
+    let _ = std::fs::remove_file(&path);
+    if let Err(error) = std::fs::write(&path, addresses) {
+        tracing::warn!(%error, path = %path.display(), "cannot be written: commands do not find this sidecar's curves");
+    }
 }

@@ -9,9 +9,10 @@ use crate::schedule::{Budget as CpuBudget, Ticks};
 
 use super::grpc::IngestLimits;
 use super::notify::Options as NotifyOptions;
-use super::peers::{Listener, Secret, Tls};
+use super::peers::{Endpoint, Listener, Secret, Tls};
 use super::runs::SamplingOptions;
 use super::scoring::pool::WorkerOptions;
+use super::streams::Streams;
 
 /// Everything that can be configured.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Options {
     pub http_connections: usize,
     /// Directory of the history; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
+    /// Without `data_dir`: the directory below which the history gets a directory of its own.
+    pub data_home: Option<PathBuf>,
     /// Size limit of the history.
     pub history_bytes: u64,
     pub alerts: Rules,
@@ -41,12 +44,27 @@ pub struct Options {
     pub secret: Option<Secret>,
     /// Host names accepted for the page, in addition to its address and localhost.
     pub host_names: Vec<String>,
+    /// This process ends once no job uses it.
+    pub ends_unused: bool,
+    /// Counts the streams of jobs.
+    pub streams: Streams,
 }
 
 /// Bound ports, whose addresses the caller therefore knows.
 pub struct Listeners {
     pub grpc: Listener,
     pub http: Listener,
+}
+
+impl Listeners {
+    /// How both are reached: `GRPC HTTP` and a line feed.
+    pub(super) fn stated(&self, tls: bool) -> String {
+        let of = |listener: &Listener| match listener.local() {
+            Endpoint::Tcp(address) if tls => format!("https://{address}"),
+            other => other.to_string(),
+        };
+        format!("{} {}\n", of(&self.grpc), of(&self.http))
+    }
 }
 
 /// Why the server could not start or keep running.

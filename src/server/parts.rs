@@ -128,6 +128,7 @@ impl Parts {
             budget: Budget::new(self.options.ingest_bytes, &self.metrics),
             metrics: self.metrics.clone(),
             limits: self.options.ingest,
+            streams: self.options.streams.clone(),
         };
         Service {
             ingest,
@@ -139,6 +140,8 @@ impl Parts {
             windows: self.windows.clone(),
             stop: self.stop.clone(),
             page_url: self.page_url.clone(),
+            data_dir: self.options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
+            ends_unused: self.options.ends_unused,
         }
     }
 

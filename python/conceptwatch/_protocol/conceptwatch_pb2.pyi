@@ -201,7 +201,7 @@ class StartRunRequest(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
-    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run", "incarnation")
+    __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run", "incarnation", "ends_unused", "data_dir")
     class WindowsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +221,8 @@ class StartRunResponse(_message.Message):
     TAKES_JOINED_ENDS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ENDS_UNUSED_FIELD_NUMBER: _ClassVar[int]
+    DATA_DIR_FIELD_NUMBER: _ClassVar[int]
     resumed: bool
     server_version: str
     sample_rows: int
@@ -233,7 +235,9 @@ class StartRunResponse(_message.Message):
     takes_joined_ends: bool
     run: str
     incarnation: str
-    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ..., run: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    ends_unused: bool
+    data_dir: str
+    def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ..., run: _Optional[str] = ..., incarnation: _Optional[str] = ..., ends_unused: bool = ..., data_dir: _Optional[str] = ...) -> None: ...
 
 class FinishRunRequest(_message.Message):
     __slots__ = ("run", "rank", "client", "timeout_seconds")
@@ -248,12 +252,14 @@ class FinishRunRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
 
 class FinishRunResponse(_message.Message):
-    __slots__ = ("finished", "unsettled")
+    __slots__ = ("finished", "unsettled", "fired")
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    FIRED_FIELD_NUMBER: _ClassVar[int]
     finished: bool
     unsettled: _containers.RepeatedCompositeFieldContainer[Unsettled]
-    def __init__(self, finished: bool = ..., unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ...) -> None: ...
+    fired: _containers.RepeatedCompositeFieldContainer[AlertChange]
+    def __init__(self, finished: bool = ..., unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ..., fired: _Optional[_Iterable[_Union[AlertChange, _Mapping]]] = ...) -> None: ...
 
 class Unsettled(_message.Message):
     __slots__ = ("split", "step")

@@ -26,6 +26,7 @@ use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
 use crate::server::settlement::{Mailbox, Outcome as How, Pass, Settled, Settlement};
+use crate::server::streams::Streams;
 use crate::step::Epoch;
 
 /// Limits of a message and a batch.
@@ -58,6 +59,7 @@ pub struct Ingest {
     pub budget: Budget,
     pub metrics: Metrics,
     pub limits: Limits,
+    pub streams: Streams,
 }
 
 /// A message, and its bytes in the budget.
@@ -114,6 +116,7 @@ impl Ingest {
         answers: mpsc::Sender<Result<IngestResponse, Status>>,
         stop: CancellationToken,
     ) {
+        let _open = self.streams.open();
         let mut partial = None;
         let mailbox = Arc::new(Mailbox::default());
         loop {

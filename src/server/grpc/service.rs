@@ -57,6 +57,9 @@ pub struct Service {
     pub windows: Windows,
     pub stop: CancellationToken,
     pub page_url: String,
+    /// Empty where curves are in memory.
+    pub data_dir: String,
+    pub ends_unused: bool,
 }
 
 #[tonic::async_trait]
@@ -140,6 +143,8 @@ impl ConceptWatch for Service {
             takes_joined_ends: true,
             run: running.run.name.clone(),
             incarnation: self.settlement.incarnation().to_owned(),
+            ends_unused: self.ends_unused,
+            data_dir: self.data_dir.clone(),
         }))
     }
 
@@ -183,17 +188,27 @@ impl ConceptWatch for Service {
         tracing::info!(run = %name, "a run finished");
         let name: Arc<str> = name.into();
         self.board.finish(&name);
-        self.advice.finish(&name, unix_time());
         self.announce(Event::Run(Arc::clone(&name)));
-        let unsettled = tokio::select! {
-            unsettled = self.settlement.settled(&name, deadline) => unsettled,
-            () = self.stop.cancelled() => self.settlement.unsettled(&name),
-        };
+        let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
+        let runs = Arc::clone(&self.ingest.runs);
+        // A task of its own: the alerts end also where the client has gone, and after its last evaluations were judged.
+        let ended = tokio::spawn(async move {
+            let unsettled = tokio::select! {
+                unsettled = settlement.settled(&name, deadline) => unsettled,
+                () = stop.cancelled() => settlement.unsettled(&name),
+            };
+            let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
+            if !runs.is_running(&name) {
+                advice.finish(&name, unix_time());
+            }
+            (unsettled, fired)
+        });
+        let (unsettled, fired) = ended.await.map_err(|error| Status::internal(error.to_string()))?;
         let unsettled = unsettled
             .into_iter()
             .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
             .collect();
-        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled }))
+        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
     }
 
     async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {

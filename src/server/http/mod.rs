@@ -12,6 +12,7 @@ mod rooms;
 mod router;
 mod serve;
 mod session;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -19,3 +20,4 @@ mod view;
 pub use access::{Access, USER};
 pub use app::App;
 pub use serve::{Bounds, serve};
+pub use stored::stored_answers;

@@ -355,6 +355,11 @@ impl Runs {
         lock(&self.runs).contains_key(name)
     }
 
+    /// Whether a run is in memory and has not finished.
+    pub fn is_running(&self, name: &str) -> bool {
+        lock(&self.runs).get(name).is_some_and(|running| running.finished().is_none())
+    }
+
     /// Continues the rolling windows of an earlier process in splits that this one has received nothing for.
     fn restore(&self, running: &Arc<Running>, state: &mut State, windows: Vec<(String, SavedWindow)>, named: bool) {
         for (split, window) in windows {

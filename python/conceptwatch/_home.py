@@ -1,0 +1,55 @@
+"""Where the curves of sidecars lie that jobs have started: one directory for each, in the user's data directory.
+
+The rule is the program's own, `src/history/home.rs`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HISTORY = "history.sqlite3"
+ADDRESS = "address"
+
+
+def user_home() -> Path | None:
+    """`$XDG_DATA_HOME/conceptwatch`, or the system's place for a user's data; None without a home directory."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if os.path.isabs(data):
+        return Path(data) / "conceptwatch"
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(home):
+        return None
+    return Path(home) / ("Library/Application Support" if sys.platform == "darwin" else ".local/share") / "conceptwatch"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A directory of curves."""
+
+    directory: Path
+
+    @property
+    def addresses(self) -> tuple[str, str] | None:
+        """The gRPC and the HTTP address of the sidecar that uses it, as it has stated them; it may be gone."""
+        try:
+            grpc, http = (self.directory / ADDRESS).read_text(encoding="utf-8").split()
+        except (OSError, ValueError):
+            return None
+        return grpc, http
+
+
+def curves_in(home: Path) -> list[Curves]:
+    """The directories of curves below `home`, the one written last first."""
+
+    def written(directory: Path) -> float:
+        times = [file.stat().st_mtime for end in ("", "-wal") if (file := directory / (HISTORY + end)).exists()]
+        return max(times, default=0.0)
+
+    try:
+        found = [path for path in home.iterdir() if (path / HISTORY).is_file()]
+        return [Curves(path) for path in sorted(found, key=lambda path: (-written(path), path))]
+    except OSError:
+        return []

@@ -1,0 +1,194 @@
+"""Curves that outlive a spawned sidecar: where they are, what says so, and the commands that find them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptwatch import Run
+from conceptwatch._home import Curves, curves_in, user_home
+from conceptwatch._protocol import messages
+from conftest import batch, wait_for
+from jobs import Job, begin, settled, sidecars
+from real_sidecar import binary, free_ports
+from sidecar import Sidecar
+
+
+def said(*arguments: str) -> str:
+    done = subprocess.run([binary(), *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_curves_are_kept_by_default_and_found_without_a_flag(
+    job: Callable[..., Job], tmp_path: Path, data_home: Path
+) -> None:
+    address = f"127.0.0.1:{free_ports()}"
+    one = job("one")
+    begin(one, "digits", address)
+    directory = one.do("run.data_dir")
+    assert Path(directory).parent == data_home
+    assert f"; curves are kept in {directory}\n" in one.said()
+    one.do("evaluate(run, 1, 2)")
+    assert settled(one, 2) == {"point": 2}
+    # Of the running one, which is at no default port.
+    assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
+    assert Curves(Path(directory)).addresses == (address, f"127.0.0.1:{int(address.rpartition(':')[2]) + 1}")
+    assert one.do("run.finish()") is True
+    one.end()
+    wait_for(lambda: not sidecars(tmp_path))
+    # And of one that is gone.
+    assert Curves(Path(directory)).addresses is None
+    assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
+    shown = said("watch", "--scores", "ctl,concept_accuracy")
+    assert "digits  ctl " in shown
+    assert "digits  concept_accuracy" in shown
+    two = job("two")
+    begin(two, "digits", address)
+    assert two.do("run.name") == "digits-2"
+    assert two.do("run.data_dir") == directory
+    two.do("evaluate(run, 1)")
+    assert two.do("run.finish()") is True
+    two.end()
+    wait_for(lambda: not sidecars(tmp_path))
+    assert json.loads(said("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
+
+
+def test_a_name_that_is_nowhere_is_one_line(tmp_path: Path, job: Callable[..., Job]) -> None:
+    done = subprocess.run([binary(), "diagnose", "nobody"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (1, 2)
+    assert done.stderr.count("\n") == 1
+    one = job("one")
+    begin(one, "digits", f"127.0.0.1:{free_ports()}")
+    one.do("evaluate(run, 1)")
+    one.do("run.finish()")
+    one.end()
+    wait_for(lambda: not sidecars(tmp_path))
+    done = subprocess.run([binary(), "diagnose", "nobody"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "'nobody' is unknown" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    one = job("one", XDG_DATA_HOME=str(tmp_path / "file"))
+    begin(one, "digits", f"127.0.0.1:{free_ports()}")
+    assert f"; curves are in memory, because {tmp_path}/file/conceptwatch cannot be written\n" in one.said()
+    assert one.do("run.data_dir") is None
+    one.do("evaluate(run, 1)")
+    assert settled(one, 1) == {"point": 1}
+    assert one.do("run.finish()") is True
+    assert "  curves  in memory: they end with the last job" in one.said()
+
+
+def test_a_directory_can_be_chosen_and_none(job: Callable[..., Job], tmp_path: Path, data_home: Path) -> None:
+    one = job("one")
+    begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=str(tmp_path / "own"))
+    assert one.do("run.data_dir") == str(tmp_path / "own")
+    two = job("two", CONCEPTWATCH_DATA_DIR=str(tmp_path / "other"))
+    begin(two, "a", f"127.0.0.1:{free_ports()}")
+    assert two.do("run.data_dir") == str(tmp_path / "other")
+    three = job("three", CONCEPTWATCH_DATA_DIR=str(tmp_path / "third"))
+    begin(three, "a", f"127.0.0.1:{free_ports()}", data_dir=None)
+    assert three.do("run.data_dir") is None
+    assert three.said().endswith("/\n")
+    assert not (tmp_path / "third").exists()
+    assert not data_home.exists()
+
+
+def test_a_stated_directory_that_cannot_be_used_is_said_with_its_reason(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    one = job("one")
+    one.do(f"run = conceptwatch.init('a', concepts=3, data_dir={str(tmp_path / 'file')!r})")
+    assert "no sidecar was started" in one.said()
+    assert f"data directory {tmp_path}/file" in one.said()
+    assert one.do("evaluate(run, 1)") is None
+    assert one.do("run.finish(timeout=0.2)") is False
+
+
+def test_the_end_of_a_run_is_one_screen(job: Callable[..., Job], data_home: Path) -> None:
+    one = job("one")
+    begin(one, "my digits", f"127.0.0.1:{free_ports()}")
+    directory = one.do("run.data_dir")
+    one.do("evaluate(run, 1, 2, 3)")
+    before = one.said()
+    assert one.do("run.finish()") is True
+    lines = one.said().removeprefix(before).splitlines()
+    assert lines[:2] == ["conceptwatch: run 'my digits' has finished", "  val, step 3, 200 rows"]
+    assert lines[2].startswith("    ctl_conditional ")
+    assert any(line.startswith("    concept_accuracy     1.0000") for line in lines)
+    assert any(line.startswith("  alert at step 1, warning: few rows: 200 rows, fewer than 500") for line in lines), (
+        lines
+    )
+    assert lines[-4:] == [
+        f"  curves  {directory}",
+        "  open    conceptwatch diagnose 'my digits'",
+        f"          conceptwatch serve --data-dir {directory}",
+        "          in Python: conceptwatch.runs()['my digits']",
+    ]
+    assert len(lines) <= 24
+    quiet = job("quiet", CONCEPTWATCH_QUIET="1")
+    begin(quiet, "b", f"127.0.0.1:{free_ports()}")
+    quiet.do("evaluate(run, 1)")
+    assert quiet.do("run.finish()") is True
+    assert quiet.said() == ""
+
+
+def test_the_rank_that_finishes_the_run_sums_it_up(
+    sidecar: Sidecar, start: Callable[..., Run], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = messages.FinishRunResponse(finished=True)
+    alert = messages.AlertChange(rule="leaking", run="run", split="val", step=7, severity="critical", evidence="high")
+    answer.fired.extend([alert] * 8)
+    finish = sidecar._finish
+    monkeypatch.setattr(sidecar, "_finish", lambda request, context: [finish(request, context), answer][1])
+    point = messages.Point(run="run", split="val", step=7, rows=20, epoch=2)
+    point.scores.add(id="ctl_conditional", value=0.1234, standard_error=0.01)
+    point.scores.add(id="task_accuracy", undefined="no predictions")
+    sidecar.point = point
+    run = start()
+    with run.evaluation("val", step=7) as p:
+        p.log(**batch())
+    assert run.finish()
+    assert capsys.readouterr().err.splitlines() == [
+        "conceptwatch: run 'run' has finished",
+        "  val, step 7, epoch 2, 20 rows",
+        "    ctl_conditional      0.1234 ± 0.0100",
+        *["  alert at step 7, critical: leaking: high"] * 6,
+        "  and 2 more alerts",
+    ]
+
+
+def test_homes_are_those_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert user_home() == Path("/home/ada/.local/share/conceptwatch")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert user_home() == Path("/home/ada/Library/Application Support/conceptwatch")
+    monkeypatch.setenv("HOME", "")
+    assert user_home() is None
+    assert curves_in(tmp_path / "nowhere") == []
+
+
+def test_directories_are_listed_with_the_newest_first(tmp_path: Path) -> None:
+    for place, name in enumerate(("a", "b", "c")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "history.sqlite3").write_bytes(b"")
+        os.utime(tmp_path / name / "history.sqlite3", (place, place))
+    (tmp_path / "none").mkdir()
+    assert [curves.directory.name for curves in curves_in(tmp_path)] == ["c", "b", "a"]
+    found: Any = Curves(tmp_path / "a").addresses
+    assert found is None
+    (tmp_path / "a" / "address").write_text("unix:///a 127.0.0.1:1\n")
+    assert Curves(tmp_path / "a").addresses == ("unix:///a", "127.0.0.1:1")

@@ -1,0 +1,138 @@
+//! Histories for which nobody chose a directory: one for each sidecar of a machine, in the user's data directory.
+//!
+//! A directory is `HOST-N`, where N is the first number that no running sidecar uses, so the one that starts next goes on
+//! with the history of the one before. In a directory that is in use stands how its sidecar is reached.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::error::HistoryError;
+use super::place::FILE_NAME;
+use super::store::{History, Limits};
+
+/// The file that names the addresses of the sidecar that uses a directory, as `GRPC HTTP`.
+pub const ADDRESS_FILE: &str = "address";
+
+/// Sidecars of one machine and user that keep their curves.
+const MOST: usize = 64;
+
+/// How long a directory is waited for whose sidecar is about to stop or has just started.
+const BRIEFLY: Duration = Duration::from_secs(8);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// `$XDG_DATA_HOME/conceptwatch`, or the system's place for a user's data; `None` without a home directory.
+pub fn user_home() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let places = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/share" };
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(places)))?;
+    Some(data.join("conceptwatch"))
+}
+
+/// The directories with a history below `home`, the one written last first.
+pub fn histories(home: &Path) -> Vec<PathBuf> {
+    let written = |directory: &Path| {
+        let times =
+            ["", "-wal"].map(|end| directory.join(format!("{FILE_NAME}{end}")).metadata().ok()?.modified().ok());
+        times.into_iter().flatten().max().unwrap_or(SystemTime::UNIX_EPOCH)
+    };
+    let entries = std::fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<_> = entries.filter(|path| path.join(FILE_NAME).is_file()).collect();
+    found.sort_by_cached_key(|path| (std::cmp::Reverse(written(path)), path.clone()));
+    found
+}
+
+impl History {
+    /// Opens the history in the first directory below `home` that no other process uses, and returns that directory. A
+    /// history that cannot be read is passed over and left as it is.
+    pub fn open_in(home: &Path, limits: Limits) -> Result<(Self, PathBuf), HistoryError> {
+        let host = host();
+        let began = Instant::now();
+        let mut number = 1;
+        loop {
+            let directory = home.join(format!("{host}-{number}"));
+            match Self::open(Some(&directory), limits) {
+                Ok(history) => return Ok((history, directory)),
+                Err(HistoryError::InUse { .. })
+                    if !directory.join(ADDRESS_FILE).exists() && began.elapsed() < BRIEFLY =>
+                {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(HistoryError::InUse { .. }) if number < MOST => {}
+                Err(
+                    error @ (HistoryError::Corrupt { .. }
+                    | HistoryError::NotHistory { .. }
+                    | HistoryError::NewerSchema { .. }),
+                ) if number < MOST => tracing::error!(%error, "the curves go to another directory"),
+                Err(error) => return Err(error),
+            }
+            number += 1;
+        }
+    }
+}
+
+/// The machine's name, as part of a file name.
+fn host() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: gethostname writes at most the length it is given; the last byte stays 0.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    let plain = |&byte: &u8| if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) { char::from(byte) } else { '_' };
+    match (failed, name[..end].iter().take(64).map(plain).collect::<String>()) {
+        (false, found) if !found.is_empty() => found,
+        _ => "localhost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bytes: 1 << 30 };
+
+    fn opened(home: &Path) -> (History, PathBuf) {
+        History::open_in(home, LIMITS).map_err(|error| error.to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_next_sidecar_goes_on_and_one_beside_it_has_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let (first, directory) = opened(home.path());
+        std::fs::write(directory.join(ADDRESS_FILE), "a b\n").unwrap();
+        let (second, other) = opened(home.path());
+        assert_ne!(directory, other);
+        drop(first);
+        assert_eq!(opened(home.path()).1, directory);
+        assert_eq!(histories(home.path()).len(), 2);
+        drop(second);
+        assert!(directory.file_name().unwrap().to_str().unwrap().ends_with("-1"), "{directory:?}");
+    }
+
+    #[test]
+    fn one_that_is_about_to_stop_is_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let (stopping, directory) = opened(home.path());
+        let stop = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            drop(stopping);
+        });
+        assert_eq!(opened(home.path()).1, directory);
+        stop.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_left_as_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let (history, directory) = opened(home.path());
+        drop(history);
+        std::fs::write(directory.join(FILE_NAME), "no history, but longer than a page's head is: ".repeat(99)).unwrap();
+        let (_, other) = opened(home.path());
+        assert_ne!(directory, other);
+    }
+
+    #[test]
+    fn a_home_that_cannot_be_written_is_an_error() {
+        let home = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(History::open_in(home.path(), LIMITS), Err(HistoryError::Directory { .. })));
+    }
+}
