@@ -25,25 +25,34 @@ pub enum NonFinite {
     DropRow,
 }
 
-/// Element type and row shape of the tensors that a split of a run sends. Fixed for the whole run.
+/// Element type and row shape of the tensors that a split of a run sends. Names and shapes are fixed for the whole run; the
+/// type may change from batch to batch, as where autocast covers some of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schema(BTreeMap<TensorName, (DataType, Vec<usize>)>);
 
 impl Schema {
-    /// Errors with the name of the tensor when `other` differs from `self`, the schema of earlier batches.
+    /// Errors with the name of the tensor when `other` differs from `self`, the schema of earlier chunks of the batch.
     pub fn check_same(&self, other: &Schema) -> Result<(), Fault> {
-        for (name, (dtype, dims)) in &self.0 {
+        for (name, (dtype, _)) in &self.0 {
+            if let Some((got, _)) = other.0.get(name).filter(|(got, _)| got != dtype) {
+                return Err(Fault::new(
+                    format!("tensors.{name}.dtype"),
+                    format!("got {}, expected {} as in earlier chunks of the batch", got.name(), dtype.name()),
+                ));
+            }
+        }
+        self.check_alike(other)
+    }
+
+    /// Errors with the name of the tensor when names or row shapes of `other` differ from `self`, the schema of earlier
+    /// batches.
+    pub fn check_alike(&self, other: &Schema) -> Result<(), Fault> {
+        for (name, (_, dims)) in &self.0 {
             match other.0.get(name) {
                 None => {
                     return Err(Fault::new(
                         format!("tensors.{name}"),
                         "is missing, expected as in earlier batches of this run and split",
-                    ));
-                }
-                Some((got, _)) if got != dtype => {
-                    return Err(Fault::new(
-                        format!("tensors.{name}.dtype"),
-                        format!("got {}, expected {} as in earlier batches", got.name(), dtype.name()),
                     ));
                 }
                 Some((_, got)) if got != dims => {

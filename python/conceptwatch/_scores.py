@@ -2,41 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
 from typing import Any
 
 
-@dataclass(frozen=True)
-class Score:
-    """One score at one curve point. `value` is None when it is undefined; `undefined` then says why."""
+class Score(float):
+    """One score at one curve point: a float, with all that is known about it.
+
+    It compares, formats, computes and turns into JSON as its value does; where it is undefined it is NaN.
+
+        >>> score = Score(0.25, id="icl", standard_error=0.01)
+        >>> f"{score:.3f}", score > 0.2, score.standard_error, str(score)
+        ('0.250', True, 0.01, '0.2500 ± 0.0100')
+        >>> Score(id="ois", undefined="one class").value is None
+        True
+    """
 
     id: str
-    value: float | None
+    undefined: str  # why it has no value; else empty
     standard_error: float | None
-    undefined: str
     per_concept: tuple[float, ...]  # NaN: undefined for that concept
     matrix: tuple[float, ...]  # k*k row-major, or empty without `matrices=True`
     # Seconds from the sample that its oldest pair was computed on to this one; None when all pairs are of this sample.
     # Only rolling windows have older pairs, where the sidecar's CPU share is too small for all of them in an interval.
-    age: float | None = None
+    age: float | None
     # What the mean leaves out because it has no value of its own: indices of concepts (of a score over pairs, of those
     # without any pair), and the number of ordered pairs. `left_out_why` is the reason of the first.
-    left_out: tuple[int, ...] = ()
-    left_out_why: str = ""
-    left_out_pairs: int = 0
-    left_out_of: int = 0  # concepts that the score is over when it leaves none out
+    left_out: tuple[int, ...]
+    left_out_why: str
+    left_out_pairs: int
+    left_out_of: int  # concepts that the score is over when it leaves none out
     # Probability of a value at least this high where there is no effect; None for a score without a test.
-    p_value: float | None = None
-    per_concept_q: tuple[float, ...] = ()  # adjusted p-values (false discovery rate); NaN: undefined
-    matrix_q: tuple[float, ...] = ()  # k*k row-major, NaN on the diagonal; or empty without `matrices=True`
-    curve: tuple[tuple[float, float | None], ...] = ()  # (x, value at x), None: undefined there
+    p_value: float | None
+    per_concept_q: tuple[float, ...]  # adjusted p-values (false discovery rate); NaN: undefined
+    matrix_q: tuple[float, ...]  # k*k row-major, NaN on the diagonal; or empty without `matrices=True`
+    curve: tuple[tuple[float, float | None], ...]  # (x, value at x), None: undefined there
+
+    def __new__(
+        cls,
+        value: float | None = None,
+        *,
+        id: str = "",  # noqa: A002 (the name of the field)
+        undefined: str = "",
+        standard_error: float | None = None,
+        per_concept: tuple[float, ...] = (),
+        matrix: tuple[float, ...] = (),
+        age: float | None = None,
+        left_out: tuple[int, ...] = (),
+        left_out_why: str = "",
+        left_out_pairs: int = 0,
+        left_out_of: int = 0,
+        p_value: float | None = None,
+        per_concept_q: tuple[float, ...] = (),
+        matrix_q: tuple[float, ...] = (),
+        curve: tuple[tuple[float, float | None], ...] = (),
+    ) -> Score:
+        self = super().__new__(cls, math.nan if value is None else value)
+        self.id, self.undefined, self.standard_error = id, undefined, standard_error
+        self.per_concept, self.matrix, self.age = per_concept, matrix, age
+        self.left_out, self.left_out_why = left_out, left_out_why
+        self.left_out_pairs, self.left_out_of = left_out_pairs, left_out_of
+        self.p_value, self.per_concept_q, self.matrix_q, self.curve = p_value, per_concept_q, matrix_q, curve
+        return self
+
+    @property
+    def value(self) -> float | None:
+        """The value; None where it is undefined, and `undefined` says why."""
+        return None if math.isnan(self) else float(self)
 
     def __str__(self) -> str:
         if self.value is None:
             return f"undefined ({self.undefined})"
         error = f" ± {self.standard_error:.4f}" if self.standard_error is not None else ""
-        return f"{self.value:.4f}{error}" + (f" ({self._over()})" if self.left_out or self.left_out_pairs else "")
+        return f"{self:.4f}{error}" + (f" ({self._over()})" if self.left_out or self.left_out_pairs else "")
+
+    def __repr__(self) -> str:
+        return f"Score({self.id}={self})"
 
     def _over(self) -> str:
         of = self.left_out_of
@@ -46,10 +87,14 @@ class Score:
         return f"over {of * (of - 1) - self.left_out_pairs} of {of * (of - 1)} pairs"
 
 
-class Scores(Mapping[str, Score]):
-    """The scores of one evaluation, by id: `scores["ctl"].value`."""
+class Scores(dict[str, Score]):
+    """The scores of one evaluation, by id: `scores["ctl"]`.
+
+    `json.dumps(scores.defined)` and `wandb.log(scores.defined)` take those that have a value.
+    """
 
     def __init__(self, point: Any) -> None:
+        super().__init__((score.id, _score(score)) for score in point.scores)
         self.split: str = point.split
         self.step: int = point.step
         self.epoch: float | None = point.epoch if point.HasField("epoch") else None
@@ -61,16 +106,11 @@ class Scores(Mapping[str, Score]):
         self.tie_fraction: float = point.tie_fraction
         self.estimator: str = point.estimator
         self.seconds: float = point.seconds
-        self._scores = {score.id: _score(score) for score in point.scores}
 
-    def __getitem__(self, score: str) -> Score:
-        return self._scores[score]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._scores)
-
-    def __len__(self) -> int:
-        return len(self._scores)
+    @property
+    def defined(self) -> dict[str, float]:
+        """The values of the scores that have one, by id."""
+        return {name: score.value for name, score in self.items() if score.value is not None}
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}={score}" for name, score in self.items())
@@ -79,10 +119,10 @@ class Scores(Mapping[str, Score]):
 
 def _score(score: Any) -> Score:
     return Score(
+        score.value if score.HasField("value") else None,
         id=score.id,
-        value=score.value if score.HasField("value") else None,
-        standard_error=score.standard_error if score.HasField("standard_error") else None,
         undefined=score.undefined,
+        standard_error=score.standard_error if score.HasField("standard_error") else None,
         per_concept=tuple(score.per_concept),
         matrix=tuple(score.matrix),
         age=score.age if score.HasField("age") else None,

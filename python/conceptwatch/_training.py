@@ -16,6 +16,9 @@ from ._tensors import Fault
 Extract = Callable[[Any, Any], Mapping[str, Any] | None]
 
 PREFIX = "leakage/"
+# What the callbacks report besides scores: task accuracy less conditional leakage into the task, a share of the task's
+# entropy. The least leakage alone is that of a model that has not learnt anything.
+ACCURACY_LESS_LEAKAGE = "accuracy_less_leakage"
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,12 @@ class Stream:
         # A run that returned to an earlier step already has later ones.
         if found is None or found.step > step:
             return None
-        values = ((name, found[name].value) for name in self.scores if name in found)
+        values = {name: found[name].value for name in self.scores if name in found}
+        if ACCURACY_LESS_LEAKAGE in self.scores and {"task_accuracy", "ctl_conditional"} <= found.keys():
+            # NaN where either is undefined, which is left out.
+            values[ACCURACY_LESS_LEAKAGE] = found["task_accuracy"] - max(0.0, found["ctl_conditional"])
         return Reading(
-            found.step, {name: value for name, value in values if value is not None and math.isfinite(value)}
+            found.step, {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         )
 
     def finish(self, timeout: float = 30.0) -> None:

@@ -32,18 +32,43 @@ from ._head import Call, Wrapped, embedding_head
 class Numbered:
     """A map-style data set whose rows include their number: last in a tuple, as "sample_ids" in a dict.
 
-    The libraries' training loops ignore it.
+    at: the number's place in a tuple, with None between. The training of IntCEM and IntCBM reads the fourth and the
+    fifth part of a batch, so it needs at=5; other libraries' loops ignore what follows the parts that they read.
     """
 
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
+    def __init__(self, rows: Any, at: int | None = None) -> None:
+        if at is not None and at < 0:
+            raise ValueError(f"at: got {at}, expected a place of 0 or more")
+        self.rows, self.at = rows, at
+        if at is not None:
+            _collate_nothing()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, row: int) -> Any:
         found = self.rows[row]
-        return {**found, "sample_ids": row} if isinstance(found, Mapping) else (*found, row)
+        if isinstance(found, Mapping):
+            return {**found, "sample_ids": row}
+        if self.at is None:
+            return (*found, row)
+        if len(found) > self.at:
+            raise ValueError(f"at: got {self.at} for rows of {len(found)} parts, expected {len(found)} or more")
+        return (*found, *[_NOTHING] * (self.at - len(found)), row)
+
+
+class _Nothing:
+    """In a batch it is None, which PyTorch refuses in rows."""
+
+
+_NOTHING = _Nothing()
+
+
+def _collate_nothing() -> None:
+    """PyTorch's DataLoader then makes None of parts that are nothing in every row."""
+    from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: PLC0415
+
+    default_collate_fn_map[_Nothing] = lambda batch, *, collate_fn_map=None: None
 
 
 def cem(
@@ -61,6 +86,8 @@ def cem(
     the bottleneck [n, k d] or [n, k + extra dimensions], y [n, l] or [n, 1] logits); with `output_latent` then
     (contexts [n, k, 2 d], c_sem), with `output_embeddings` then the positive and the negative embeddings [n, k, d].
     Batches are (x, y, c) or (x, [y, c]); uncertain concept labels count as present above 1/2, as in its metrics.
+
+    Number the rows by `Numbered(rows, at=5)`, which the training of IntCEM and IntCBM needs.
 
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
     logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
@@ -258,7 +285,9 @@ def _ids(found: Any) -> dict[str, Any]:
     """The row numbers that `Numbered` added, if any."""
     if isinstance(found, Mapping):
         return {"sample_ids": found["sample_ids"]} if "sample_ids" in found else {}
-    return {"sample_ids": found[0]} if len(found) else {}
+    # Libraries may have parts of their own before it, such as competencies [n, k].
+    last = found[-1] if len(found) else None
+    return {"sample_ids": last} if getattr(last, "ndim", 0) == 1 else {}
 
 
 def _plain(tensor: Any) -> Any:

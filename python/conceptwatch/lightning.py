@@ -66,7 +66,8 @@ class LeakageMonitor(_Callback):
     splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
         logged as `leakage/<id>`, those of others as `leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
-    scores: ids of the scores to log.
+    scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors, and
+        "accuracy_less_leakage": the task accuracy less the conditional leakage into the task.
     timeout: seconds that the end of a validation waits for its scores, and the end of training for unsent batches (the
         latter at least 5). With 0 it does not wait, and logs no scores.
     """
@@ -203,7 +204,11 @@ class LeakageMonitor(_Callback):
             pl_module.log(key, value, on_step=False, on_epoch=True, sync_dist=trainer.world_size > 1, reduce_fx="max")
 
     def _ease(self, trainer: Any) -> None:
-        """Keeps stock callbacks that monitor leakage from ending training when a score is missing."""
+        """Reports what stock callbacks monitor, and keeps them from ending training when a score is missing."""
+        stock: Any = (*_EARLY_STOPPING, *_CHECKPOINT)
+        watched = [callback.monitor for callback in trainer.callbacks if isinstance(callback, stock)]
+        scores = [str(key).removeprefix(PREFIX).split("/")[0] for key in watched if str(key).startswith(PREFIX)]
+        self._stream.scores = tuple(dict.fromkeys((*self._stream.scores, *scores)))
         keys = {self.key(score, split) for score in self._stream.scores for split in self.splits}
         for callback in trainer.callbacks:
             if isinstance(callback, _EARLY_STOPPING) and callback.monitor in keys:

@@ -325,3 +325,27 @@ def test_pytorch_concepts(torch: Any, toy: Any, address: str, named: bool) -> No
     assert value(scores, "concept_accuracy") == pytest.approx(torch.stack(right).mean().item())
     with pytest.raises(ValueError, match="task"):
         adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="parity")
+
+
+def test_numbers_behind_the_parts_that_a_training_reads(torch: Any) -> None:
+    """IntCEM and IntCBM take the fourth part of a batch for competencies and the fifth for interventions."""
+    rows = [(torch.rand(4), torch.tensor(1), torch.tensor([1.0, 0.0])) for _ in range(6)]
+    loader = torch.utils.data.DataLoader(adapters.Numbered(rows, at=5), 4, num_workers=1)
+    x, y, c, competencies, interventions, numbers = next(iter(loader))
+    assert (x.shape, y.shape, c.shape) == ((4, 4), (4,), (4, 2))
+    assert (competencies, interventions) == (None, None)
+    assert numbers.tolist() == [0, 1, 2, 3]
+    found = adapters.cem([x, y, c, None, None, numbers], (torch.rand(4, 2), torch.rand(4, 2), torch.rand(4, 3)))
+    assert found["sample_ids"] is numbers
+    # A data set that has competencies, and no numbers.
+    found = adapters.cem([x, y, c, torch.ones(4, 2)], (torch.rand(4, 2), torch.rand(4, 2), torch.rand(4, 3)))
+    assert "sample_ids" not in found
+    nested = next(iter(torch.utils.data.DataLoader(adapters.Numbered([(x[0], [y[0], c[0]])], at=5), 1)))
+    assert nested[2:] == [None, None, None, torch.tensor([0])]
+
+
+def test_a_number_has_a_place_of_its_own(torch: Any) -> None:
+    with pytest.raises(ValueError, match=r"at: got 2 for rows of 3 parts, expected 3 or more"):
+        adapters.Numbered([(1, 2, 3)], at=2)[0]
+    with pytest.raises(ValueError, match=r"at: got -1, expected a place of 0 or more"):
+        adapters.Numbered([(1, 2, 3)], at=-1)

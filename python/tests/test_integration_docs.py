@@ -97,7 +97,7 @@ def test_the_blocks_about_lightning(lightning_given: dict[str, Any], address: st
     names["trainer"].fit(lightning_given["module"], *loaders)
     assert len(curve(address, "cub-lightning")) == 3
 
-    whole, method, stock = blocks("docs/integrations.md", "## Lightning")
+    whole, method, stock, asked = blocks("docs/integrations.md", "## Lightning")
     names = run(whole, **lightning_given)
     assert len(curve(address, "cub-lambda-0.1")) == 3
     names = run(method + stock, **names)
@@ -106,6 +106,8 @@ def test_the_blocks_about_lightning(lightning_given: dict[str, Any], address: st
     assert len(curve(address, "cub-method")) == 2
     assert names["best"].best_model_score is not None
     assert names["monitor"].run.scores("train", timeout=60.0).rows > 0
+    names = run(asked, **names)
+    assert names["module"].configure_callbacks() == [names["monitor"]]
 
 
 def test_the_blocks_about_keras(address: str) -> None:

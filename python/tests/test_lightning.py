@@ -169,6 +169,21 @@ def test_stock_callbacks_monitor_leakage(either: Any, address: str, tmp_path: Pa
     assert best.best_model_score.item() == pytest.approx(min(ctl), rel=1e-6)
 
 
+def test_a_trainer_that_takes_no_callbacks_asks_the_module(lightning: Any, address: str, tmp_path: Path) -> None:
+    scores = ("ctl_conditional", "task_accuracy", "accuracy_less_leakage")
+    monitor = leakage_monitor("asked", address, scores=scores)
+    best = lightning.callbacks.ModelCheckpoint(tmp_path, monitor="leakage/accuracy_less_leakage", mode="max")
+    module = toy().module(lightning, 5.0)
+    module.configure_callbacks = lambda: [monitor, best]
+    done = trainer(lightning, max_epochs=2, enable_checkpointing=True, num_sanity_val_steps=0)
+    done.fit(module, *toy().loaders())
+    assert steps(address, "asked") == [EPOCH_STEPS, 2 * EPOCH_STEPS]
+    found = done.callback_metrics
+    less = found["leakage/task_accuracy"] - max(0.0, found["leakage/ctl_conditional"])
+    assert found["leakage/accuracy_less_leakage"].item() == pytest.approx(less.item(), abs=1e-6)
+    assert best.best_model_score is not None
+
+
 def test_training_resumes_from_a_checkpoint(lightning: Any, address: str, tmp_path: Path) -> None:
     def watching() -> tuple[Any, Any, Any]:
         # A threshold of improvement that nothing reaches, so that every evaluation but the first counts.

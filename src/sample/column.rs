@@ -15,7 +15,7 @@ pub struct Column {
     /// Shape of one row, such as `[k, d]`; empty for one value a row.
     dims: Vec<usize>,
     values: Values,
-    /// Whether the tensor was sent as float16 or bfloat16.
+    /// Whether any row was sent as float16 or bfloat16.
     half: bool,
     /// (height, width) in pixels to which localisation maps are resized before their maximum is located.
     image_size: Option<(u32, u32)>,
@@ -162,14 +162,24 @@ impl Column {
         }
     }
 
+    /// Takes values as precise as those of `other`, a column of the same tensor that may have come in another type.
+    fn fit(&mut self, other: &Column) {
+        self.half |= other.half;
+        if let (Values::Float32(narrow), Values::Float64(_)) = (&self.values, &other.values) {
+            self.values = Values::Float64(narrow.iter().map(|&value| f64::from(value)).collect());
+        }
+    }
+
     /// Appends all rows of `other`, a column of the same tensor.
     pub fn append(&mut self, other: Column) {
+        self.fit(&other);
         match (&mut self.values, other.values) {
+            (Values::Float64(a), Values::Float32(b)) => a.extend(b.into_iter().map(f64::from)),
             (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b),
             (Values::Float64(a), Values::Float64(b)) => a.extend_from_slice(&b),
             (Values::Integer(a), Values::Integer(b)) => a.extend_from_slice(&b),
             (Values::Text(a), Values::Text(b)) => a.extend(b),
-            _ => unreachable!("columns of one tensor have one type: the schema of a split does not change"),
+            _ => unreachable!("columns of one tensor are all numbers of one kind, or all texts: its name decides"),
         }
     }
 
@@ -188,14 +198,16 @@ impl Column {
 
     /// Appends row `row` of `other`, a column of the same tensor.
     pub fn push_from(&mut self, other: &Column, row: usize) {
+        self.fit(other);
         let width = self.width();
         let range = row * width..(row + 1) * width;
         match (&mut self.values, &other.values) {
+            (Values::Float64(a), Values::Float32(b)) => a.extend(b[range].iter().map(|&value| f64::from(value))),
             (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b[range]),
             (Values::Float64(a), Values::Float64(b)) => a.extend_from_slice(&b[range]),
             (Values::Integer(a), Values::Integer(b)) => a.extend_from_slice(&b[range]),
             (Values::Text(a), Values::Text(b)) => a.extend_from_slice(&b[range]),
-            _ => unreachable!("columns of one tensor have one type: the schema of a split does not change"),
+            _ => unreachable!("columns of one tensor are all numbers of one kind, or all texts: its name decides"),
         }
     }
 
@@ -342,6 +354,26 @@ mod tests {
         let mut column = Column::for_tensor(tensor, false);
         (0..tensor.rows()).for_each(|row| column.push(tensor, row));
         column
+    }
+
+    #[test]
+    fn rows_of_another_float_type_keep_their_values() {
+        let of = |dtype, value| {
+            let tensor = tensor(TensorName::ConceptActivations, dtype, &[1, 1], &[value]);
+            let mut column = Column::for_tensor(&tensor, false);
+            column.extend(&tensor);
+            column
+        };
+        let (single, double) = (of(DataType::Float32, 0.25), of(DataType::Float64, 0.1));
+        for [first, second] in [[&single, &double], [&double, &single]] {
+            let expected = [first.floats(0), second.floats(0)].concat();
+            let (mut appended, mut pushed) = (first.clone(), first.clone());
+            appended.append(second.clone());
+            pushed.push_from(second, 0);
+            assert_eq!(appended.floats(0), expected);
+            assert_eq!(pushed.floats(0), expected);
+            assert!(matches!(appended.values(), Values::Float64(_)));
+        }
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Split {
         let all_rows = staged.rows() + staged.dropped();
         let (step, member) = (staged.step(), staged.member());
         let checked = self.check_attempt(member).and_then(|()| match (&self.schema, staged.schema()) {
-            (Some(before), Some(schema)) => Ok(before.check_same(schema)?),
+            (Some(before), Some(schema)) => Ok(before.check_alike(schema)?),
             _ => Ok(()),
         });
         if let Err(error) = checked {

@@ -131,9 +131,6 @@ pub fn cases() -> Vec<Case> {
         schema("a tensor more", "tensors.task_predictions", "is new, expected the tensors of earlier", |c| {
             c.tensors.push(integers("task_predictions", &[16], &[0; 16]));
         }),
-        schema("another type", "tensors.task_labels.dtype", "got float32, expected int64 as in earlier batches", |c| {
-            c.tensors[2] = floats("task_labels", &[16], &[0.0; 16]);
-        }),
         schema("another width", "tensors.concept_activations.shape", "expected [2] as in earlier batches", wide),
         Case {
             refused: 2,
