@@ -23,6 +23,7 @@ mod latents;
 mod left_out;
 mod missing;
 mod paired;
+mod ranges;
 mod shapes;
 mod task;
 mod text;
