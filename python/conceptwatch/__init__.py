@@ -4,9 +4,12 @@ from . import _fork as _fork
 from ._diagnosis import Diagnosis, Evidence, Finding
 from ._head import Head, embedding_head, percentiles
 from ._interventions import interventions
+from ._plotting import plot
 from ._prompts import prompt
+from ._reading import Matrix, Runs, StoredRun, runs
 from ._run import ConceptwatchError, Pass, Run, init
 from ._scores import Score, Scores
+from ._source import ReadError
 from ._stats import Stats
 from ._version import __version__
 
@@ -16,15 +19,21 @@ __all__ = [
     "Evidence",
     "Finding",
     "Head",
+    "Matrix",
     "Pass",
+    "ReadError",
     "Run",
+    "Runs",
     "Score",
     "Scores",
     "Stats",
+    "StoredRun",
     "__version__",
     "embedding_head",
     "init",
     "interventions",
     "percentiles",
+    "plot",
     "prompt",
+    "runs",
 ]

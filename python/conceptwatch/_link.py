@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,8 @@ class Link:
     outstanding: int = 0  # items waiting or in flight
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
+    # Told of each evaluation that has a point, with the sender's lock held: by split and step.
+    on_point: Callable[[str, int], None] | None = None
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
     data_dir: str = ""  # of the curves, as the sidecar states it; empty: they are in memory
     ends_unused: bool = False  # the sidecar ends once no job uses it, so one that is gone may be replaced

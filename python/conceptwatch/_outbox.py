@@ -226,6 +226,8 @@ class Outbox:
                 outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
                 link.stats.passes_settled[outcome] += 1
                 self.queue.lane(link, one.split).settle(one.step)
+                if link.on_point is not None and outcome in ("point", "incomplete"):
+                    link.on_point(one.split, one.step)
                 found = _REMARKABLE.get(one.outcome)
                 if found is not None:
                     message = f"the evaluation of '{one.split}' at step {one.step} {found}: {one.reason}"

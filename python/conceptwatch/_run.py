@@ -24,18 +24,23 @@ from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._finish import Ending
 from ._fork import usable
+from ._forward import Forward
 from ._head import Head, Recent, even_counts
 from ._home import user_home
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._launch import own_launch
 from ._link import EndOfPass, Link
+from ._loggers import Loggers, loggers_of
 from ._names import checked, composed
 from ._protocol import messages
+from ._reading import Matrix, StoredRun, stored
 from ._recording import SCHEME
 from ._scores import Scores
 from ._sender import Sender, sender_to
+from ._source import ReadError, source_of
 from ._stats import Stats
 from ._summary import is_quiet, summary
+from ._tables import html_table
 from ._tensors import Checks, Concepts, Fault, Logged, Tensors
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
@@ -48,6 +53,8 @@ EXIT_TIMEOUT = 5.0
 # Added to the timeout of a call that waits in the sidecar, for the way there and back.
 GRACE = 1.0
 DECLARATION_TIMEOUT = 2.0
+# Seconds that the last scores may take to reach the job's loggers.
+LOGGING_TIMEOUT = 30.0
 
 log = logging.getLogger("conceptwatch")
 
@@ -94,6 +101,7 @@ def init(
     key_file: str | os.PathLike[str] | None = None,
     spawn: bool = True,
     data_dir: str | os.PathLike[str] | EllipsisType | None = ...,
+    log_to: Any = None,
     queue_bytes: int = 256 << 20,
     raise_errors: bool = False,
 ) -> Run:
@@ -143,6 +151,9 @@ def init(
         port 0 it serves this process alone, at a free port.
     data_dir: where a sidecar that is started keeps the curves; None: in memory, and they end with it. By default
         CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names.
+    log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
+        "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
+        these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
     queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
         settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
         for new ones, which is counted, too.
@@ -195,9 +206,12 @@ def init(
     link = Link(declared, rank, queue_bytes, launch, resume)
     if mode == "disabled":
         return DisabledRun(link, raise_errors)
+    loggers = Loggers(loggers_of(log_to, lambda: link.name) if rank == 0 else (), partial(link.warn, is_fault=False))
     if mode == "offline":
         folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
+        if loggers:
+            link.warn("log_to: offline there are no scores, so nothing is logged", is_fault=False)
         return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
@@ -206,7 +220,8 @@ def init(
     wish = _sidecar.Wish(token_file, data_dir)
     reached, link.ends_unused = _sidecar.reach(contact.address if address else None, wish, spawn=spawn)
     is_new = link.ends_unused
-    run = Run(link, replace(contact, address=reached), raise_errors, own_head)
+    run = Run(link, replace(contact, address=reached), raise_errors, own_head, loggers)
+    run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
         run._sender.replace = partial(_sidecar.replace, reached, wish)
     if is_new and not is_quiet():
@@ -227,7 +242,14 @@ def _kept(run: Run, wanted: object) -> str:
 class Run:
     """A monitored run, from `init`. As a context manager it finishes at the end of the block."""
 
-    def __init__(self, link: Link, contact: Contact, raise_errors: bool, head: Head | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        contact: Contact,
+        raise_errors: bool,
+        head: Head | None = None,
+        loggers: Loggers | None = None,
+    ) -> None:
         self.address = contact.address
         self._link = link
         self._head = head
@@ -240,9 +262,13 @@ class Run:
         self._raise_errors = raise_errors
         self._process = os.getpid()
         self._finished = False
+        self._token_file: str | None = None
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
         self._ended: dict[str, int] = {}  # by split, the step of the pass that ended last
+        self._forward = Forward(loggers, self._settled_scores) if loggers else None
+        if self._forward is not None:
+            link.on_point = self._forward.settled
         self._sender.attach(link)
         _runs.add(self)
 
@@ -320,6 +346,55 @@ class Run:
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)
         return Diagnosis(split, answer) if answer is not None else None
 
+    def stored(self) -> StoredRun:
+        """The run as the sidecar has stored it, for frames and plots: `run.stored().series("ctl_conditional")`.
+
+        Raises ReadError where the sidecar's page cannot be reached.
+        """
+        page = self.page_url
+        source = None if page is None else source_of(page, self._token_file)
+        if source is None and self.data_dir is not None:
+            source = source_of(self.data_dir)
+        if source is None:
+            raise ReadError(f"run '{self.name}': the sidecar at {self.address} has no page to read from")
+        return stored(source, self.name)
+
+    def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
+        """The curve of a score so far; see `StoredRun.series`."""
+        return self.stored().series(score, split, concept=concept, frame=frame)
+
+    def matrix(self, score: str, split: str = "val", *, step: int | None = None) -> Matrix:
+        """A score of each pair of concepts; see `StoredRun.matrix`."""
+        return self.stored().matrix(score, split, step=step)
+
+    def alerts(self, *, frame: str | None = None) -> Any:
+        """When alerts began and ended; see `StoredRun.alerts`."""
+        return self.stored().alerts(frame=frame)
+
+    def plot(self, *scores: str, split: str = "val", ax: Any = None) -> Any:
+        """Draws curves with matplotlib; see `StoredRun.plot`."""
+        return self.stored().plot(*scores, split=split, ax=ax)
+
+    def __repr__(self) -> str:
+        link, stats = self._link, self.stats
+        settled = sum(stats.passes_settled.values())
+        counts = f"{settled} evaluations settled" + (f", {stats.passes_unsettled} not" * bool(stats.passes_unsettled))
+        dropped = sum(stats.rows_dropped.values())
+        parts = [counts, *([f"{dropped} rows dropped"] * bool(dropped))]
+        state = "finished" if self._finished else link.refused or ("connected" if link.declared else "no answer yet")
+        parts += [
+            state,
+            *([f"page {link.page_url}"] * bool(link.page_url)),
+            *([f"curves in {link.data_dir}"] * bool(link.data_dir)),
+        ]
+        return f"<conceptwatch.Run {self.name!r} at {self.address}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.stored()._repr_html_()
+        except ReadError:
+            return html_table(["run"], [[repr(self)]])
+
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
@@ -359,6 +434,8 @@ class Run:
         ending = Ending(self._sender, self._link, timeout)
         try:
             done = ending.finish(finish_run)
+            if self._forward is not None:
+                self._forward.finish(LOGGING_TIMEOUT)
             if ending.finished and not is_quiet():
                 self._sum_up(ending.fired)
             return done
@@ -369,6 +446,11 @@ class Run:
             return False
         finally:
             self._sender.detach(self._link)
+
+    def _settled_scores(self, split: str, step: int) -> Scores | None:
+        request = messages.GetScoresRequest(run=self.name, split=split, step=step)
+        answer = self._ask(self._sender.calls().get_scores, request, 0.0, raises=False)
+        return Scores(answer.point) if answer is not None and answer.HasField("point") else None
 
     def _sum_up(self, fired: list[Any]) -> None:
         newest: dict[str, Scores] = {}
@@ -400,16 +482,17 @@ class Run:
             return None
         return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
 
-    def _ask(self, call: Any, request: Any, timeout: float) -> Any:
+    def _ask(self, call: Any, request: Any, timeout: float, *, raises: bool = True) -> Any:
         try:
             return call(request, timeout=max(0.0, timeout) + GRACE)
         except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed
-            if self._raise_errors:
+            if self._raise_errors and raises:
                 raise ConceptwatchError(str(error)) from error
             return None
 
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
         """Logs a batch and returns its number of rows."""
+        self._notice()
         if self._raise_errors and self._link.fault:
             fault, self._link.fault = self._link.fault, None
             raise ConceptwatchError(fault)
@@ -425,6 +508,11 @@ class Run:
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
             return _rows(tensors)
+
+    def _notice(self) -> None:
+        """Lets the job's loggers write, on its own thread."""
+        if self._forward is not None and self._process == os.getpid() and not self._finished:
+            self._forward.notice()
 
     def _note(self, activations: Any) -> None:
         """Keeps the newest training logits, whose percentiles stand for concepts that are set."""
@@ -529,6 +617,7 @@ class Run:
         return wanted if wanted.size < ids.size else None
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+        self._notice()
         self._ended[split] = step
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
@@ -537,6 +626,12 @@ class Run:
 
 class DisabledRun(Run):
     """A run that records and sends nothing: the job needs no change, and logging costs nothing."""
+
+    def stored(self) -> StoredRun:
+        raise ReadError(f"run '{self.name}' is disabled, so there is nothing to read")
+
+    def __repr__(self) -> str:
+        return f"<conceptwatch.Run {self.name!r}, disabled>"
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
         self.address, self._head = "", None

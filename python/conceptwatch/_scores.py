@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ._tables import html_table
+
 
 class Score(float):
     """One score at one curve point: a float, with all that is known about it.
@@ -111,6 +113,11 @@ class Scores(dict[str, Score]):
     def defined(self) -> dict[str, float]:
         """The values of the scores that have one, by id."""
         return {name: score.value for name, score in self.items() if score.value is not None}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, score.value, score.standard_error, score.undefined) for name, score in self.items()]
+        title = f"{self.split}, step {self.step}, {self.rows} rows"
+        return html_table(("score", "value", "standard error", "undefined"), rows, title)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}={score}" for name, score in self.items())

@@ -1,0 +1,28 @@
+"""`python -m conceptwatch`: the program, with its subcommands."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ._sidecar import find_binary
+
+
+def main() -> int:
+    binary = find_binary()
+    if binary is None:
+        print(
+            "conceptwatch: the program was not found; install the package with pip, or set CONCEPTWATCH_BINARY",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        # In place of this process, so signals and the exit status are the program's own.
+        os.execv(binary, ["conceptwatch", *sys.argv[1:]])  # noqa: S606 (the package's own program)
+    except OSError as error:
+        print(f"conceptwatch: {binary} cannot be started: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""The loggers that a job has already: Weights & Biases, TensorBoard, MLflow, or an object of another one.
+
+None is imported before it is asked for. What one raises is said once, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+log = logging.getLogger("conceptwatch")
+
+PREFIX = "conceptwatch"
+NAMES = ("wandb", "tensorboard", "mlflow")
+# The folder in which TensorBoard's users expect event files.
+EVENTS = "runs"
+# Characters that MLflow accepts in names of metrics.
+_OTHER = re.compile(r"[^A-Za-z0-9_\-./ :]")
+
+Values = Mapping[str, float]
+
+
+class Logger(Protocol):
+    """Where scores go. What it does on the job's own thread takes no time to speak of."""
+
+    def notice(self) -> None:
+        """The job logs an evaluation. Called on its own thread."""
+
+    def write(self, values: Values, step: int) -> None:
+        """Takes the values of an evaluation at this step of the job. Called on another thread."""
+
+    def close(self) -> None:
+        """Nothing more is written. Called on the thread that finishes the run."""
+
+
+class _Wandb:
+    """The active run, or one that is given.
+
+    It has steps of its own, which only ascend, and drops what a job logs at a step that has passed. Scores arrive after
+    their evaluation, so they have an axis of their own, `conceptwatch/step`, and are put into the row that the job
+    writes next: its steps do not move. Rows hold one evaluation each; what is left gets rows at the end of the run.
+    All is written on the job's thread: of two threads that write at once, one loses its row.
+    """
+
+    def __init__(self, run: Any = None) -> None:
+        self._package = import_module("wandb") if run is None else None
+        self._given = run
+        self._known: Any = None  # the run whose axis is defined
+        self._waiting: dict[int, dict[str, float]] = {}  # by the job's step
+        self._lock = threading.Lock()
+        self._row = -1  # the run's step whose row has values already
+
+    def _run(self) -> Any:
+        run = self._given if self._package is None else self._package.run
+        if run is None:
+            raise LookupError("no run of wandb is active: call wandb.init() first")
+        if self._known is not run:
+            axis = f"{PREFIX}/step"
+            run.define_metric(axis, hidden=True)
+            run.define_metric(f"{PREFIX}/*", step_metric=axis)
+            self._known, self._row = run, -1
+        return run
+
+    def notice(self) -> None:
+        if self._waiting:
+            self._put(self._run())
+
+    def write(self, values: Values, step: int) -> None:
+        with self._lock:
+            self._waiting.setdefault(step, {}).update(values)
+        self._run()  # which is said now where there is none
+
+    def close(self) -> None:
+        while self._waiting:
+            run = self._run()
+            if self._row == run.step:
+                run.log({}, commit=True)
+            self._put(run)
+
+    def _put(self, run: Any) -> None:
+        if self._row != run.step:
+            with self._lock:
+                step = next(iter(self._waiting))
+                values = self._waiting.pop(step)
+            run.log({**values, f"{PREFIX}/step": step}, commit=False)
+            self._row = run.step
+
+
+class _TensorBoard:
+    """An event file in a folder of its own, `runs/NAME`, or in one that is given."""
+
+    def __init__(self, folder: str | None, name: Callable[[], str]) -> None:
+        self._files = import_module("tensorboard.summary.writer.event_file_writer")
+        self._events = import_module("tensorboard.compat.proto.event_pb2")
+        self._summaries = import_module("tensorboard.compat.proto.summary_pb2")
+        self._folder, self._name = folder, name
+        self._file: Any = None
+
+    def notice(self) -> None:
+        pass
+
+    def write(self, values: Values, step: int) -> None:
+        if self._file is None:
+            folder = self._folder or os.path.join(EVENTS, _as_file(self._name()))
+            self._file = self._files.EventFileWriter(folder, filename_suffix=f".{PREFIX}")
+        summary = self._summaries.Summary()
+        for name, value in values.items():
+            summary.value.add(tag=name, simple_value=value)
+        self._file.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class _Mlflow:
+    """The run that is active on the job's thread. It is written through a client, because runs belong to threads."""
+
+    def __init__(self) -> None:
+        self._package = import_module("mlflow")
+        self._entities = import_module("mlflow.entities")
+        self._client: Any = None
+        self._run: str | None = None
+        self.notice()
+
+    def notice(self) -> None:
+        active = self._package.active_run()
+        if active is not None:
+            self._run = active.info.run_id
+
+    def write(self, values: Values, step: int) -> None:
+        if self._run is None:
+            raise LookupError("no run of mlflow is active: call mlflow.start_run() first")
+        self._client = self._client or self._package.MlflowClient()
+        now = int(1000 * time.time())
+        metrics = [self._entities.Metric(_OTHER.sub("_", name), value, now, step) for name, value in values.items()]
+        self._client.log_batch(self._run, metrics=metrics)
+
+    def close(self) -> None:
+        pass
+
+
+class _Call:
+    """A function of the values and the step."""
+
+    def __init__(self, write: Callable[[dict[str, float], int], Any]) -> None:
+        self._write = write
+
+    def notice(self) -> None:
+        pass
+
+    def write(self, values: Values, step: int) -> None:
+        self._write(dict(values), step)
+
+    def close(self) -> None:
+        pass
+
+
+def _of_object(found: Any) -> Logger | None:
+    """A logger of one that a job has made, by its methods."""
+    if callable(getattr(found, "define_metric", None)) and callable(getattr(found, "log", None)):
+        return _Wandb(found)
+    if callable(getattr(found, "add_scalar", None)):  # SummaryWriter of PyTorch or tensorboardX
+
+        def scalars(values: dict[str, float], step: int) -> None:
+            for name, value in values.items():
+                found.add_scalar(name, value, global_step=step)
+
+        return _Call(scalars)
+    if callable(getattr(found, "log_metrics", None)):  # loggers of Lightning
+        return _Call(lambda values, step: found.log_metrics(values, step=step))
+    if callable(found) and not isinstance(found, type):
+        return _Call(found)
+    return None
+
+
+def loggers_of(log_to: Any, name: Callable[[], str]) -> list[Logger]:
+    """The loggers that `log_to` of `init` names. name: of the run, as it is in use.
+
+    Raises ValueError for what is no logger. A package that is not installed is said, and training goes on without it.
+    """
+    if log_to is None:
+        return []
+    several = isinstance(log_to, (list, tuple, set))
+    found: list[Logger] = []
+    for one in log_to if several else [log_to]:
+        try:
+            found.append(_logger_of(one, name))
+        except ImportError as error:
+            log.warning("conceptwatch: log_to: %s is not installed, so nothing is logged to it (%s)", one, error)
+    return found
+
+
+def _logger_of(one: Any, name: Callable[[], str]) -> Logger:
+    if isinstance(one, str):
+        kind, colon, folder = one.partition(":")
+        if kind == "tensorboard" and (folder or not colon):
+            return _TensorBoard(folder or None, name)
+        if one == "wandb":
+            return _Wandb()
+        if one == "mlflow":
+            return _Mlflow()
+    else:
+        made = _of_object(one)
+        if made is not None:
+            return made
+    raise ValueError(
+        f"log_to: got {one!r}, expected 'wandb', 'tensorboard', 'tensorboard:FOLDER', 'mlflow', a run or writer of "
+        "these, or a function of values and step"
+    )
+
+
+class Loggers:
+    """All loggers of a run."""
+
+    def __init__(self, loggers: Iterable[Logger], warn: Callable[[str], None]) -> None:
+        self._loggers, self._warn = list(loggers), warn
+
+    def __bool__(self) -> bool:
+        return bool(self._loggers)
+
+    def notice(self) -> None:
+        self._each(lambda logger: logger.notice())
+
+    def write(self, values: Values, step: int) -> None:
+        if values:
+            self._each(lambda logger: logger.write(values, step))
+
+    def close(self) -> None:
+        self._each(lambda logger: logger.close())
+
+    def _each(self, act: Callable[[Logger], None]) -> None:
+        for logger in self._loggers:
+            try:
+                act(logger)
+            except Exception as error:  # a logger must not end a training run
+                kind = type(logger).__name__.strip("_").lower()
+                self._warn(f"log_to: {'a logger' if kind == 'call' else kind} fails: {type(error).__name__}: {error}")
+
+
+def _as_file(name: str) -> str:
+    """A run's name as that of a folder."""
+    return re.sub(r"[^\w\-. =]", "_", name).strip(". ") or "run"

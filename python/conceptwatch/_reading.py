@@ -1,0 +1,257 @@
+"""Reading runs back: from the sidecars that run, and from the curves that others have left."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._home import curves_in, user_home
+from ._source import Api, Directory, ReadError, Source, Unknown, Unreachable, source_of
+from ._tables import framed, html_table
+
+# The page of a sidecar at its usual port.
+USUAL = "http://127.0.0.1:7801"
+POINT = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "provisional", "incomplete")
+ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
+RUN = ("name", "started", "finished", "splits", "points", "last_step", "labels", "source")
+
+
+class Matrix:
+    """A score of each pair of concepts: cell (i, j) is the value from concept i to concept j, NaN where it has none."""
+
+    def __init__(self, score: str, answer: dict[str, Any]) -> None:
+        self.score = score
+        self.step: int = answer["step"]
+        self.concepts: list[str] = answer["concepts"]
+        self.values = _square(answer["matrix"])
+        q = answer.get("matrix_q")
+        self.q_values = None if q is None else _square(q)  # adjusted p-values, where the score is tested
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=True if copy is None else copy)
+
+    def __repr__(self) -> str:
+        return f"Matrix({self.score!r}, step={self.step}, {len(self.concepts)} concepts)"
+
+    def pairs(self, frame: str | None = None) -> Any:
+        """A row for each pair of concepts with a value, the highest first; see `StoredRun.series` for `frame`."""
+        rows = [
+            {"from": a, "to": b, "value": float(self.values[i, j])}
+            for i, a in enumerate(self.concepts)
+            for j, b in enumerate(self.concepts)
+            if np.isfinite(self.values[i, j])
+        ]
+        return framed(sorted(rows, key=lambda row: -row["value"]), ("from", "to", "value"), frame)
+
+    def _repr_html_(self) -> str:
+        most = 40
+        head = ["", *self.concepts[:most]]
+        rows = [[name, *self.values[i, :most].tolist()] for i, name in enumerate(self.concepts[:most])]
+        more = "" if len(self.concepts) <= most else f", the first {most} of {len(self.concepts)} concepts"
+        return html_table(head, rows, f"{self.score}, step {self.step}{more}")
+
+
+@dataclass(frozen=True, repr=False)
+class StoredRun:
+    """A run as it is stored.
+
+    run = conceptwatch.runs()["cub"]
+    run.series("ctl_conditional")               # a frame, a row for each evaluation
+    run.matrix("icl_conditional").pairs()       # the pairs of concepts that leak most
+    run.alerts()
+    run.plot("ctl_conditional", "task_accuracy")
+    """
+
+    name: str
+    source: Source
+    facts: dict[str, Any] = field(compare=False)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(self.facts.get("labels", {}))
+
+    @property
+    def concepts(self) -> list[str]:
+        return list(self.facts.get("concepts", ()))
+
+    @property
+    def splits(self) -> list[str]:
+        return [split["split"] for split in self.facts.get("splits", ())]
+
+    @property
+    def started(self) -> datetime:
+        return datetime.fromtimestamp(self.facts["started"], timezone.utc)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.facts.get("finished"))
+
+    def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
+        """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
+
+        concept: of this concept in place of the mean. frame: "pandas", "polars" or "records", a list of dicts; by
+        default the first of these that is installed.
+        """
+        asked = {"run": self.name, "split": split, "score": score, "concept": concept}
+        return framed(self.source.ask("/api/v1/series", **asked)["points"], POINT, frame)
+
+    def scores(self, split: str = "val", *, step: int | None = None) -> dict[str, float]:
+        """The values of the newest evaluation, or of a step, by score; without those that are undefined."""
+        point = self.source.ask("/api/v1/point", run=self.name, split=split, step=step)
+        return {name: found["value"] for name, found in point["scores"].items() if found.get("value") is not None}
+
+    def matrix(self, score: str, split: str = "val", *, step: int | None = None) -> Matrix:
+        """A score of each pair of concepts, of the newest evaluation that has it, or of a step."""
+        asked = {"run": self.name, "split": split, "score": score, "step": step}
+        return Matrix(score, self.source.ask("/api/v1/matrix", **asked))
+
+    def alerts(self, *, frame: str | None = None) -> Any:
+        """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.
+
+        Of a run that no sidecar has in memory: by the default rules, or those of CONCEPTWATCH_CONFIG.
+        """
+        changes = self.source.ask("/api/v1/alerts")["changes"]
+        return framed([change for change in changes if change["run"] == self.name], ALERT, frame)
+
+    def plot(self, *scores: str, split: str = "val", ax: Any = None) -> Any:
+        """Draws curves with matplotlib, by default the main ones; returns the axes."""
+        from ._plotting import of_run  # noqa: PLC0415 (matplotlib is optional)
+
+        return of_run(self, scores, split, ax)
+
+    def __repr__(self) -> str:
+        points = sum(split["points"] for split in self.facts.get("splits", ()))
+        state = "finished" if self.finished else "running or interrupted"
+        labels = "".join(f", {key}={value}" for key, value in self.labels.items())
+        return f"<run {self.name!r}: {points} evaluations, {state}, started {self.started:%Y-%m-%d %H:%M} UTC{labels}>"
+
+    def _row(self) -> dict[str, Any]:
+        splits = self.facts.get("splits", ())
+        return {
+            "name": self.name,
+            "started": f"{self.started:%Y-%m-%d %H:%M}",
+            "finished": self.finished,
+            "splits": ", ".join(self.splits),
+            "points": sum(split["points"] for split in splits),
+            "last_step": max((split["last_step"] or 0 for split in splits), default=None),
+            "labels": ", ".join(f"{key}={value}" for key, value in self.labels.items()),
+            "source": str(self.source),
+        }
+
+    def _repr_html_(self) -> str:
+        return html_table(RUN, [self._row().values()])
+
+
+class Runs(Sequence[StoredRun]):
+    """Runs, newest start first: by number, or by name."""
+
+    def __init__(self, found: Sequence[StoredRun]) -> None:
+        self._found = sorted(found, key=lambda run: -run.facts["started"])
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return Runs(self._found[key])
+        if isinstance(key, str):
+            for run in self._found:
+                if run.name == key:
+                    return run
+            like = difflib.get_close_matches(key, self.names, 3)
+            raise KeyError(f"no run is named {key!r}" + (f"; did you mean {', '.join(like)}?" if like else ""))
+        return self._found[key]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[StoredRun]:
+        return iter(self._found)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.names if isinstance(key, str) else key in self._found
+
+    @property
+    def names(self) -> list[str]:
+        return [run.name for run in self._found]
+
+    def where(self, **labels: Any) -> Runs:
+        """The runs with these labels: `runs().where(seed=3)`; names that Python reserves: `**{"lambda": 0.1}`."""
+        wanted = {key: str(value) for key, value in labels.items()}
+        return Runs([run for run in self if wanted.items() <= run.labels.items()])
+
+    def frame(self, frame: str | None = None) -> Any:
+        """A row for each run; for `frame` see `StoredRun.series`."""
+        return framed([run._row() for run in self], RUN, frame)
+
+    def plot(self, score: str, *, split: str = "val", ax: Any = None) -> Any:
+        """Draws a score of all runs; returns the axes."""
+        from ._plotting import plot  # noqa: PLC0415 (matplotlib is optional)
+
+        return plot(self, score, split=split, ax=ax)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{len(self)} runs", *(f"  {run!r}" for run in self._found[:50])])
+
+    def _repr_html_(self) -> str:
+        return html_table(RUN, [run._row().values() for run in self._found[:200]], f"{len(self)} runs")
+
+
+def runs(source: str | os.PathLike[str] | None = None, *, token_file: str | None = None) -> Runs:
+    """The runs of a sidecar or a directory of curves, newest first; by default all that this user has.
+
+        >>> import conceptwatch
+        >>> found = conceptwatch.runs("curves")
+        >>> found.names
+        ['cub-2', 'cub']
+        >>> [row["step"] for row in found["cub"].series("ctl_conditional", frame="records")]
+        [100, 200, 300]
+
+    source: a directory of curves, or the HTTP port of a sidecar as HOST:PORT. By default the sidecar at 127.0.0.1:7801
+        and all curves below the user's data directory, where sidecars that jobs start keep them.
+    token_file: file with the token of the sidecar; by default CONCEPTWATCH_TOKEN_FILE.
+
+    Raises ReadError where a source that is given cannot be read.
+    """
+    if source is not None:
+        return Runs(_of(source_of(source, token_file)))
+    home = user_home()
+    places: list[Source] = [Api(USUAL, token_file)]
+    stated = set()
+    for curves in curves_in(home) if home is not None else []:
+        places.append(Directory(curves.directory))
+        stated.add(curves.addresses[1] if curves.addresses is not None else "")
+    if USUAL.removeprefix("http://") in stated:
+        del places[0]  # it keeps one of the directories
+    found: list[StoredRun] = []
+    failed: list[ReadError] = []
+    for place in places:
+        try:
+            found += _of(place)
+        except Unreachable:
+            continue
+        except ReadError as error:
+            failed.append(error)
+    if not found and failed:
+        raise failed[0]
+    return Runs(found)
+
+
+def _of(source: Source) -> list[StoredRun]:
+    return [StoredRun(facts["name"], source, facts) for facts in source.ask("/api/v1/runs")["runs"]]
+
+
+def stored(source: Source, name: str) -> StoredRun:
+    """One run of a source."""
+    found = next((run for run in _of(source) if run.name == name), None)
+    if found is None:
+        raise Unknown(f"run: '{name}' is unknown to {source}")
+    return found
+
+
+def _square(rows: Any) -> NDArray[np.float64]:
+    return np.array([[np.nan if value is None else value for value in row] for row in rows], np.float64)

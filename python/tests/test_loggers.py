@@ -1,0 +1,342 @@
+"""Scores in the logger that a job has, with the packages themselves, offline, and their files read back."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conceptwatch
+from conceptwatch import Run
+from conceptwatch._loggers import loggers_of
+from conceptwatch._protocol import messages
+from conftest import K, batch, package, wait_for
+from real_sidecar import eager
+from sidecar import Sidecar
+
+STEPS = (100, 200, 300)
+TAG = "conceptwatch/val/concept_accuracy"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What loggers write is below the test's own folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def evaluate(run: Run, *steps: int, then: Callable[[int], None] = lambda step: None) -> dict[int, float]:
+    """The accuracy of each evaluation, as the sidecar has it."""
+    found = {}
+    for step in steps:
+        with run.evaluation("val", step=step) as p:
+            p.log(**batch(300, first_id=0, seed=step))
+        scores = p.scores(timeout=60)
+        assert scores is not None
+        found[step] = float(scores["concept_accuracy"])
+        then(step)
+    return found
+
+
+def begin(name: str, address: str, log_to: Any) -> Run:
+    return conceptwatch.init(name, concepts=K, address=address, spawn=False, log_to=log_to, raise_errors=True)
+
+
+# ---------------------------------------------------------------- what the packages have written
+
+
+def of_tensorboard(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    accumulator = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(folder), size_guidance={accumulator.SCALARS: 0})
+    events.Reload()
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def of_wandb(folder: Path) -> tuple[list[dict[str, Any]], list[Any]]:
+    """The rows of an offline run's file and the axes that are defined. Its process writes the last part by itself."""
+    (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
+    records = wait_for(lambda: (found := records_of(path)) and found[-1].WhichOneof("record_type") == "exit" and found)
+    rows, metrics = [], []
+    for record in records:
+        if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            rows.append({item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items})
+        elif record.WhichOneof("record_type") == "metric":
+            metrics.append(record.metric)
+    return rows, metrics
+
+
+def records_of(path: Path) -> list[Any]:
+    """The records of a log in blocks of 32 KiB: each part of a record has a checksum, its length and its place."""
+    protobuf = importlib.import_module("wandb.proto.wandb_internal_pb2")
+    data, at, part, found = path.read_bytes(), 7, b"", []
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        part += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if at > len(data):
+            break
+        if kind in (1, 4):
+            found.append(protobuf.Record.FromString(part))
+            part = b""
+    return found
+
+
+# ---------------------------------------------------------------- plain loops
+
+
+def test_tensorboard_gets_scores_at_the_jobs_step(address: str, folder: Path) -> None:
+    package("tensorboard")
+    run = begin("λ=0.1, seed/2", address, "tensorboard")
+    expected = evaluate(run, *STEPS)
+    assert run.diagnosis(timeout=60) is not None  # which waits for slow scores
+    assert run.finish()
+    found = of_tensorboard(folder / "runs" / "λ=0.1_ seed_2")
+    assert found[TAG] == [(step, pytest.approx(value)) for step, value in expected.items()]
+    assert "conceptwatch/val/ctl_conditional" in found
+    # Those that train networks join their evaluation later.
+    assert 300 in [step for step, _ in found["conceptwatch/val/ois"]]
+
+
+def test_a_writer_of_torch_and_a_folder(address: str, folder: Path, torch: Any) -> None:
+    package("tensorboard")
+    writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter(str(folder / "own"))
+    run = begin("writer", address, [writer, f"tensorboard:{folder / 'other'}"])
+    expected = evaluate(run, *STEPS)
+    assert run.finish()
+    writer.close()
+    for place in ("own", "other"):
+        assert of_tensorboard(folder / place)[TAG] == [(step, pytest.approx(value)) for step, value in expected.items()]
+
+
+@pytest.mark.parametrize("given", ["name", "run"])
+@pytest.mark.parametrize("steps_of_its_own", [False, True])
+def test_wandb_gets_scores_over_the_jobs_step_and_keeps_the_jobs_rows(
+    given: str, steps_of_its_own: bool, address: str, folder: Path
+) -> None:
+    wandb = package("wandb")
+    own = wandb.init(project="leakage", dir=str(folder))
+    run = begin(f"wandb {given} {steps_of_its_own}", address, "wandb" if given == "name" else own)
+    expected = evaluate(
+        run, *STEPS, then=lambda step: own.log({"loss": step}, step=step // 100 if steps_of_its_own else None)
+    )
+    assert run.diagnosis(timeout=60) is not None
+    assert run.finish()
+    own.finish()
+    rows, metrics = of_wandb(folder)
+    assert [row["loss"] for row in rows if "loss" in row] == [100, 200, 300]
+    if steps_of_its_own:
+        assert [row["_step"] for row in rows if "loss" in row] == [1, 2, 3]
+    assert {row["conceptwatch/step"]: row[TAG] for row in rows if TAG in row} == pytest.approx(expected)
+    assert 300 in [row["conceptwatch/step"] for row in rows if "conceptwatch/val/ois" in row]
+    axes = {metric.step_metric for metric in metrics if metric.glob_name == "conceptwatch/*"}
+    assert axes == {"conceptwatch/step"}
+
+
+def test_wandb_gets_all_scores_of_a_job_that_logs_nothing_itself(address: str, folder: Path) -> None:
+    own = package("wandb").init(project="leakage", dir=str(folder))
+    run = begin("wandb alone", address, "wandb")
+    expected = evaluate(run, *STEPS)
+    assert run.finish()
+    own.finish()
+    rows, _ = of_wandb(folder)
+    assert {row["conceptwatch/step"]: row[TAG] for row in rows if TAG in row} == pytest.approx(expected)
+
+
+def test_mlflow_gets_scores_at_the_jobs_step(address: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = package("mlflow")
+    package("sqlalchemy", "mlflow")
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_experiment("leakage")
+    with mlflow.start_run() as active:
+        run = begin("mlflow", address, "mlflow")
+        expected = evaluate(run, *STEPS)
+        assert run.finish()
+    history = mlflow.MlflowClient().get_metric_history(active.info.run_id, TAG)
+    assert {metric.step: metric.value for metric in history} == pytest.approx(expected)
+
+
+def test_a_function_gets_values_and_step(address: str) -> None:
+    found: list[tuple[dict[str, float], int]] = []
+    run = begin("function", address, lambda values, step: found.append((values, step)))
+    expected = evaluate(run, *STEPS)
+    assert run.finish()
+    assert {step: values[TAG] for values, step in found if TAG in values} == pytest.approx(expected)
+    assert all(type(value) is float for values, _ in found for value in values.values())
+
+
+# ---------------------------------------------------------------- frameworks
+
+
+def test_lightning_logs_at_its_global_step(address: str, folder: Path) -> None:
+    package("tensorboard")
+    lightning = package("lightning.pytorch", "lightning")
+    toy = importlib.import_module("toy")
+    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
+        "lightning", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, log_to="tensorboard"
+    )
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, logger=False, callbacks=[monitor], **quiet)
+    trainer.fit(toy.module(lightning, 5.0), *toy.loaders())
+    assert [step for step, _ in of_tensorboard(folder / "runs/lightning")[TAG]] == [16, 32]
+
+
+def test_keras_logs_at_its_optimisers_step(address: str, folder: Path) -> None:
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    keras = package("keras")
+    data = importlib.import_module("test_keras")
+    found: list[int] = []
+    rows = data.Rows(512, 0)
+    monitor = importlib.import_module("conceptwatch.keras").LeakageMonitor(
+        "keras", concepts=3, inputs=data.PROBE.x, outputs={"concept_activations": "concepts"},
+        labels={"concept_labels": data.PROBE.c, "task_labels": data.PROBE.y},
+        address=address, spawn=False, log_to=lambda values, step: found.append(step),
+    )  # fmt: skip
+    data.bottleneck(keras, 5.0).fit(rows.x, [rows.c, rows.y], epochs=2, batch_size=64, verbose=0, callbacks=[monitor])
+    assert {8, 16} == set(found)
+
+
+def test_transformers_logs_at_its_global_step(address: str, torch: Any, tmp_path: Path) -> None:
+    package("accelerate", "transformers")
+    package("transformers")
+    toy = importlib.import_module("toy_transformers")
+    found: list[int] = []
+    trainer = toy.trainer(tmp_path, concept_weight=5.0, num_train_epochs=2)
+    trainer.add_callback(
+        importlib.import_module("conceptwatch.transformers").LeakageMonitor(
+            "transformers",
+            concepts=3,
+            extract=toy.extract,
+            address=address,
+            spawn=False,
+            advice=False,
+            log_to=lambda values, step: found.append(step),
+        )
+    )
+    trainer.train()
+    steps = {entry["step"] for entry in trainer.state.log_history if "eval_loss" in entry}
+    assert set(found) == steps
+
+
+# ---------------------------------------------------------------- what may be wrong
+
+
+@pytest.mark.parametrize("wrong", [3, "tensorbord", "tensorboard:", object(), [None], int, "mlflow:x"])
+def test_what_is_no_logger_is_an_error_at_once(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"log_to: got .*, expected 'wandb', 'tensorboard'"):
+        conceptwatch.init("run", concepts=K, address="127.0.0.1:1", spawn=False, log_to=wrong)
+
+
+@pytest.mark.parametrize("missing", ["wandb", "tensorboard", "mlflow"])
+def test_a_package_that_is_missing_is_one_line(
+    missing: str, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], list[str]], start: Callable[..., Run]
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    found: list[int] = []
+    run = start(log_to=[missing, lambda values, step: found.append(step)])
+    assert run.finish()
+    (said,) = warned()
+    assert said.startswith(f"conceptwatch: log_to: {missing} is not installed, so nothing is logged to it")
+
+
+def settling(sidecar: Sidecar) -> None:
+    """Its evaluations are settled at once, each with an accuracy."""
+    sidecar.start.incarnation = "one"
+    sidecar.settled = lambda end: messages.Settled(
+        run=end.run or "run", split="val", step=end.step, outcome=messages.Settled.OUTCOME_POINT
+    )
+
+
+def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settling(sidecar)
+
+    def scores(request: Any, context: Any) -> Any:
+        point = messages.Point(run="run", split="val", step=request.step)
+        point.scores.add(id="ctl", value=request.step / 10)
+        point.scores.add(id="ois", undefined="one class")
+        return messages.GetScoresResponse(point=point)
+
+    monkeypatch.setattr(sidecar, "_scores", scores)
+    found: list[tuple[dict[str, float], int]] = []
+
+    def full(values: dict[str, float], step: int) -> None:
+        raise OSError("the disk is full")
+
+    run = start(log_to=[full, lambda values, step: found.append((values, step))])
+    for step in (1, 2, 3):
+        with run.evaluation("val", step=step) as p:
+            p.log(**batch())
+        wait_for(lambda step=step: len(found) == step)  # type: ignore[misc]
+    assert run.finish()
+    assert found == [({"conceptwatch/val/ctl": step / 10}, step) for step in (1, 2, 3)]
+    assert warned() == ["conceptwatch, run 'run': log_to: a logger fails: OSError: the disk is full"]
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_run_that_is_not_active_is_one_line(
+    name: str, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], folder: Path
+) -> None:
+    module = package(name)
+    if name == "mlflow":
+        module.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    settling(sidecar)
+    sidecar.point = messages.Point(run="run", split="val", step=1)
+    sidecar.point.scores.add(id="ctl", value=0.5)
+    run = start(log_to=name)
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch())
+    assert run.finish()
+    (said,) = warned()
+    assert f"no run of {name} is active: call {name}." in said
+
+
+def test_only_the_first_rank_logs(start: Callable[..., Run], sidecar: Sidecar) -> None:
+    assert start(rank=1, world_size=2, job="a", log_to=lambda values, step: None)._forward is None
+    assert start(rank=0, world_size=2, job="a", log_to=lambda values, step: None)._forward is not None
+
+
+def test_offline_and_disabled_runs_log_nothing(folder: Path, warned: Callable[[], list[str]]) -> None:
+    for mode in ("offline", "disabled"):
+        run = conceptwatch.init("run", concepts=K, mode=mode, offline_dir=folder, log_to=lambda values, step: None)
+        with run.evaluation("val", step=1) as p:
+            p.log(**batch())
+        assert run.finish()
+    assert warned() == ["conceptwatch, run 'run': log_to: offline there are no scores, so nothing is logged"]
+
+
+def test_no_logger_is_imported_before_it_is_asked_for() -> None:
+    import subprocess  # noqa: PLC0415
+
+    text = (
+        "import sys, conceptwatch; run = conceptwatch.init('a', concepts=3, mode='disabled'); "
+        "print([name for name in ('wandb', 'tensorboard', 'mlflow', 'pandas', 'polars', 'matplotlib') "
+        "if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    found = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert found.stdout.strip() == "[]"
+    assert loggers_of(None, lambda: "") == []

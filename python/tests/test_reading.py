@@ -1,0 +1,317 @@
+"""Reading runs back: from a running sidecar, from its directory, and from the one that it has left."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import ReadError, Run, _plotting, _reading, _scores, _source, _tables
+from conftest import K, batch, package
+from real_sidecar import binary, eager
+
+ROOT = Path(__file__).parents[2]
+STEPS = [100, 200, 300]
+CONCEPTS = ["wing", "beak", "a<b>"]
+
+
+def train(address: str) -> None:
+    for name, seed in (("cub", 1), ("cub", 2), ("other", 3)):
+        labels = {"seed": seed}
+        with conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False, labels=labels) as run:
+            for step in STEPS:
+                with run.evaluation("val", step=step, epoch=step / 100) as p:
+                    p.log(**batch(300, first_id=0, seed=seed))
+                assert p.scores(timeout=60) is not None
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a sidecar that has gone."""
+    directory = tmp_path_factory.mktemp("home") / "conceptwatch" / "host-1"
+    with eager("--data-dir", str(directory)) as address:
+        train(address)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def sidecar_address(curves: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a sidecar with the same runs."""
+    with eager("--data-dir", str(tmp_path_factory.mktemp("live") / "curves")) as address:
+        train(address)
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", binary())
+
+
+def page(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 1}"
+
+
+@pytest.fixture(params=["directory", "sidecar"])
+def source(request: pytest.FixtureRequest, curves: Path) -> str:
+    return str(curves) if request.param == "directory" else page(request.getfixturevalue("sidecar_address"))
+
+
+def test_runs_are_found_by_name_number_and_label(source: str) -> None:
+    found = conceptwatch.runs(source)
+    assert (len(found), found.names) == (3, ["other", "cub-2", "cub"])
+    assert found[0] is found["other"]
+    assert "cub" in found
+    assert found.where(seed=2).names == ["cub-2"]
+    assert found[:2].names == ["other", "cub-2"]
+    run = found["cub"]
+    assert (run.labels, run.concepts, run.splits, run.finished) == ({"seed": "1"}, CONCEPTS, ["val"], True)
+    assert repr(run).startswith("<run 'cub': 3 evaluations, finished, started 20")
+    with pytest.raises(KeyError, match="no run is named 'cob'; did you mean cub"):
+        found["cob"]
+
+
+def test_a_curve_is_read_in_the_form_that_is_asked_for(source: str) -> None:
+    package("pandas")
+    package("polars")
+    run = conceptwatch.runs(source)["cub"]
+    records = run.series("ctl_conditional", frame="records")
+    assert [row["step"] for row in records] == STEPS
+    assert [row["epoch"] for row in records] == [1, 2, 3]
+    frame = run.series("ctl_conditional", frame="pandas")
+    assert list(frame["step"]) == STEPS
+    assert list(frame["value"]) == [row["value"] for row in records]
+    polars = run.series("ctl_conditional", frame="polars")
+    assert polars["value"].to_list() == [row["value"] for row in records]
+    assert type(run.series("ctl_conditional")) is type(frame)
+    wing = run.series("ctl_conditional", concept="wing", frame="records")
+    assert [row["value"] for row in wing] != [row["value"] for row in records]
+    with pytest.raises(ValueError, match="frame: got 'excel', expected one of pandas, polars, records"):
+        run.series("ctl_conditional", frame="excel")
+
+
+def test_both_sources_say_the_same(curves: Path, sidecar_address: str) -> None:
+    stored, live = (conceptwatch.runs(source)["cub"] for source in (str(curves), page(sidecar_address)))
+    values = [[row["value"] for row in run.series("icl", frame="records")] for run in (stored, live)]
+    assert values[0] == values[1]
+    assert stored.scores() == pytest.approx(live.scores())
+    alerts = [
+        [(row["rule"], row["step"]) for row in run.alerts(frame="records") if row["state"] == "firing"]
+        for run in (stored, live)
+    ]
+    assert alerts[0] == alerts[1] != []
+
+
+def test_a_matrix_has_names_and_pairs(source: str) -> None:
+    matrix = conceptwatch.runs(source)["cub"].matrix("icl_conditional")
+    values = np.asarray(matrix)
+    assert (values.shape, matrix.step, matrix.concepts) == ((K, K), 300, CONCEPTS)
+    assert np.isfinite(values).sum() >= K * (K - 1)
+    pairs = matrix.pairs(frame="records")
+    assert pairs[0]["value"] == np.nanmax(values)
+    assert {"from", "to", "value"} == pairs[0].keys()
+    assert repr(matrix) == "Matrix('icl_conditional', step=300, 3 concepts)"
+
+
+def test_tables_of_a_notebook_escape_names(source: str) -> None:
+    found = conceptwatch.runs(source)
+    texts = [found._repr_html_(), found["cub"]._repr_html_(), found["cub"].matrix("icl_conditional")._repr_html_()]
+    assert all(text.startswith("<table>") for text in texts)
+    assert "a&lt;b&gt;" in texts[2]
+    assert "<b>" not in texts[2]
+    assert found.frame("records")[2]["name"] == "cub"
+    assert "3 runs" in repr(found)
+
+
+def test_curves_are_plotted(source: str) -> None:
+    package("matplotlib").use("agg")
+    found = conceptwatch.runs(source)
+    axes = found["cub"].plot("ctl_conditional", "concept_accuracy")
+    assert [line.get_label() for line in axes.get_lines()] == ["ctl_conditional", "concept_accuracy"]
+    assert list(axes.get_lines()[0].get_xdata()) == STEPS
+    axes = conceptwatch.plot(found, "ctl_conditional")
+    assert len(axes.get_lines()) == 3
+    assert len(found["cub"].plot().get_lines()) >= 2
+    same = found.plot("ctl", ax=axes)
+    assert same is axes
+    importlib.import_module("matplotlib.pyplot").close("all")
+
+
+def test_runs_of_this_user_are_found_by_themselves(curves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(curves.parents[1]))
+    # Whatever else listens at the usual port of this machine.
+    monkeypatch.setattr(_reading, "USUAL", "http://127.0.0.1:1")
+    assert conceptwatch.runs().names == ["other", "cub-2", "cub"]
+    monkeypatch.setenv("XDG_DATA_HOME", str(curves.parents[1] / "nothing"))
+    assert conceptwatch.runs().names == []
+
+
+def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
+    with eager("--data-dir", str(tmp_path / "curves")) as address:
+        run = conceptwatch.init("live", concepts=K, address=address, spawn=False)
+        with run:
+            with run.evaluation("val", step=1) as p:
+                p.log(**batch(300))
+            assert p.scores(timeout=60) is not None
+            found = conceptwatch.runs(tmp_path / "curves")
+            assert found.names == ["live"]
+            assert not found[0].finished
+            # The run in training reads the same.
+            assert run.series("ctl", frame="records") == found[0].series("ctl", frame="records")
+            assert np.asarray(run.matrix("icl")).shape == (K, K)
+            assert {row["rule"] for row in run.alerts(frame="records")} == {"few rows"}
+            assert f"page http://{page(address)}/, curves in {tmp_path}/curves>" in repr(run)
+            assert run._repr_html_().startswith("<table>")
+            scores = p.scores()
+            assert scores is not None
+            assert "ctl_conditional" in scores._repr_html_()
+    assert conceptwatch.runs(tmp_path / "curves")["live"].finished
+
+
+# ---------------------------------------------------------------- what may be wrong
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("nowhere", "expected a directory of curves, or the HTTP port of a sidecar as HOST:PORT"),
+        ("127.0.0.1:1", "http://127.0.0.1:1 cannot be reached"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:1 cannot be reached"),
+        (".", "has no history.sqlite3"),
+    ],
+)
+def test_a_source_that_is_none_is_one_line(wrong: str, why: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ReadError, match=why) as found:
+        conceptwatch.runs(wrong)
+    assert "\n" not in str(found.value)
+
+
+def test_a_damaged_history_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "history.sqlite3").write_bytes(b"no history at all" * 1000)
+    with pytest.raises(ReadError, match=r"history .*: not a history file") as found:
+        conceptwatch.runs(tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_what_a_run_does_not_have_is_one_line(source: str) -> None:
+    run = conceptwatch.runs(source)["cub"]
+    for ask in (
+        lambda: run.series("nonsense"),
+        lambda: run.series("ctl", "nowhere"),
+        lambda: run.series("ctl", concept="nobody"),
+        lambda: run.matrix("ctl"),
+        lambda: run.scores("val", step=5),
+    ):
+        with pytest.raises(ReadError) as found:
+            ask()
+        assert "\n" not in str(found.value)
+
+
+def test_without_packages_there_are_records_and_no_plots(curves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = conceptwatch.runs(curves)["cub"]
+    monkeypatch.setattr(_tables, "find_spec", lambda name: None)
+    assert isinstance(run.series("ctl"), list)
+    importing = builtins.__import__
+
+    def missing(name: str, *others: Any, **named: Any) -> Any:
+        if name.partition(".")[0] in ("matplotlib", "pandas"):
+            raise ImportError(f"No module named {name!r}")
+        return importing(name, *others, **named)
+
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("matplotlib", "pandas")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(_plotting, "import_module", missing)
+    monkeypatch.setattr(_tables, "import_module", missing)
+    with pytest.raises(ReadError, match="plots need matplotlib, which is not installed"):
+        run.plot("ctl")
+    with pytest.raises(ReadError, match="frame: pandas is not installed"):
+        run.series("ctl", frame="pandas")
+
+
+def test_without_the_program_a_directory_cannot_be_read(curves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", "/nowhere")
+    with pytest.raises(ReadError, match="the program was not found; set CONCEPTWATCH_BINARY"):
+        conceptwatch.runs(curves)
+
+
+def test_a_run_without_a_sidecar_has_a_name_and_a_state(start: Callable[..., Run]) -> None:
+    run = start(address="127.0.0.1:1")
+    run.log(step=1, concept_labels=np.ones((2, 9)))
+    assert repr(run) == (
+        "<conceptwatch.Run 'run' at 127.0.0.1:1: 0 evaluations settled, 2 rows dropped, no answer yet>"
+    )
+    with pytest.raises(ReadError, match="cannot be reached"):
+        run.series("ctl")
+    assert "<table>" in run._repr_html_()
+    disabled = conceptwatch.init("a", concepts=3, mode="disabled")
+    assert repr(disabled) == "<conceptwatch.Run 'a', disabled>"
+    with pytest.raises(ReadError, match="is disabled"):
+        disabled.plot()
+
+
+# ---------------------------------------------------------------- the documentation
+
+
+def test_the_blocks_about_loggers_and_frames(
+    curves: Path, sidecar_address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package("matplotlib").use("agg")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    text = (ROOT / "docs/integrations.md").read_text(encoding="utf-8").partition("\n## In the logger you have\n")[2]
+    logger, reading = [part.partition("```")[0] for part in text.split("```python\n")[1:]]
+    package("wandb")
+    names: dict[str, Any] = {"concept_names": CONCEPTS}
+    monkeypatch.setenv("CONCEPTWATCH_ADDRESS", sidecar_address)
+    exec(compile(logger, "docs/integrations.md", "exec"), names)  # noqa: S102
+    assert names["run"].finish()
+    names["wandb"].finish()
+    monkeypatch.setenv("XDG_DATA_HOME", str(curves.parents[1]))
+    monkeypatch.setattr(_reading, "USUAL", "http://127.0.0.1:1")
+    exec(compile(reading, "docs/integrations.md", "exec"), names)  # noqa: S102
+    assert names["newest"]["concept_accuracy"] > 0
+    assert len(names["curve"]) == len(STEPS)
+    importlib.import_module("matplotlib.pyplot").close("all")
+
+
+def test_the_examples_of_docstrings_hold(curves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (curves.parent / "curves").symlink_to(curves)
+    monkeypatch.chdir(curves.parent)
+    runs = conceptwatch.runs
+    monkeypatch.setattr(conceptwatch, "runs", lambda source: runs(source)[1:])
+    for module in (_scores, _reading, _source):
+        found = doctest.testmod(module)
+        assert found.failed == 0, module
+    assert doctest.testmod(_scores).attempted + doctest.testmod(_reading).attempted >= 5
+
+
+# ---------------------------------------------------------------- python -m conceptwatch
+
+
+def as_module(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "conceptwatch", *arguments],
+        env=given, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_the_module_is_the_program(curves: Path) -> None:
+    assert as_module("--version").stdout.startswith("conceptwatch 0.")
+    assert as_module("diagnose", "cub", "--data-dir", str(curves)).returncode == 0
+    assert as_module("nonsense").returncode == 2
+    missing = as_module("--version", CONCEPTWATCH_BINARY="/nowhere")
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    assert "the program was not found" in missing.stderr
