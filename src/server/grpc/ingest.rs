@@ -1,5 +1,6 @@
 //! The ingest stream: batches arrive in chunks, are checked and sampled chunk by chunk, and are applied atomically.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,10 +120,13 @@ impl Ingest {
         let _open = self.streams.open();
         let mut partial = None;
         let mailbox = Arc::new(Mailbox::default());
+        // Registered once, not for each message.
+        let (mut stopped, mut arrival) = (pin!(stop.cancelled()), pin!(mailbox.arrival()));
         loop {
             let request = tokio::select! {
                 request = requests.next() => request,
-                () = mailbox.arrival() => {
+                () = &mut arrival => {
+                    arrival.set(mailbox.arrival());
                     for settled in mailbox.take().chunks(SETTLED_AT_ONCE) {
                         let settled = settled.iter().map(convert::settled).collect();
                         let answer = IngestResponse { settled, ..IngestResponse::default() };
@@ -139,7 +143,7 @@ impl Ingest {
                     }
                     continue;
                 }
-                () = stop.cancelled() => {
+                () = &mut stopped => {
                     // The client resends what was not acknowledged once the sidecar is back.
                     let _ = answers.send(Err(Refusal::Stopping.into())).await;
                     return;
