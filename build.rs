@@ -1,4 +1,4 @@
-//! Compiles the protocol and packs the page's chart library; without the `server` feature there is nothing to do.
+//! Compiles the protocol and lists the page's files; without the `server` feature there is nothing to do.
 
 fn main() {
     #[cfg(feature = "server")]
@@ -7,15 +7,12 @@ fn main() {
 
 #[cfg(feature = "server")]
 mod server {
-    use std::io::Write as _;
     use std::path::PathBuf;
 
     pub fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         std::fs::write(out.join("descriptors.bin"), protocol()).expect("OUT_DIR is writable");
         std::fs::write(out.join("page_files.rs"), page_files()).expect("OUT_DIR is writable");
-        let packed = gzip(chart_library().as_bytes());
-        std::fs::write(out.join("plotly.min.js.gz"), packed).expect("OUT_DIR is writable");
     }
 
     /// protox is a protobuf compiler in Rust, so no machine needs `protoc`. Returns the descriptors, for tests.
@@ -45,20 +42,5 @@ mod server {
             served.then(|| format!("    ({name:?}, include_bytes!({:?})),\n", path.to_str().expect("a UTF-8 path")))
         });
         format!("&[\n{}]\n", rows.collect::<String>())
-    }
-
-    /// plotly.js as the `plotly` crate carries it: the first of the scripts it embeds.
-    fn chart_library() -> String {
-        let scripts = build_plotly::Plot::offline_js_sources();
-        let (open, close) = ("<script type=\"text/javascript\">", "</script>\n");
-        let first = scripts.strip_prefix(open).and_then(|rest| rest.split(close).next());
-        let script = first.filter(|s| s.starts_with("/**\n* plotly.js v"));
-        script.expect("the plotly crate embeds plotly.js first").to_owned()
-    }
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = build_flate2::write::GzEncoder::new(Vec::new(), build_flate2::Compression::best());
-        encoder.write_all(bytes).expect("writing to memory does not fail");
-        encoder.finish().expect("writing to memory does not fail")
     }
 }

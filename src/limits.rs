@@ -67,3 +67,19 @@ pub const TIES: f64 = 0.2;
 
 /// Rows below which standard errors are as large as the limits.
 pub const ROWS: f64 = 500.0;
+
+/// Evaluations of a run that are not judged, because a model that learns its concepts passes through every limit.
+pub const WARM_UP: u32 = 2;
+
+/// Limits to show beside values, from which the diagnosis concludes: catalogue id, limit, and whether values above it are
+/// the bad ones.
+pub const SHOWN: [(&str, f64, bool); 8] = [
+    ("ctl_conditional", CTL_CONDITIONAL, true),
+    ("icl_conditional", ICL_CONDITIONAL, true),
+    ("joint_leakage", JOINT_LEAKAGE, true),
+    ("embedding_ct_conditional", CTL_CONDITIONAL, true),
+    ("alignment_leakage", ALIGNMENT, true),
+    ("intervention_drop", INTERVENTION_HARM, true),
+    ("concept_accuracy", CONCEPT_ACCURACY, false),
+    ("concept_auc", CONCEPT_ACCURACY, false),
+];

@@ -340,6 +340,8 @@ pub struct ScoreDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CurveDescription>,
     pub help: &'static str,
+    /// When to trust it, in remarks of one sentence.
+    pub trust: &'static [&'static str],
 }
 
 /// The axes of a score's [`curve`](ScoreValue::curve).

@@ -1,6 +1,6 @@
 //! Each rule of the diagnosis on points that must give a finding, and on similar points that must not.
 
-use conceptwatch::diagnosis::{Diagnosis, RULES, State, diagnose};
+use conceptwatch::diagnosis::{Diagnosis, Kind, Moment, RULES, State, StopAdvised, Verdict, diagnose, verdict};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields};
 
@@ -525,4 +525,75 @@ fn the_documentation_has_every_rule() {
         "docs/diagnosis.md needs\n{}",
         rows.join("\n")
     );
+}
+
+/// The verdict on evaluations at epochs 1, 2, … with this conditional leakage, of a run that still trains.
+fn verdict_on(leakage: &[f64]) -> Verdict {
+    verdict(&soft(), &epochs(leakage), true, false, None).unwrap()
+}
+
+fn epochs(leakage: &[f64]) -> Vec<Point> {
+    let at = |(i, value): (usize, &f64)| {
+        let drop = if *value < 0.2 { 0.0 } else { 0.3 };
+        let step = 10 * (i as u64 + 1);
+        let point = with(step, &[("ctl_conditional", *value), ("intervention_drop", drop), ("ctl_excess", 0.01)]);
+        Point { epoch: Some(i as f64 + 1.0), ..point }
+    };
+    leakage.iter().enumerate().map(at).collect()
+}
+
+#[test]
+fn leakage_is_a_verdict_from_the_second_evaluation_in_a_row_on() {
+    assert_eq!(verdict_on(&[0.05, 0.05]).kind, Kind::TooEarly);
+    let sound = verdict_on(&[0.05, 0.05, 0.05]);
+    assert_eq!((sound.kind, sound.since, sound.reason.as_str()), (Kind::Sound, None, ""));
+    let once = verdict_on(&[0.05, 0.05, 0.05, 0.3]);
+    assert_eq!((once.kind, once.last_sound.map(|at| at.step)), (Kind::PossiblyLeaking, Some(30)));
+    let twice = verdict_on(&[0.05, 0.05, 0.3, 0.05, 0.3, 0.3]);
+    assert_eq!((twice.kind, twice.since), (Kind::Leaking, Some(Moment { step: 50, epoch: Some(5.0) })));
+    assert_eq!((twice.last_sound.map(|at| at.step), twice.or_earlier), (Some(40), false));
+    assert_eq!(verdict_on(&[0.3, 0.3, 0.3, 0.05]).kind, Kind::Sound);
+    let near = verdict_on(&[0.05, 0.05, 0.155]);
+    assert_eq!(near.kind, Kind::PossiblyLeaking);
+    assert_eq!(near.reason, "the interval of ctl_conditional reaches the limit");
+}
+
+#[test]
+fn a_verdict_says_what_it_cannot_tell() {
+    assert!(verdict(&soft(), &[], true, false, None).is_none());
+    let mut few = epochs(&[0.3, 0.3, 0.3]);
+    few[2].rows = 212;
+    let told = verdict(&soft(), &few, true, false, None).unwrap();
+    assert_eq!((told.kind, told.reason.as_str()), (Kind::CannotTell, "212 rows, needs 500"));
+    // One evaluation of a run that ended is all there will be.
+    let only = verdict(&soft(), &epochs(&[0.3]), true, true, None).unwrap();
+    assert_eq!((only.kind, only.since.map(|at| at.step)), (Kind::Leaking, Some(10)));
+    let removable = [with(10, &[("ctl_conditional", 0.3), ("intervention_drop", 0.0)])];
+    let told = verdict(&soft(), &removable, true, true, None).unwrap();
+    assert_eq!((told.kind, told.reason.as_str()), (Kind::PossiblyLeaking, "an intervention removes it without harm"));
+    let blind = verdict(&soft(), &[with(10, &[("ctl_conditional", 0.05)])], true, true, None).unwrap();
+    assert_eq!((blind.kind, blind.reason.as_str()), (Kind::Sound, "interventions were not logged"));
+    // Evaluations that show nothing either way do not end leakage.
+    let mut gap = epochs(&[0.05, 0.3, 0.3, 0.3, 0.3]);
+    gap[3].rows = 100;
+    assert_eq!(verdict(&soft(), &gap, true, false, None).unwrap().since.map(|at| at.step), Some(20));
+    let window = verdict(&soft(), &epochs(&[0.3, 0.3, 0.3]), false, false, None).unwrap();
+    assert_eq!((window.kind, window.or_earlier), (Kind::Leaking, true));
+}
+
+#[test]
+fn a_verdict_never_contradicts_advice_to_stop() {
+    let advised = StopAdvised { rule: "interconcept leakage rises".into(), since: 20 };
+    for leakage in [&[0.05, 0.05][..], &[0.05, 0.05, 0.05, 0.05], &[0.05, 0.3, 0.3, 0.3]] {
+        let told = verdict(&soft(), &epochs(leakage), true, false, Some(&advised)).unwrap();
+        assert_eq!((told.kind, told.since.map(|at| at.step)), (Kind::Leaking, Some(20)), "{leakage:?}");
+        assert_eq!(told.stop_advised_by.as_deref(), Some("interconcept leakage rises"));
+    }
+}
+
+#[test]
+fn each_rule_says_what_to_do() {
+    for line in read(&soft(), &[with(1, &[])]).lines {
+        assert!(!line.action.is_empty() && !line.action.ends_with('.'), "{}", line.rule);
+    }
 }

@@ -389,8 +389,8 @@ fn readers_and_slow_peers_leave_places_for_probes() {
     let sidecar = Sidecar::start(&[]);
     let streams = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut streams = crowd(sidecar.http, streams, 80);
-    // They ask for a megabyte each, again and again, and read none of it.
-    let asked = b"GET /assets/plotly.min.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n".repeat(8);
+    // They ask for megabytes each, and read none of it.
+    let asked = b"GET /api/v1/catalogue HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     let _slow = crowd(sidecar.http, &asked, 200);
     let _slow = crowd(sidecar.http, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 8);
     for _ in 0..20 {

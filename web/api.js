@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
- *   unit: string, per_concept: boolean, matrix: boolean, help: string, curve?: {x: string, y: string, best?: string,
+ *   unit: string, per_concept: boolean, matrix: boolean, help: string, trust?: string[], curve?: {x: string, y: string, best?: string,
  *   beside?: string}}} Score curve: the axes of its values' curves, the score that says at which x they are best, and one
  *   whose curve belongs beside it
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
@@ -10,9 +10,21 @@
  *   has received nothing for the split since it started
  * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
- * @typedef {{step: number, epoch: number|null, time: number, value: number|null, standard_error: number|null,
- *   undefined: string|null, rows: number, tie_fraction: number, provisional: boolean, incomplete: boolean,
- *   left_out?: LeftOut, p_value?: number|null}} CurvePoint
+ * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
+ * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
+ * @typedef {{step: number, epoch: number|null}} Moment
+ * @typedef {{kind: import("./words.js").Kind, since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
+ *   stop_advised_by: string|null}} Verdict
+ * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
+ * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,
+ *   evaluations: number, scores: Record<string, Newest>, concepts: {score: string, above: number, of: number, limit: number}|null,
+ *   spark: {score: string, steps: number[], values: number[]}|null}} Row
+ * @typedef {{value: (number|null)[], standard_error: (number|null)[], undefined: Record<string, number[]>,
+ *   left_out: [number, LeftOut|null][], p_value: number|null}} Column
+ * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], tie_fraction: number[], provisional: number[],
+ *   incomplete: number[], scores: Record<string, Column>}} Columns
+ * @typedef {{step: number[], epoch: (number|null)[], concepts: string[], values: (number|null)[][]}} ConceptCurves
+ * @typedef {{run: string, split: string, step: number, time: number, outcome: string, reason: string, rows_seen: number}} Unscored
  * @typedef {{concepts: number[], pairs?: number, of: number, why: string}} LeftOut numbers of concepts, of which the score has `of`
  * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], per_concept_q?: (number|null)[],
  *   curve?: [number, number|null][], undefined?: string, left_out?: LeftOut, p_value?: number|null}} Outcome
@@ -26,7 +38,7 @@
  *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
  *   value?: number|null, baseline?: number|null}} Alert
  * @typedef {{score: string, value: number, standard_error?: number, limit?: number, step: number}} Evidence
- * @typedef {{rule: string, title: string, subject: string, source: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
+ * @typedef {{rule: string, title: string, subject: string, source: string, action?: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
  * @typedef {{mean: number, standard_error: number|null, low: number|null, high: number|null, count: number}} Interval
  * @typedef {{a: Interval|null, b: Interval|null, difference: Interval|null, p_value: number|null,
  *   verdict: "higher_in_a"|"higher_in_b"|"compatible"|"undefined", undefined?: string}} Comparison
@@ -84,6 +96,10 @@ export async function get(path, query = {}) {
   return body;
 }
 
+/** Opens the event stream again at once, where it waits. @type {() => void} */
+let reopen = () => {};
+export const tryNow = () => reopen();
+
 /**
  * Follows the event stream for as long as the page is open. A browser abandons an EventSource after an answer that is
  * not an event stream, as from a proxy in front of a stopped sidecar; then it is opened again.
@@ -92,12 +108,18 @@ export async function get(path, query = {}) {
  */
 export function follow(on) {
   const source = new EventSource(`${API}events`);
+  let waiting = 0;
   /** @param {string} kind @param {(data: any) => void} take */
   const listen = (kind, take) => source.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  reopen = () => {
+    clearTimeout(waiting);
+    source.close();
+    follow(on);
+  };
   source.addEventListener("open", on.open);
   source.addEventListener("error", () => {
     on.down();
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(on), RETRY_MS);
+    if (source.readyState === EventSource.CLOSED) waiting = setTimeout(reopen, RETRY_MS);
   });
   listen("point", on.point);
   listen("run", (data) => on.run(data.run));

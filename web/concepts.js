@@ -1,96 +1,109 @@
-// Per-concept values of the newest points as bars, a few runs side by side.
-import { choice } from "./controls.js";
-import { latestPoint } from "./curves.js";
-import { runColor } from "./palette.js";
-import { roundUp } from "./order.js";
-import { saveButtons } from "./saving.js";
+// A score of each concept: a table with bars, or small curves of all concepts on one scale.
+import { answers } from "./answers.js";
+import { options } from "./overview.js";
+import { saveMenu } from "./saving.js";
+import { spark } from "./spark.js";
 import { change } from "./state.js";
-import { breakable, el, onScale, probability } from "./text.js";
+import { breakable, el, icon, number } from "./text.js";
+import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
 
 /**
- * @typedef {import("./api.js").Score} Score
- * @typedef {import("./api.js").Run} Run
- * @typedef {import("./state.js").View} View
+ * @typedef {import("./shown.js").Shown} Shown
+ * @typedef {import("./api.js").Point} Point
+ * @typedef {import("./api.js").ConceptCurves} ConceptCurves
  */
 
-/** More runs than this would make the bars too thin to compare. */
-const MOST_RUNS = 4;
+const RANKS = { most: "most first", least: "least accurate", earliest: "as declared", name: "name" };
+const USUAL = ["ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
 
-/** @param {HTMLElement} host */
-export function conceptBars(host) {
-  const score = choice("score", (value) => change({ bars: value }));
-  const title = el("h2");
-  const note = el("span", { class: "dim" });
-  const list = el("div", { class: "bars", role: "list" });
-  const reasons = el("p", { class: "note" });
-  let drawn = "";
-  /** @type {{name: string, columns: string[], rows: any[][]}|null} */
+/** @param {HTMLElement} host @param {() => void} again draws the page again */
+export function conceptsPanel(host, again) {
+  const score = el("select", { "aria-label": "Score of the concepts", onchange: () => { chosen = score.value; again(); } });
+  const search = el("input", { type: "search", "aria-label": "Search concepts", oninput: again });
+  const rank = el("select", { "aria-label": "Sort concepts by", onchange: () => change({ rank: rank.value }) });
+  const small = el("button", { type: "button", class: "btn", "aria-pressed": "false", onclick: () => { charts = !charts; again(); } }, "Small curves");
+  const said = el("p", {});
+  const body = el("div", { class: "scroll concepts-body", tabindex: "0", role: "region", "aria-label": "Concepts, scrollable" });
+  let chosen = "";
+  let charts = false;
+  let before = "";
+  /** @type {any} */
   let table = null;
-  host.replaceChildren(el("div", { class: "panel-head" }, title, note, saveButtons(() => table, () => null)), el("div", { class: "controls inner" }, score.root), list, reasons);
+  const curves = answers("concepts", again);
+  host.append(el("header", {}, el("h2", {}, "Through which concepts"),
+    el("div", { class: "end" }, el("label", { class: "field" }, icon("find"), search), score, rank, small, saveMenu("the concepts", { csv: () => table })), said), body);
 
-  /**
-   * @param {View} view
-   * @param {Score[]} scores those with values per concept
-   * @param {Run[]} shown
-   * @param {string} split
-   */
-  return function draw(view, scores, shown, split) {
-    const chosen = scores.find((one) => one.id === view.bars) ?? scores[0];
-    const focus = shown.find((run) => run.name === view.focus) ?? shown[0];
-    host.hidden = !chosen || !focus;
-    if (!chosen || !focus) return;
-    score.set(scores.map((one) => [one.id, one.title]), chosen.id);
-    title.textContent = `${chosen.title}: per concept`;
-    const compared = [focus, ...shown.filter((one) => one !== focus)].slice(0, MOST_RUNS);
-    note.textContent = shown.length > compared.length ? `${compared.length} of ${shown.length} runs` : "";
-    const columns = compared.map((run) => {
-      const outcome = latestPoint(run.name, split)?.scores[chosen.id];
-      return { run, color: runColor(run.name), values: outcome?.per_concept ?? [], qs: outcome?.per_concept_q ?? [], why: outcome?.undefined };
-    });
-    const now = JSON.stringify([chosen.id, view.order, view.concept, columns.map(({ run, color, values, qs, why }) => [run.name, color, values, qs, why])]);
-    if (now === drawn) return;
-    drawn = now;
-    table = {
-      name: `${chosen.id} per concept ${split}`, columns: ["concept", ...compared.map((run) => run.name)],
-      rows: focus.concepts.map((name) => [name, ...columns.map(({ run, values }) => values[run.concepts.indexOf(name)])]),
-    };
-    const all = columns.flatMap(({ values }) => values).filter((value) => value !== null);
-    const end = roundUp(all.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
-    const signed = all.some((value) => value < 0);
-    // Some concepts may have a value where the mean over all has none.
-    reasons.replaceChildren(...columns.filter(({ why }) => why).map(({ run, why }) => el("span", {}, `× mean undefined: ${why}: ${run.name}`)));
-    list.classList.toggle("signed", signed);
-    list.replaceChildren(...sorted(focus.concepts, columns[0].values, view.order).map((name) => {
-      const bars = columns.map(({ run, color, values, qs }) => {
-        const at = run.concepts.indexOf(name);
-        return bar(run.name, color, values[at], end, qs[at]);
-      });
-      return el("div", { class: "bar-row", role: "listitem" },
-        el("button", {
-          type: "button", class: "bar-name", title: `Show the curves of ${name}`, "aria-pressed": view.concept === name,
-          onclick: () => change({ concept: view.concept === name ? null : name }),
-        }, ...breakable(name)),
-        el("div", { class: "bar-stack" }, ...bars));
-    }));
+  /** @param {Shown} shown @param {Point|null} point */
+  return function draw(shown, point) {
+    const { run, split } = shown.view;
+    const names = shown.runs.find((one) => one.name === run)?.concepts ?? [];
+    const having = Object.keys(point?.scores ?? {}).filter((id) => point?.scores[id].per_concept && scoreOf(id));
+    host.hidden = having.length === 0 || names.length === 0;
+    if (host.hidden || !point) return;
+    having.sort((a, b) => place(a) - place(b));
+    const id = having.includes(chosen) ? chosen : having[0];
+    const { body: over } = curves({ run, split, score: id }, `${point.step}/${point.time}`);
+    const now = JSON.stringify([run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme]);
+    if (now === before) return;
+    before = now;
+    options(score, having.map((one) => [one, nameOf(one)]), id);
+    options(rank, Object.entries(RANKS), shown.view.rank);
+    search.placeholder = `Search ${names.length} concepts`;
+    small.setAttribute("aria-pressed", String(charts));
+    const outcome = point.scores[id];
+    const values = outcome.per_concept ?? [];
+    const accuracy = point.scores.concept_accuracy?.per_concept ?? [];
+    const limit = shown.limitOf(id);
+    const half = outcome.left_out ? ` The mean leaves out ${outcome.left_out.concepts.length}: ${outcome.left_out.why}.` : "";
+    said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${named(outcome.undefined)}. Concepts that have a value are shown.`
+      : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.${limit ? " The red line is the limit of the mean." : ""}${half}`;
+    const wanted = search.value.trim().toLocaleLowerCase();
+    const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))
+      .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
+    const known = values.flatMap((value) => (value === null ? [] : [value]));
+    const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
+    table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"], rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
+    body.replaceChildren(charts ? multiples(id, rows, over, top, limit?.limit ?? null) : listing(id, rows, over, [low, top], limit?.limit ?? null, accuracy.length > 0));
   };
 }
 
-/** @param {string[]} names @param {(number|null)[]} values @param {View["order"]} order */
-export function sorted(names, values, order) {
-  if (order === "given") return names;
-  const value = new Map(names.map((name, i) => [name, values[i] ?? -Infinity]));
-  if (order === "name") return names.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
-  return names.toSorted((a, b) => Number(value.get(b)) - Number(value.get(a)) || 0);
+/** The usual ones first. @param {string} id */
+const place = (id) => (USUAL.includes(id) ? USUAL.indexOf(id) : USUAL.length);
+
+/** @typedef {{name: string, i: number, value: number|null, q: number|null, accuracy: number|null}} Row */
+
+/** @param {string} rank @returns {(a: Row, b: Row) => number} */
+function order(rank) {
+  switch (rank) {
+    case "name": return (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+    case "least": return (a, b) => (a.accuracy ?? 2) - (b.accuracy ?? 2) || a.i - b.i;
+    case "earliest": return (a, b) => a.i - b.i;
+    default: return (a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity) || a.i - b.i;
+  }
 }
 
-/**
- * @param {string} run @param {string} color @param {number|null|undefined} value @param {number} end
- * @param {number|null} [q] its p-value, adjusted over the concepts
- */
-export function bar(run, color, value, end, q = null) {
-  const known = value !== null && value !== undefined;
-  const text = known ? onScale(value, end) : "×";
-  const fill = el("i", { color, class: known && value < 0 ? "negative" : false });
-  fill.style.setProperty("--share", String(known ? Math.min(1, Math.abs(value) / end) : 0));
-  return el("div", { class: "bar", title: `${run}: ${known ? text : "undefined"}${q === null ? "" : `, q ${probability(q)}`}` }, el("span", { class: "bar-track" }, fill), el("span", { class: "bar-value" }, text));
+/** @param {string} id @param {Row[]} rows @param {ConceptCurves|null} over @param {[number, number]} range @param {number|null} limit @param {boolean} accurate */
+function listing(id, rows, over, [low, top], limit, accurate) {
+  const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
+  return el("table", { class: "concepts" },
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Concept"), el("th", { scope: "col", class: "wide" }, nameOf(id)), el("th", { scope: "col", class: "n" }, el("span", { class: "sr" }, "Value")),
+      el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))),
+    el("tbody", {}, ...rows.map(({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
+      el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" }) : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb", title: q === null ? "" : `q = ${number(q)}: the share of false discoveries among concepts with at most this`,
+        "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
+      el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
+      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))))));
+}
+
+/** @param {string} id @param {Row[]} rows @param {ConceptCurves|null} over @param {number} top @param {number|null} limit */
+function multiples(id, rows, over, top, limit) {
+  return el("div", { class: "multiples" }, ...rows.map(({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
+    el("figcaption", { title: name }, el("span", {}, name), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "")));
+}
+
+/** @param {string} id @param {ConceptCurves} over @param {number} i @param {number} top @param {number|null} limit @param {string} name */
+function curveOf(id, over, i, top, limit, name) {
+  const y = over.values[i] ?? [];
+  const known = y.filter((value) => value !== null);
+  return spark({ x: over.step, y, end: over.step.at(-1) ?? 0, top, limit, label: `${name}: ${known.length ? `from ${valueText(id, known[0])} to ${valueText(id, known.at(-1))}` : "no value"}` });
 }

@@ -1,185 +1,107 @@
-// Curves and latest points as known to the page: fetched once, then grown by events.
+// Charts of scores over the run: one for each score, the shown runs laid over each other.
 import { get } from "./api.js";
+import { figure } from "./figure.js";
+import { chartText, hasScore, lineOf } from "./lines.js";
+import { hueOf, lookOf } from "./palette.js";
+import { titleOf } from "./prefs.js";
+import { change, current } from "./state.js";
+import { el } from "./text.js";
+import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "./words.js";
 
 /**
- * @typedef {import("./api.js").CurvePoint} CurvePoint
- * @typedef {import("./api.js").Point} Point
- * @typedef {object} Curve
- * @property {string} run
- * @property {string} split
- * @property {string} score
- * @property {string|null} concept
- * @property {CurvePoint[]} points by rising step
- * @property {CurvePoint[]|null} arrived those of events during a fetch; null when none runs
- * @property {boolean} again another fetch was asked for during this one
- * @property {boolean} loaded
- * @property {number} version rises with every change
- * @property {string|null} error why the last fetch failed
+ * @typedef {import("./shown.js").Shown} Shown
+ * @typedef {ReturnType<typeof figure>} Figure
  */
-
-/** @type {Map<string, Curve>} */
-const curves = new Map();
-/** @type {Map<string, {point: Point|null, loading: boolean, again: boolean}>} */
-const latest = new Map();
-/** @type {(awaited: boolean) => void} */
-let changed = () => {};
 
 /**
- * @param {(awaited: boolean) => void} listener called after any curve or latest point changed; awaited when the page
- *   had nothing to show in its place
+ * @param {HTMLElement} host @param {string} group of charts that share a cross hair
  */
-export const onCurves = (listener) => { changed = listener; };
+export function curves(host, group) {
+  /** @type {Map<string, Figure>} */
+  const figures = new Map();
+  const missing = el("p", { class: "small dim missing", hidden: true });
 
-const keyOf = (/** @type {(string|null)[]} */ ...parts) => JSON.stringify(parts);
-
-/**
- * The curve as far as it is known; a fetch starts at the first call.
- * @param {string} run @param {string} split @param {string} score @param {string|null} concept
- * @returns {Curve}
- */
-export function curve(run, split, score, concept) {
-  const key = keyOf(run, split, score, concept);
-  let found = curves.get(key);
-  if (!found) {
-    found = { run, split, score, concept, points: [], arrived: null, again: false, loaded: false, version: 0, error: null };
-    curves.set(key, found);
-    load(found, null);
+  /** @param {string} score */
+  function make(score) {
+    const word = wordOf(score);
+    return figure({
+      id: score, name: word.name, unit: word.unit, tip: tipOf(score), group,
+      onZoom: (zoom) => change({ zoom }),
+      csv: () => table(score, host.dataset.split ?? "val", (host.dataset.runs ?? "").split("\u0000").filter(Boolean)),
+    });
   }
-  return found;
-}
 
-/**
- * @param {Curve} curve
- * @param {number|null} firstStep null: all of it, which also replaces what is known
- */
-async function load(curve, firstStep) {
-  if (curve.arrived) {
-    curve.again = true;
-    return;
-  }
-  curve.arrived = [];
-  const { run, split, score, concept } = curve;
-  try {
-    const answer = await get("series", { run, split, score, concept, first_step: firstStep });
-    const points = answer.points.map(complete);
-    if (firstStep === null) curve.points = points;
-    else for (const point of points) insert(curve.points, point);
-    curve.error = null;
-  } catch (error) {
-    curve.error = /** @type {Error} */ (error).message;
-  }
-  for (const point of curve.arrived) insert(curve.points, point);
-  curve.points = withoutTrail(curve.points);
-  curve.arrived = null;
-  curve.loaded = true;
-  curve.version += 1;
-  changed(firstStep === null);
-  if (curve.again) {
-    curve.again = false;
-    load(curve, null);
-  }
-}
-
-/** What an answer leaves out is null. @param {Partial<CurvePoint>} point @returns {CurvePoint} */
-function complete(point) {
-  const absent = { epoch: null, value: null, standard_error: null, undefined: null, provisional: false, incomplete: false };
-  return /** @type {CurvePoint} */ ({ ...absent, ...point });
-}
-
-/**
- * Puts a point at its step. A step that is scored again replaces the older value, but a provisional value never
- * replaces a final one.
- * @param {CurvePoint[]} points
- * @param {CurvePoint} point
- */
-export function insert(points, point) {
-  let at = points.length;
-  while (at > 0 && points[at - 1].step > point.step) at -= 1;
-  const same = at > 0 && points[at - 1].step === point.step ? points[at - 1] : null;
-  if (!same) points.splice(at, 0, point);
-  else if (same.provisional || !point.provisional) points[at - 1] = point;
-}
-
-/**
- * A sample that goes on filling leaves no trail: a provisional value is kept only while it is the newest.
- * @param {CurvePoint[]} points
- */
-export const withoutTrail = (points) => points.filter((point, i) => !point.provisional || i === points.length - 1);
-
-/** @param {Point} point from the event stream: without values per concept */
-export function take(point) {
-  for (const curve of curves.values()) {
-    if (curve.run !== point.run || curve.split !== point.split) continue;
-    const outcome = point.scores[curve.score];
-    if (!outcome) continue;
-    if (curve.concept !== null) {
-      load(curve, point.step);
-      continue;
+  /** @param {Shown} shown @param {string[]} scores @param {{unscored?: import("./api.js").Unscored[], all?: boolean}} [more] all: also those without values */
+  return function draw(shown, scores, { unscored, all = false } = {}) {
+    const { view, lines: runs } = shown;
+    host.dataset.split = view.split;
+    host.dataset.runs = runs.map(({ run }) => run.name).join("\u0000");
+    const found = scores.map((score) => ({ score, having: runs.filter(({ series }) => hasScore(series, score)) }));
+    const waiting = runs.some(({ series }) => series === null);
+    const drawn = found.filter(({ having }) => all || waiting || runs.length === 0 || having.length > 0);
+    for (const [score, one] of figures) {
+      if (drawn.some((other) => other.score === score)) continue;
+      one.remove();
+      figures.delete(score);
     }
-    const { step, epoch, time, rows, tie_fraction, provisional, incomplete } = point;
-    const { value, standard_error, undefined: why } = outcome;
-    const given = { step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined: why };
-    const grown = complete(Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined)));
-    insert(curve.points, grown);
-    curve.points = withoutTrail(curve.points);
-    curve.arrived?.push(grown);
-    curve.version += 1;
-  }
-  const known = latest.get(keyOf(point.run, point.split));
-  if (known && (!known.point || point.step >= known.point.step)) {
-    for (const [id, outcome] of Object.entries(point.scores)) {
-      outcome.per_concept ??= known.point?.scores[id]?.per_concept;
-    }
-    known.point = point;
-    loadLatest(point.run, point.split);
-  }
-  changed(false);
+    drawn.forEach(({ score, having }, i) => {
+      const one = figures.get(score) ?? make(score);
+      figures.set(score, one);
+      if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
+      const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
+        ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
+      if (one.chart.signature === signature) return;
+      const lines = having.flatMap(({ run, slot, series }) => (series && lineOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
+        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] })) ?? []);
+      const word = wordOf(score);
+      const limit = shown.limitOf(score);
+      const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
+      const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
+      const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
+      one.show({
+        lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score), text: chartText(score),
+        limit: limit && { value: limit.limit * word.scale, bad: limit.bad, text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
+      }, signature, said);
+    });
+    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
+    missing.hidden = absent.length === 0;
+    missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `), `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+    if (host.lastChild !== missing) host.append(missing);
+  };
 }
 
-/**
- * The newest point of a run's split with values per concept; null until it is there.
- * @param {string} run @param {string} split
- */
-export function latestPoint(run, split) {
-  const known = latest.get(keyOf(run, split));
-  if (!known) loadLatest(run, split);
-  return known?.point ?? null;
-}
-
-/**
- * @param {string} run @param {string} split
- * @param {boolean} [replace] also by a point of an earlier step: the sidecar may have forgotten the later ones
- */
-async function loadLatest(run, split, replace = false) {
-  const key = keyOf(run, split);
-  const entry = latest.get(key) ?? { point: null, loading: false, again: false };
-  latest.set(key, entry);
-  entry.again = entry.loading;
-  if (entry.loading) return;
-  entry.loading = true;
-  const awaited = replace || !entry.point;
-  try {
-    const point = await get("point", { run, split });
-    if (replace || !entry.point || point.step >= entry.point.step) entry.point = point;
-  } catch {
-    // The curves of the same run show the error.
+/** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */
+async function table(score, split, runs) {
+  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete"];
+  const rows = [];
+  for (const run of runs) {
+    const { points } = await get("series", { run, split, score });
+    for (const point of points) rows.push([run, split, score, ...columns.slice(3).map((key) => point[key])]);
   }
-  entry.loading = false;
-  changed(awaited);
-  if (entry.again) loadLatest(run, split);
+  return { name: `${score} ${split}`, columns, rows };
 }
 
-/** Fetches everything again, after a gap in the events. Old values stay on the page until the new ones come. */
-export function reload() {
-  for (const curve of curves.values()) load(curve, null);
-  for (const key of latest.keys()) {
-    const [run, split] = JSON.parse(key);
-    loadLatest(run, split, true);
-  }
+const ALONG = { epoch: "epoch", step: "step", time: "time" };
+
+/** How the charts are drawn: the axis, smoothing and logarithms. @param {HTMLElement} host */
+export function curveControls(host) {
+  const along = el("select", { "aria-label": "Horizontal axis", onchange: () => change({ along: along.value, zoom: null }) },
+    ...Object.entries(ALONG).map(([value, text]) => el("option", { value }, text)));
+  const smooth = el("input", { type: "range", min: 0, max: 0.95, step: 0.05, "aria-label": "Smoothing; the raw curve stays faint", oninput: () => change({ smooth: Number(smooth.value) }) });
+  const logy = el("input", { type: "checkbox", onchange: () => change({ logy: logy.checked }) });
+  const logx = el("input", { type: "checkbox", onchange: () => change({ logx: logx.checked }) });
+  const reset = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ zoom: null }) }, "Show all");
+  const more = el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Axes"),
+    el("div", { class: "menu-box" }, el("label", { class: "entry" }, logy, "Logarithmic values"), el("label", { class: "entry" }, logx, "Logarithmic horizontal axis"),
+      el("label", { class: "entry" }, "Smooth", smooth)));
+  host.append(reset, more, el("label", { class: "pick" }, "Along ", along));
+  return function draw() {
+    const view = current();
+    along.value = view.along;
+    smooth.value = String(view.smooth);
+    logy.checked = view.logy;
+    logx.checked = view.logx;
+    reset.hidden = view.zoom === null;
+  };
 }
 
-/** Drops the runs that the sidecar no longer has. @param {(run: string) => boolean} exists */
-export function forget(exists) {
-  for (const [key, { run }] of curves) if (!exists(run)) curves.delete(key);
-  for (const key of latest.keys()) if (!exists(JSON.parse(key)[0])) latest.delete(key);
-}

@@ -1,89 +1,73 @@
-// Colours. Page colours live in style.css; here are those of data, in a set for each scheme.
+// Colours of runs, and the page's colours for drawing on a canvas.
+import { keepSlot, slotOf } from "./prefs.js";
 
-const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+/** Hues, and looks that tell runs apart without any. */
+export const HUES = 6;
+export const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 2]];
+export const MARKS = ["m1", "m4", "m3", "m5", "m2"];
+const LOOKS = HUES * DASHES.length;
 
-// Ten hues of equal lightness and contrast (OKLCH), then the same hues at a second lightness.
-const LIGHT = [
-  "#0f74c5", "#b45000", "#05893e", "#a8488d", "#008a8d", "#8059bb", "#b94548", "#877100", "#5a66c7", "#5e7f00",
-  "#00447a", "#6e2b00", "#00521f", "#672654", "#005354", "#4c3173", "#722426", "#514200", "#333a7c", "#354b00",
-];
-const DARK = [
-  "#6db6ff", "#f39762", "#6fc884", "#e88fcb", "#00cacb", "#be9df7", "#f98e8b", "#c4b345", "#99aaff", "#9ebf5f",
-  "#3284d0", "#c06325", "#319751", "#b55b9a", "#00989a", "#8e6ac7", "#c65959", "#948100", "#6977d3", "#6d8e1c",
-];
-const SYMBOLS = ["circle", "square", "triangle-up", "star-triangle-down", "pentagon"];
-
-/** Heat maps: zero is the page's neutral, leakage is warm, its opposite cold. */
-const WARM = { light: ["#f6f7f9", "#fbd3a4", "#f08a33", "#bd4a04", "#6d2203"], dark: ["#1b2129", "#58300f", "#a9540f", "#ef8b35", "#ffdcae"] };
-const COLD = { light: ["#0c2f5e", "#1f64a8", "#5ea3dc", "#b7d7f1"], dark: ["#bfe0ff", "#58a6e8", "#24649f", "#173a5c"] };
-
-export const isDark = () => darkScheme.matches;
-
-/** @param {() => void} listener called when the scheme changes */
-export const onSchemeChange = (listener) => darkScheme.addEventListener("change", listener);
-
-/** @type {Map<string, number>} the place in the palette of each run or group, kept for when it is shown again */
-const places = new Map();
-/** @type {Map<string, {group: string, nth: number}>} the group of each shown run, and its place in that; without groups each is its own */
-const members = new Map();
+/** @param {string} name */
+function hash(name) {
+  let sum = 2166136261;
+  for (let i = 0; i < name.length; i += 1) sum = Math.imul(sum ^ name.charCodeAt(i), 16777619);
+  return sum >>> 0;
+}
 
 /**
- * Gives every shown run or group a slot of its own, in order. A slot is kept while its run is shown.
- * @param {string[]} shown runs
- * @param {(run: string) => string} [groupOf] runs of one group share a colour and differ by marker
+ * The look of a run: kept once it was shown, so that it does not change as runs come and go. A new one gets the look
+ * that its name suggests, or the next that no other shown run has.
+ * @param {string[]} shown
+ * @returns {Map<string, number>}
  */
-export function allotColors(shown, groupOf = (run) => run) {
-  members.clear();
+export function slots(shown) {
   /** @type {Map<string, number>} */
-  const sizes = new Map();
+  const found = new Map();
+  const taken = new Set();
   for (const run of shown) {
-    const group = groupOf(run);
-    members.set(run, { group, nth: sizes.get(group) ?? 0 });
-    sizes.set(group, (sizes.get(group) ?? 0) + 1);
+    const slot = slotOf(run);
+    if (slot === undefined) continue;
+    found.set(run, slot);
+    taken.add(slot);
   }
-  const groups = [...sizes.keys()];
-  /** @type {Map<number, string>} */
-  const taken = new Map();
-  for (const group of groups) {
-    const place = places.get(group);
-    if (place !== undefined && !taken.has(place)) taken.set(place, group);
+  for (const run of shown) {
+    if (found.has(run)) continue;
+    const first = hash(run) % HUES;
+    // All hues are given out before one is used again with another mark.
+    const slot = Array.from({ length: LOOKS }, (_, i) => (i < HUES ? (first + i) % HUES : i)).find((one) => !taken.has(one)) ?? hash(run) % LOOKS;
+    found.set(run, slot);
+    taken.add(slot);
+    keepSlot(run, slot);
   }
-  for (const group of groups) {
-    if (taken.get(places.get(group) ?? -1) === group) continue;
-    let free = 0;
-    while (taken.has(free)) free += 1;
-    taken.set(free, group);
-    places.set(group, free);
-  }
+  return found;
 }
 
-const placeOf = (/** @type {string} */ run) => places.get(members.get(run)?.group ?? run) ?? 0;
+/** The number of a slot's hue, 1 to HUES. @param {number} slot */
+export const hueOf = (slot) => (slot % HUES) + 1;
+/** @param {number} slot */
+export const lookOf = (slot) => (slot + Math.floor(slot / HUES)) % DASHES.length;
 
-/** @param {string} run one that is shown */
-export const runColor = (run) => (isDark() ? DARK : LIGHT)[placeOf(run) % LIGHT.length];
+/** @type {Map<string, string>} */
+const known = new Map();
 
-/** Of what is no run. @param {number} place */
-export const seriesColor = (place) => (isDark() ? DARK : LIGHT)[place % LIGHT.length];
+/** Colours change with the scheme. */
+export const forgetColors = () => known.clear();
 
-/** Past the last colour, and within a group, runs differ by marker. @param {string} run */
-export const runSymbol = (run) => SYMBOLS[(Math.floor(placeOf(run) / LIGHT.length) + (members.get(run)?.nth ?? 0)) % SYMBOLS.length];
-
-/** @param {string} hex #rrggbb @param {number} alpha in [0, 1] */
-export function translucent(hex, alpha) {
-  const channel = (/** @type {number} */ at) => parseInt(hex.slice(at, at + 2), 16);
-  return `rgba(${channel(1)},${channel(3)},${channel(5)},${alpha})`;
+/** A registered custom property of style.css, as a colour that a canvas takes. @param {string} name */
+export function pageColor(name) {
+  let color = known.get(name);
+  if (color === undefined) {
+    color = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    known.set(name, color);
+  }
+  return color;
 }
 
-/** @param {string} name of a custom property in style.css */
-export const pageColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-/**
- * A plotly colour scale anchored at 0.
- * @param {boolean} diverging from −limit to limit, else from 0 to limit
- * @returns {[number, string][]}
- */
-export function heatScale(diverging) {
-  const scheme = isDark() ? "dark" : "light";
-  const colors = diverging ? [...COLD[scheme], ...WARM[scheme]] : WARM[scheme];
-  return colors.map((color, i) => [i / (colors.length - 1), color]);
+/** Red, green and blue of a colour of the page. @param {string} name @returns {[number, number, number]} */
+export function channels(name) {
+  const color = pageColor(name);
+  const hex = color.match(/^#([0-9a-f]{6})$/i)?.[1];
+  if (hex) return [parseInt(hex.slice(0, 2), 16), parseInt(hex.slice(2, 4), 16), parseInt(hex.slice(4), 16)];
+  const parts = color.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0];
+  return [parts[0], parts[1], parts[2]];
 }

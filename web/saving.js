@@ -1,16 +1,18 @@
 // Charts and tables as files: PNG of what is drawn, CSV of its data.
-import { el } from "./text.js";
+import { el, icon } from "./text.js";
+
+/** @typedef {{name: string, columns: string[], rows: any[][]}} Table */
 
 /** A name that every file system takes. @param {...(string|null)} parts */
 const fileName = (...parts) => parts.filter(Boolean).join(" ").replaceAll(/[^A-Za-z0-9_.-]+/g, "-").slice(0, 100);
 
-/** @param {string} name @param {Blob|string} content a blob or a data address */
+/** @param {string} name @param {Blob} content */
 function save(name, content) {
-  const address = typeof content === "string" ? content : URL.createObjectURL(content);
+  const address = URL.createObjectURL(content);
   const link = el("a", { href: address, download: name });
   link.click();
   // The browser reads the blob after the click; a minute is more than it takes.
-  if (typeof content !== "string") setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 /** Quoted where it must be (RFC 4180); nothing is a formula to a spreadsheet. @param {any} value */
@@ -24,25 +26,52 @@ function cell(value) {
 /** @param {string[]} columns @param {any[][]} rows */
 export const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n").concat("\n");
 
+/** @param {Table} table */
+export const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
+
+/** The drawing of a canvas on a ground of its own. @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink */
+export async function savePng(name, canvas, ground, title, ink) {
+  const head = Math.round((canvas.width / canvas.clientWidth || 1) * 28);
+  const whole = el("canvas", { width: canvas.width, height: canvas.height + head });
+  const context = whole.getContext("2d");
+  context.fillStyle = ground;
+  context.fillRect(0, 0, whole.width, whole.height);
+  context.fillStyle = ink;
+  context.font = `600 ${Math.round(head * 0.46)}px system-ui, sans-serif`;
+  context.fillText(title, head / 3, head * 0.65);
+  context.drawImage(canvas, 0, head);
+  const blob = await new Promise((done) => whole.toBlob(done, "image/png"));
+  if (blob) save(`${fileName(name)}.png`, blob);
+}
+
 /**
- * Two small buttons that save a chart.
- * @param {() => {name: string, columns: string[], rows: any[][]}|null} table null: there is nothing yet
- * @param {() => any} plot the plotly element; null where the drawing is none
+ * A menu that saves a chart or shows its numbers.
+ * @param {string} of what it saves
+ * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, table?: () => void}} can
  */
-export function saveButtons(table, plot) {
-  const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ onclick) =>
-    el("button", { type: "button", class: "small save", title, "aria-label": title, onclick }, text);
-  const asCsv = () => {
-    const found = table();
-    if (found) save(`${fileName(found.name)}.csv`, new Blob([csv(found.columns, found.rows)], { type: "text/csv" }));
-  };
-  const asPng = async () => {
-    const [found, drawn] = [table(), plot()];
-    if (!found || !drawn?.data) return;
-    const { width, height } = drawn.getBoundingClientRect();
-    const layout = drawn.layout ?? {};
-    const size = { width: layout.width ?? width, height: layout.height ?? height };
-    save(`${fileName(found.name)}.png`, await globalThis.Plotly.toImage(drawn, { format: "png", scale: 2, ...size }));
-  };
-  return el("span", { class: "saves" }, button("CSV", "Save the values as CSV", asCsv), plot() !== null && button("PNG", "Save the picture as PNG", asPng));
+export function saveMenu(of, can) {
+  const entry = (/** @type {string} */ text, /** @type {() => void} */ act) =>
+    el("button", { type: "button", class: "entry", onclick: () => { menu.open = false; act(); } }, text);
+  const menu = el("details", { class: "menu" },
+    el("summary", { class: "btn quiet icon small-btn", "aria-label": `Save or list ${of}` }, icon("more")),
+    el("div", { class: "menu-box" },
+      can.table && entry("Show the numbers", can.table),
+      can.csv && entry("Save as CSV", async () => { const table = await can.csv?.(); if (table) saveCsv(table); }),
+      can.png && entry("Save as PNG", can.png)));
+  closing(menu);
+  return menu;
+}
+
+/** A box that Escape and a click elsewhere close. @param {HTMLDetailsElement} menu */
+export function closing(menu) {
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary")?.focus();
+  });
+  menu.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !menu.contains(/** @type {Node} */ (event.relatedTarget))) menu.open = false;
+  });
+  addEventListener("pointerdown", (event) => { if (menu.open && !menu.contains(/** @type {Node} */ (event.target))) menu.open = false; });
+  return menu;
 }

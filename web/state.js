@@ -1,109 +1,130 @@
-// The user's view. It is stored in the URL's hash, so that it can be kept, shared and reloaded.
+// What is shown, kept in the address: it can be shared, and a reload changes nothing.
 
 /**
- * @typedef {"step"|"epoch"|"elapsed"|"time"} XAxis
+ * @typedef {"epoch"|"step"|"time"} Along
+ * @typedef {"runs"|"run"|"compare"|"sidecar"} Page
  * @typedef {object} View
- * @property {string[]|null} runs names; null: the newest few, as they come
- * @property {string|null} split null: the first that the runs have, evaluation splits before training
- * @property {XAxis} x
- * @property {string[]} scores catalogue ids, one chart each
- * @property {string|null} concept its own curves instead of those of all concepts
- * @property {string|null} focus the run of the heat map; null: the first shown
- * @property {string} matrix the score of the heat map
- * @property {string} beside the score of the heat map beside it
- * @property {string|null} group the label that groups and colours the runs; null: each has a colour of its own
- * @property {[any, any]|null} zoom the stretch of the x axis that all charts show; null: everything
- * @property {string} bars the score of the per-concept bars
- * @property {string|null} sweep the score whose curve behind is drawn; null: one of the charts', else the first
- * @property {"given"|"value"|"name"|"alike"} order of concepts
- * @property {boolean} compare the comparison of runs is open
- * @property {string|null} a the first run of the comparison; null: the newest
- * @property {string|null} b the second
- * @property {string|null} twin the split that the first run's is compared with; null: runs are compared
- * @property {string|null} by the label whose groups are compared; null: two runs are
- * @property {number|null} limit end of the heat map's colour scale; null: fits the values
+ * @property {Page} page
+ * @property {string} run of a run's page
+ * @property {string} split
+ * @property {Along} along
+ * @property {string} q words and label conditions that runs must meet
+ * @property {string} group label, or "" for none
+ * @property {string} sort column, "-" before it for descending
+ * @property {string} verdict kind, or "" for all
+ * @property {boolean} all whether hidden runs are listed
+ * @property {string[]|null} show runs in the charts; null: chosen by the page
+ * @property {string[]} scores charts of the overview; empty: the usual ones
+ * @property {number} smooth 0 to 0.95
+ * @property {boolean} logx
+ * @property {boolean} logy
+ * @property {[number, number]|null} zoom stretch of the horizontal axis
+ * @property {"label"|"runs"|"splits"} by what is compared
+ * @property {string} label
+ * @property {string} where LABEL=VALUE, separated by spaces
+ * @property {string} a
+ * @property {string} b
+ * @property {string} with the other split
+ * @property {string} pairs score of the heat map
+ * @property {import("./order.js").Order} order of concepts
+ * @property {"most"|"earliest"|"least"|"name"} rank of concepts in their table
+ * @property {string} behind score whose curve behind a value is drawn
  */
 
-/** What is read first: conditional leakage, interventions and the accuracies, then leakage as published. */
-export const FIRST = ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /** @type {View} */
-const DEFAULT = {
-  runs: null, split: null, x: "step", scores: FIRST, concept: null, focus: null,
-  matrix: "icl_conditional", beside: "icl", bars: "ctl_conditional", sweep: null, order: "value", limit: null, group: null, zoom: null,
-  compare: false, a: null, b: null, by: null, twin: null,
+const DEFAULTS = {
+  page: "runs", run: "", split: "val", along: "epoch", q: "", group: "", sort: "", verdict: "", all: false, show: null, scores: [],
+  smooth: 0, logx: false, logy: false, zoom: null, by: "label", label: "", where: "", a: "", b: "", with: "", pairs: "icl_conditional",
+  order: "value", rank: "most", behind: "",
 };
-const AXES = ["step", "epoch", "elapsed", "time"];
-const ORDERS = ["given", "value", "name", "alike"];
+const PAGES = ["runs", "run", "compare", "sidecar"];
+/** Lists and what is no text, by how they stand in the address. */
+const LISTS = ["show", "scores"];
+const FLAGS = ["all", "logx", "logy"];
+
+/** @param {string} hash @returns {View} */
+export function parse(hash) {
+  const text = hash.replace(/^#\/?/, "");
+  const at = text.indexOf("?");
+  const [path, query] = at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
+  const slash = path.indexOf("/");
+  const [page, run] = slash < 0 ? [path, ""] : [path.slice(0, slash), path.slice(slash + 1)];
+  const given = new URLSearchParams(query);
+  /** @type {any} */
+  const view = { ...DEFAULTS, page: PAGES.includes(page) ? page : "runs", run: decoded(run) };
+  for (const [key, value] of given) {
+    if (!(key in DEFAULTS) || key === "page" || key === "run" || LISTS.includes(key)) continue;
+    if (FLAGS.includes(key)) view[key] = value === "1";
+    else if (key === "smooth") view.smooth = Math.min(0.95, Math.max(0, Number(value) || 0));
+    else if (key === "zoom") view.zoom = zoomOf(value);
+    else view[key] = value;
+  }
+  if (given.has("show")) view.show = given.getAll("show").filter(Boolean);
+  if (given.has("scores")) view.scores = given.getAll("scores").filter(Boolean);
+  if (!["epoch", "step", "time"].includes(view.along)) view.along = DEFAULTS.along;
+  if (!["label", "runs", "splits"].includes(view.by)) view.by = DEFAULTS.by;
+  if (!["given", "value", "name", "alike"].includes(view.order)) view.order = DEFAULTS.order;
+  if (!["most", "earliest", "least", "name"].includes(view.rank)) view.rank = DEFAULTS.rank;
+  return view;
+}
+
+/** @param {string} text */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {string} text @returns {[number, number]|null} */
+function zoomOf(text) {
+  const [from, to] = text.split("_").map(Number);
+  return Number.isFinite(from) && Number.isFinite(to) && from < to ? [from, to] : null;
+}
+
+/** @param {View} view */
+export function format(view) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(/** @type {Record<string, any>} */ (view))) {
+    const usual = /** @type {any} */ (DEFAULTS)[key];
+    if (key === "page" || key === "run" || value === usual || value === null) continue;
+    if (LISTS.includes(key)) {
+      // An empty list of shown runs is not the same as none.
+      for (const one of value.length ? value : key === "show" ? [""] : []) query.append(key, one);
+    } else if (FLAGS.includes(key)) query.set(key, value ? "1" : "0");
+    else if (key === "zoom") query.set(key, value.join("_"));
+    else query.set(key, String(value));
+  }
+  const path = view.page === "runs" ? "" : view.page === "run" ? `run/${encodeURIComponent(view.run)}` : view.page;
+  const text = query.toString();
+  return `#/${path}${text && `?${text}`}`;
+}
 
 /** @type {View} */
 let view = parse(location.hash);
-/** @type {Set<() => void>} */
-const listeners = new Set();
+/** @type {(view: View, before: View) => void} */
+let changed = () => {};
 
 export const current = () => view;
 
-/** @param {() => void} listener */
-export const onView = (listener) => listeners.add(listener);
-
-/** @param {Partial<View>} change */
-export function change(change) {
-  view = { ...view, ...change };
-  history.replaceState(null, "", `${location.pathname}${location.search}#${format(view)}`);
-  for (const listener of listeners) listener();
-}
-
-addEventListener("hashchange", () => {
-  view = parse(location.hash);
-  for (const listener of listeners) listener();
-});
-
-/**
- * @param {string} hash with or without its #
- * @returns {View}
- */
-export function parse(hash) {
-  const fields = new URLSearchParams(hash.replace(/^#/, ""));
-  const list = (/** @type {string} */ key) => (fields.has(key) ? fields.getAll(key).filter(Boolean) : null);
-  const one = (/** @type {string} */ key, /** @type {string[]} */ allowed) =>
-    allowed.includes(fields.get(key) ?? "") ? fields.get(key) : null;
-  const limit = Number(fields.get("limit"));
-  return /** @type {View} */ ({
-    runs: list("run"),
-    split: fields.get("split") || null,
-    x: one("x", AXES) ?? DEFAULT.x,
-    scores: list("score") ?? DEFAULT.scores,
-    concept: fields.get("concept") || null,
-    focus: fields.get("focus") || null,
-    matrix: fields.get("matrix") || DEFAULT.matrix,
-    beside: fields.get("beside") || DEFAULT.beside,
-    group: fields.get("group") || null,
-    zoom: fields.getAll("zoom").length === 2 ? fields.getAll("zoom").map((end) => (isNaN(Number(end)) ? end : Number(end))) : null,
-    bars: fields.get("bars") || DEFAULT.bars,
-    sweep: fields.get("sweep") || null,
-    order: one("order", ORDERS) ?? DEFAULT.order,
-    compare: fields.get("compare") === "true",
-    a: fields.get("a") || null,
-    b: fields.get("b") || null,
-    by: fields.get("by") || null,
-    twin: fields.get("twin") || null,
-    limit: limit > 0 ? limit : null,
+/** @param {(view: View, before: View) => void} listener */
+export function onChange(listener) {
+  changed = listener;
+  addEventListener("hashchange", () => {
+    const before = view;
+    view = parse(location.hash);
+    changed(view, before);
   });
 }
 
-/**
- * Only what differs from the default is written. An empty list is written as one empty value.
- * @param {View} view
- */
-export function format(view) {
-  const fields = new URLSearchParams();
-  const list = (/** @type {string} */ key, /** @type {string[]} */ values) => {
-    for (const value of values.length ? values : [""]) fields.append(key, value);
-  };
-  if (view.runs) list("run", view.runs);
-  if (view.scores.join() !== DEFAULT.scores.join()) list("score", view.scores);
-  for (const key of /** @type {const} */ (["split", "x", "concept", "focus", "matrix", "beside", "bars", "sweep", "order", "limit", "group", "compare", "a", "b", "by", "twin"])) {
-    if (view[key] !== DEFAULT[key]) fields.set(key, String(view[key]));
-  }
-  if (view.zoom) list("zoom", view.zoom.map(String));
-  return fields.toString();
+/** @param {Partial<View>} patch */
+export function change(patch) {
+  const before = view;
+  view = { ...view, ...patch };
+  history.replaceState(null, "", format(view));
+  changed(view, before);
 }
+
+/** The address of another view; what is chosen for all pages goes along. @param {Partial<View>} patch */
+export const address = (patch) => format({ ...DEFAULTS, split: view.split, along: view.along, ...patch });

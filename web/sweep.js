@@ -1,162 +1,114 @@
-// The curve behind a score's newest value, such as Clarity over its threshold: the shown runs laid over each other.
-import { get } from "./api.js";
-import { about } from "./charts.js";
-import { choice } from "./controls.js";
-import { latestPoint } from "./curves.js";
-import { pageColor, runColor, runSymbol } from "./palette.js";
-import { saveButtons } from "./saving.js";
-import { change } from "./state.js";
-import { hideTip, showTip } from "./tip.js";
-import { count, el, number, plotText } from "./text.js";
+// Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
+import { figure } from "./figure.js";
+import { chartText } from "./lines.js";
+import { el, icon } from "./text.js";
+import { term } from "./tip.js";
+import { labelName, named, nameOf, rangeOf, tipOf, valueText, wordOf } from "./words.js";
 
 /**
- * @typedef {import("./api.js").Score} Score
- * @typedef {import("./api.js").Run} Run
- * @typedef {import("./api.js").Point} Point
- * @typedef {import("./state.js").View} View
- * @typedef {[number, number|null][]} Curve
- * @typedef {{step: number, curve: Curve, beside: Curve, best: number|null}} Held of an evaluation: `best` is the x that
- *   is the best by its scores, `beside` the curve to compare with, often empty
+ * @typedef {import("./api.js").GroupReport} GroupReport
+ * @typedef {import("./shown.js").Shown} Shown
+ * @typedef {ReturnType<typeof figure>} Figure
  */
 
-/** Steps of x that span more than this factor are drawn by their order of magnitude. */
-const DECADES = 1000;
-/** Lines of text below the picture. */
-const MOST_NOTES = 6;
+const CHARTED = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
+const FALLBACK = ["ctl", "icl"];
 
-/** @param {HTMLElement} host @param {() => void} changed called when a curve has come */
-export function sweep(host, changed) {
-  const score = choice("curve of", (value) => change({ sweep: value }));
-  const title = el("h2", { id: "title-sweep" });
-  const when = el("span", { class: "dim" });
-  const help = el("span");
-  const plot = el("div", { class: "plot", role: "img", "aria-labelledby": "title-sweep", "aria-describedby": "note-sweep" });
-  const note = el("p", { class: "note", id: "note-sweep" });
-  host.replaceChildren(el("div", { class: "panel-head" }, title, when, el("div", { class: "tools" }, saveButtons(() => table, () => plot), help)),
-    el("div", { class: "controls inner" }, score.root), plot, note);
-  new ResizeObserver(() => { if (plot.data) globalThis.Plotly.Plots.resize(plot); }).observe(plot);
-  /** @type {Map<string, Held>} */
-  const held = new Map();
-  /** @type {Set<string>} */
-  const fetching = new Set();
-  /** @type {any} */
-  let table = null;
-  let drawn = "";
+/** @param {HTMLElement} host */
+export function sweepPanel(host) {
+  const title = el("h2", {});
+  const key = el("div", { class: "end key" });
+  const grid = el("div", { class: "quad" });
+  const notes = el("div", { class: "body" });
+  host.append(el("header", {}, title, key), grid, notes);
+  /** @type {Map<string, Figure>} */
+  const figures = new Map();
 
-  /** @param {string} key @param {Point|null} point @param {Score} of */
-  function keep(key, point, of) {
-    const outcome = point?.scores[of.id];
-    if (!point || !outcome?.curve) return;
-    const other = (/** @type {string|undefined} */ id) => point.scores[id ?? ""];
-    held.set(key, {
-      step: point.step, curve: outcome.curve, beside: other(of.curve?.beside)?.curve ?? [], best: other(of.curve?.best)?.value ?? null,
-    });
-  }
-
-  /**
-   * The curve of the newest evaluation that has one. Slow scores join their evaluation late: that one may not be the
-   * newest, and is then asked for.
-   * @param {Run} run @param {string} split @param {Score} of @param {number} step of the newest value
-   */
-  function newest(run, split, of, step) {
-    const key = JSON.stringify([run.name, split, of.id]);
-    const latest = latestPoint(run.name, split);
-    keep(key, latest, of);
-    const asked = JSON.stringify([key, step]);
-    // Other parts of the page already fetch the whole latest evaluation.
-    if (latest && latest.step !== step && held.get(key)?.step !== step && !fetching.has(asked)) {
-      fetching.add(asked);
-      get("point", { run: run.name, split, step }).then((point) => {
-        // There may be a newer one by now.
-        if ((held.get(key)?.step ?? -1) < step) keep(key, point, of);
-        changed();
-      }, () => fetching.delete(asked));
+  /** @param {GroupReport} report @param {Shown} shown */
+  return function draw(report, shown) {
+    const { label, groups, least } = report;
+    const values = groups.map(({ value }) => value);
+    const place = placesOf(values);
+    title.textContent = `Along ${labelName(label)}`;
+    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} ${rangeOf2(least.values)}`)] : []), el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
+    const has = (/** @type {string} */ id) => groups.some(({ scores }) => scores.some(({ score, interval }) => score === id && interval));
+    const charted = CHARTED.filter(has).length ? CHARTED.filter(has) : FALLBACK.filter(has);
+    for (const [id, one] of figures) if (!charted.includes(id)) { one.remove(); figures.delete(id); }
+    for (const id of charted) {
+      const one = figures.get(id) ?? figure({ id: `sweep-${id}`, name: nameOf(id), unit: wordOf(id).unit, tip: tipOf(id), group: "sweep",
+        csv: () => ({ name: `${id} by ${label}`, columns: [label, "mean", "low", "high"], rows: groups.flatMap(({ value, scores }) => scores.filter(({ score }) => score === id).map(({ interval }) => [value, interval?.mean, interval?.low, interval?.high])) }) });
+      figures.set(id, one);
+      if (one.root.parentElement !== grid) grid.append(one.root);
+      const { scale, axis } = wordOf(id);
+      const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
+      const inside = (least?.values ?? []).map((value) => Number(place.get(value)));
+      const gap = smallest([...place.values()]) / 2;
+      const limit = shown.limitOf(id);
+      one.show({
+        lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))), y: means.map((mean) => (mean ? mean.mean * scale : null)),
+          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)), notes: (at) => [`${groups[at].runs.length} runs`] }],
+        along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
+        places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
+        best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
+        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` } : null,
+      }, JSON.stringify([label, means, least, shown.theme]));
     }
-    return held.get(key) ?? null;
-  }
-
-  /**
-   * @param {View} view
-   * @param {Score[]} swept those with a curve
-   * @param {Run[]} shown
-   * @param {string} split
-   * @param {(run: string, score: string) => number[]} stepsOf rising steps at which a score has a value
-   */
-  return function draw(view, swept, shown, split, stepsOf) {
-    const scores = swept.filter(({ id }) => shown.some((run) => stepsOf(run.name, id).length > 0));
-    const chosen = scores.find((one) => one.id === view.sweep) ?? scores.find((one) => view.scores.includes(one.id)) ?? scores[0];
-    const found = !chosen ? [] : shown.flatMap((run) => {
-      const step = stepsOf(run.name, chosen.id).at(-1);
-      const behind = step === undefined ? null : newest(run, split, chosen, step);
-      return behind ? [{ run: run.name, color: runColor(run.name), symbol: runSymbol(run.name), ...behind }] : [];
-    });
-    host.hidden = found.length === 0;
-    if (!chosen?.curve || !found.length) return;
-    score.set(scores.map((one) => [one.id, one.title]), chosen.id);
-    const now = JSON.stringify([chosen.id, split, found, pageColor("--panel")]);
-    if (now === drawn) return;
-    drawn = now;
-    const { x, y, best } = chosen.curve;
-    const dashed = found.some((one) => one.beside.length) ? swept.find(({ id }) => id === chosen.curve?.beside) : undefined;
-    title.textContent = `${y} over the ${x}`;
-    when.textContent = `${split}, newest evaluation`;
-    help.replaceChildren(about(chosen));
-    note.replaceChildren(...found.slice(0, MOST_NOTES).map((one) => el("span", {}, el("i", { class: "swatch", color: one.color }), ` ${told(one)}`)),
-      ...(dashed ? [el("span", {}, `dashed: ${dashed.curve?.x}`)] : []),
-      ...(found.length > MOST_NOTES ? [el("span", {}, `and ${found.length - MOST_NOTES} more`)] : []));
-    const compared = dashed ? [`${y}: ${dashed.curve?.x}`] : [];
-    table = {
-      name: `${chosen.id} curve ${split}`, columns: ["run", "step", x, y, ...compared, ...(best ? ["best"] : [])],
-      rows: found.flatMap((one) => one.curve.map(([at, value]) => [one.run, one.step, at, value,
-        ...compared.map(() => one.beside.find(([other]) => other === at)?.[1] ?? null), ...(best ? [at === one.best] : [])])),
-    };
-    const first = !plot.data;
-    globalThis.Plotly.react(plot, found.flatMap(traces), layout(x, y, found), { displaylogo: false, displayModeBar: false, showTips: false });
-    if (first) {
-      plot.on("plotly_hover", (/** @type {any} */ event) => plot.tell(event));
-      plot.on("plotly_unhover", hideTip);
-    }
-    plot.tell = (/** @type {any} */ event) => {
-      const [hit] = event.points;
-      const one = found.find(({ run }) => run === hit.data.name);
-      if (!one) return;
-      showTip(event.event, el("div", { class: "tip-head" }, el("span", { class: "swatch", color: one.color }), el("strong", {}, one.run)),
-        el("dl", {}, ...[[x, String(hit.x)], [y, number(hit.y)], ["step", count(one.step)]].flatMap(([term, text]) => [el("dt", {}, term), el("dd", {}, text)])));
-    };
+    const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text) : [["No range", report.undefined ?? "unknown"]];
+    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"), el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${named(String(text))}.`)))));
   };
 }
 
-/** @param {{run: string} & Held} one */
-function told({ run, step, curve, best }) {
-  const at = best === null ? undefined : curve.find(([x]) => x === best);
-  const without = curve.filter(([, value]) => value === null).length;
-  return `${run}, step ${count(step)}${at ? `: best at ${at[0]}, ${number(at[1])}` : ""}${without ? `; undefined at ${without} of ${curve.length}` : ""}`;
+/** @param {string[]} values */
+const rangeOf2 = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
+
+/** Numbers by their logarithm where all are positive, else side by side. @param {string[]} values */
+function placesOf(values) {
+  const positive = values.every((value) => Number(value) > 0);
+  return new Map(values.map((value, i) => [value, positive ? Math.log10(Number(value)) : i]));
 }
 
-/** @param {{run: string, color: string, symbol: string} & Held} one */
-function traces({ run, color, symbol, curve, beside, best }) {
-  const trace = { type: "scatter", name: run, hoverinfo: "none", connectgaps: false, cliponaxis: false };
-  const at = curve.filter(([x, value]) => x === best && value !== null);
-  return [
-    { ...trace, mode: "lines+markers", meta: "curve", x: curve.map(([x]) => x), y: curve.map(([, value]) => value),
-      line: { color, width: 1.7 }, marker: { color, symbol, size: 5 } },
-    { ...trace, mode: "lines", meta: "beside", x: beside.map(([x]) => x), y: beside.map(([, value]) => value), line: { color, width: 1.4, dash: "dash" } },
-    { ...trace, mode: "markers", meta: "best", x: at.map(([x]) => x), y: at.map(([, value]) => value),
-      marker: { symbol: "star", size: 14, color, line: { color: pageColor("--panel"), width: 1.5 } } },
-  ].filter((one) => one.x.length > 0);
+/** @param {number[]} places */
+function smallest(places) {
+  const sorted = places.toSorted((a, b) => a - b);
+  const gaps = sorted.slice(1).map((place, i) => place - sorted[i]);
+  return gaps.length ? Math.min(...gaps) : 1;
 }
 
-/** @param {string} x @param {string} y @param {Held[]} found */
-function layout(x, y, found) {
-  const [ink, dim, grid, panel] = ["--ink", "--dim", "--grid", "--panel"].map(pageColor);
-  const places = found.flatMap(({ curve }) => curve.map(([at]) => at));
-  const [low, high] = places.reduce(([low, high], at) => [Math.min(low, at), Math.max(high, at)], [Infinity, -Infinity]);
-  const axis = { exponentformat: "none", gridcolor: grid, linecolor: grid, zeroline: false, tickfont: { color: dim }, tickcolor: grid, ticks: "outside", ticklen: 3 };
-  const named = (/** @type {string} */ text) => ({ text: plotText(text), standoff: 6, font: { color: dim, size: 11.5 } });
-  return {
-    margin: { l: 58, r: 14, t: 8, b: 42 }, paper_bgcolor: panel, plot_bgcolor: panel, showlegend: false, hovermode: "closest", hoverdistance: 24,
-    font: { family: "system-ui, sans-serif", size: 11.5, color: ink },
-    xaxis: { ...axis, type: low > 0 && high / low >= DECADES ? "log" : "linear", title: named(x), dtick: low > 0 && high / low >= DECADES ? 1 : undefined },
-    yaxis: { ...axis, title: named(y), nticks: 7 },
+const BAD_HIGH = ["intervention_drop", "ctl_conditional", "icl_conditional", "ctl", "icl"];
+
+/** @param {HTMLElement} host */
+export function agreementPanel(host) {
+  const said = el("p", {});
+  const body = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Scores by group" });
+  host.append(el("header", {}, el("h2", {}, "Do the scores agree?"), said), body);
+
+  /** @param {GroupReport} report */
+  return function draw({ label, groups, least }) {
+    const ids = groups[0]?.scores.map(({ score }) => score) ?? [];
+    const cells = ids.map((id) => groups.map(({ scores }) => scores.find(({ score }) => score === id)));
+    /** @type {Map<string, number>} */
+    const worst = new Map();
+    ids.forEach((id, row) => {
+      if (!BAD_HIGH.includes(id)) return;
+      const means = cells[row].map((cell) => cell?.interval?.mean ?? -Infinity);
+      const at = means.indexOf(Math.max(...means));
+      if (Number.isFinite(means[at])) worst.set(id, at);
+    });
+    const found = [...worst].map(([id, at]) => ({ id, value: groups[at].value }));
+    const differ = new Set(found.map(({ value }) => value)).size > 1;
+    said.textContent = !found.length ? "" : differ ? `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${labelName(label)} = ${value}`).join("; ")}. Where they disagree, the verdict follows the conditional scores and interventions.`
+      : `Yes: all are worst at ${labelName(label)} = ${found[0].value}.`;
+    body.replaceChildren(el("table", { class: "plain agreement" },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), ...groups.map(({ value }) => el("th", { scope: "col", class: least?.values.includes(value) ? "n least" : "n" }, `${labelName(label)} = ${value}`)))),
+      el("tbody", {}, ...ids.map((id, row) => {
+        const top = Math.max(1e-9, ...cells[row].map((cell) => Math.abs(cell?.interval?.mean ?? 0)));
+        return el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), ...cells[row].map((cell, at) => {
+          if (!cell?.interval) return el("td", { class: "n dim", title: cell?.undefined ?? "" }, "–");
+          const { mean, low, high } = cell.interval;
+          const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
+          return el("td", { class: worst.get(id) === at ? "n worst" : "n", title: text }, el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
+        }));
+      }),
+      el("tr", {}, el("th", { scope: "row" }, "Runs"), ...groups.map(({ runs, training }) => el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`))))));
   };
 }

@@ -12,24 +12,46 @@ export function el(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "color") node.style.setProperty("--color", value);
+    else if (name.startsWith("--")) node.style.setProperty(name, String(value));
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
   return node;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An element of SVG.
+ * @param {string} tag @param {Record<string, any>} [attributes] @param {...Node} children
+ */
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
+  node.append(...children);
+  return node;
+}
+
+/** @type {Map<string, {box: string, shapes: Node[]}>} */
+const symbols = new Map();
+
+/**
+ * A symbol of index.html, which says nothing by itself. Its shapes are copied: hundreds of `use` elements are slow.
+ * @param {string} name @param {string} [className]
+ */
+export function icon(name, className = "i") {
+  let symbol = symbols.get(name);
+  if (!symbol) {
+    const found = document.getElementById(name);
+    symbol = { box: found?.getAttribute("viewBox") ?? "0 0 14 14", shapes: [...(found?.children ?? [])] };
+    symbols.set(name, symbol);
+  }
+  return svg("svg", { class: className, "aria-hidden": "true", viewBox: symbol.box }, ...symbol.shapes.map((shape) => shape.cloneNode()));
+}
+
 /** A name that may break after its separators. @param {string} name @returns {Node[]} */
 export function breakable(name) {
   return name.split(/(?<=[_:/. -])/).flatMap((part, i) => (i ? [el("wbr"), new Text(part)] : [new Text(part)]));
-}
-
-/**
- * Text for plotly, which reads a few tags and entities in labels.
- * @param {string} text
- */
-export function plotText(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
 /**
@@ -95,7 +117,7 @@ export function memory(bytes) {
 
 /** @param {number} seconds a length of time */
 export function duration(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10 && !Number.isInteger(seconds)) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${seconds.toFixed(0)} s`;
   if (seconds < 7200) return `${(seconds / 60).toFixed(0)} min`;
   if (seconds < 172800) return `${(seconds / 3600).toFixed(0)} h`;
@@ -103,7 +125,7 @@ export function duration(seconds) {
 }
 
 /**
- * Local time as plotly's date axis and people read it: 2026-01-31 09:05:07.
+ * Local time as people read it: 2026-01-31 09:05:07.
  * @param {number} time seconds since 1970-01-01 UTC
  */
 export function localTime(time) {
@@ -126,3 +148,12 @@ export function shortened(name, most) {
 export function labelText(labels) {
   return Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("  ");
 }
+
+/** How long ago. @param {number} seconds */
+export const ago = (seconds) => (seconds < 2 ? "just now" : `${duration(Math.round(seconds))} ago`);
+
+/** The time of day. @param {number} time seconds since 1970-01-01 UTC */
+export const clock = (time) => localTime(time).slice(11);
+
+/** "1 run", "2 runs". @param {number} n @param {string} one @param {string} [many] */
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

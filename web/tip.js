@@ -1,59 +1,49 @@
-// The box beside the pointer: a value with everything needed to judge it.
-import { BAND } from "./traces.js";
-import { count, el, epochText, labelText, localTime, number, overText, percent, probability, withError } from "./text.js";
-
-/**
- * @typedef {import("./api.js").CurvePoint} CurvePoint
- * @typedef {import("./api.js").Run} Run
- */
+// The box that explains: beside the pointer, or below what has the focus. Escape closes it.
+import { el } from "./text.js";
 
 const box = /** @type {HTMLElement} */ (document.getElementById("tip"));
+let described = /** @type {Element|null} */ (null);
 
-/** @param {{clientX: number, clientY: number}} at @param {...Node} content */
-export function showTip(at, ...content) {
+/** @param {number} x @param {number} y @param {...(Node|string)} content */
+export function showTip(x, y, ...content) {
   box.replaceChildren(...content);
   box.hidden = false;
   const { width, height } = box.getBoundingClientRect();
-  const left = at.clientX + 16 + width > innerWidth ? at.clientX - width - 16 : at.clientX + 16;
-  const top = Math.min(Math.max(8, at.clientY - height / 2), innerHeight - height - 8);
-  box.style.left = `${Math.max(8, left)}px`;
-  box.style.top = `${top}px`;
+  box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
+  box.style.top = `${y + 16 + height > innerHeight ? Math.max(8, y - height - 12) : y + 16}px`;
 }
 
 export function hideTip() {
   box.hidden = true;
+  described?.removeAttribute("aria-describedby");
+  described = null;
 }
 
+addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+addEventListener("scroll", hideTip, { passive: true, capture: true });
+
 /**
- * @param {Run|undefined} run
- * @param {string} name
- * @param {string} color
- * @param {string} title of the score
- * @param {CurvePoint} point
+ * Gives an element a tip, for pointer and keyboard.
+ * @param {any} node @param {() => (Node|string)[]} content
  */
-export function pointTip(run, name, color, title, point) {
-  const { value, standard_error: error } = point;
-  /** @type {Node[]} */
-  const rows = [];
-  const row = (/** @type {string} */ term, /** @type {string} */ text) => rows.push(el("dt", {}, term), el("dd", {}, text));
-  if (value === null) row(title, `undefined: ${point.undefined ?? "no reason given"}`);
-  else row(title, error === null ? number(value) : `${withError(value, error)} (1 SE)`);
-  if (value !== null && error !== null) {
-    row(`±${BAND} SE`, `${number(value - BAND * error, error)} … ${number(value + BAND * error, error)}`);
-  }
-  if (typeof point.p_value === "number") row("p", probability(point.p_value).replace("= ", ""));
-  if (point.left_out) row("scored", `${overText(point.left_out)}: ${point.left_out.why}`);
-  row("step", count(point.step));
-  row("epoch", epochText(point.epoch));
-  row("N", `${count(point.rows)} rows`);
-  row("ties", percent(point.tie_fraction));
-  row("time", localTime(point.time));
-  if (point.provisional) row("provisional", "the sample is still filling");
-  if (point.incomplete) row("incomplete", "the pass was closed by its deadline");
-  const labels = run ? labelText(run.labels) : "";
-  return [
-    el("div", { class: "tip-head" }, el("span", { class: "swatch", color }), el("strong", {}, name)),
-    labels ? el("div", { class: "dim" }, labels) : new Text(""),
-    el("dl", {}, ...rows),
-  ];
+export function tipped(node, content) {
+  const show = () => {
+    const { left, bottom } = node.getBoundingClientRect();
+    showTip(left - 14, bottom - 12, ...content());
+    described = node;
+    node.setAttribute("aria-describedby", "tip");
+  };
+  node.addEventListener("pointerenter", show);
+  node.addEventListener("focus", show);
+  node.addEventListener("pointerleave", hideTip);
+  node.addEventListener("blur", hideTip);
+  // On a screen without a pointer a tap shows it.
+  node.addEventListener("click", show);
+  return node;
+}
+
+/** A word with an explanation. @param {string} text @param {string[]} lines @param {string} [className] */
+export function term(text, lines, className = "tipped") {
+  if (!lines.length) return el("span", {}, text);
+  return tipped(el("button", { type: "button", class: className }, text), () => [el("b", {}, text), ...lines.map((line) => el("p", {}, line))]);
 }

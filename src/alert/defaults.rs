@@ -2,6 +2,7 @@
 
 use crate::limits::{
     CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP, INTERVENTION_HARM, TASK_EXCESS,
+    WARM_UP,
 };
 
 use super::kind::Pace;
@@ -15,7 +16,7 @@ use super::target::Target;
 /// The first evaluations are not judged: a model that learns its concepts passes through every limit. A rise is judged
 /// from the ninth on: until then scores move with what the model learns.
 pub fn default_rules() -> Rules {
-    let pace = |evaluations| Pace { evaluations, warm_up: 2, hysteresis: 0.02, ..Pace::AT_ONCE };
+    let pace = |evaluations| Pace { evaluations, warm_up: WARM_UP, hysteresis: 0.02, ..Pace::AT_ONCE };
     let above = |score, limit, evaluations| Threshold {
         target: Target::value_of(score),
         above: Some(limit),

@@ -49,15 +49,15 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
     Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())
 }
 
-/// Numbers that show leakage, of information or of interventions that fail; `Err` says what was looked for, or why
-/// nothing can be said.
-enum Leakage {
+/// Numbers that show leakage, of information or of interventions that fail; else what was looked for, or why nothing can
+/// be said.
+pub enum Leakage {
     Shown { information: bool, evidence: Vec<Evidence> },
     NotSeen(Vec<Evidence>, String),
     Unknown(String),
 }
 
-fn leakage(curve: &Curve) -> Leakage {
+pub fn leakage(curve: &Curve) -> Leakage {
     let (information, interventions) = (information(curve), interventions(curve));
     let falls = matches!(interventions, Interventions::Fall(_));
     let seen = match interventions {

@@ -10,6 +10,7 @@ mod judgement;
 mod leakage;
 mod rules;
 mod sample;
+mod verdict;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ use crate::run::Run;
 pub use curve::Curve;
 pub use judgement::{Evidence, Judgement, Reading};
 pub use rules::{RULES, Rule};
+pub use verdict::{Kind, Moment, StopAdvised, Verdict, verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,6 +38,9 @@ pub struct Line {
     #[serde(default)]
     pub subject: String,
     pub source: String,
+    /// What to do where it is found, in a few words.
+    #[serde(default)]
+    pub action: String,
     pub state: State,
     /// What was found, what passed, or which score is missing.
     pub text: String,
@@ -66,8 +71,9 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
             Judgement::Absent(reading) => (State::Absent, reading.text, reading.evidence),
             Judgement::Unknown(why) => (State::Unknown, why, Vec::new()),
         };
-        let [rule, title, subject, source] = [rule.id, rule.title, rule.subject, rule.source].map(str::to_owned);
-        Line { rule, title, subject, source, state, text, evidence }
+        let [rule, title, subject, source, action] =
+            [rule.id, rule.title, rule.subject, rule.source, rule.action].map(str::to_owned);
+        Line { rule, title, subject, source, action, state, text, evidence }
     };
     Some(Diagnosis {
         run: newest.run.to_string(),

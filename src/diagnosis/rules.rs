@@ -20,6 +20,8 @@ pub struct Rule {
     pub subject: &'static str,
     /// Where it comes from: a section of the paper, or this project.
     pub source: &'static str,
+    /// What to do where it is found, in a few words.
+    pub action: &'static str,
     /// When it holds, and where its limits come from.
     pub help: fn() -> String,
     pub judge: fn(&Curve) -> Judgement,
@@ -32,6 +34,7 @@ pub const RULES: &[Rule] = &[
         title: "Interventions fail",
         subject: "Interventions",
         source: "arXiv:2504.14094, Section 4",
+        action: "Do not rely on its interventions",
         help: || {
             format!(
                 "`intervention_drop` is above {INTERVENTION_HARM}, and `intervention_score` is not below it: the \
@@ -46,6 +49,7 @@ pub const RULES: &[Rule] = &[
         title: "Concepts ignored",
         subject: "Wrong interventions",
         source: "this project",
+        action: "Do not read its concepts as reasons",
         help: || format!("`wrong_intervention_drop` is below {INTERVENTION_HARM}."),
         judge: causes::concepts_ignored,
     },
@@ -54,6 +58,7 @@ pub const RULES: &[Rule] = &[
         title: "Insufficient concept supervision",
         subject: "Concept supervision",
         source: "arXiv:2504.14094, Section 7",
+        action: "Raise the weight of the concept loss",
         help: || {
             format!(
                 "Leakage is shown and concepts are poorly learnt (`concept_accuracy` or `concept_auc` below \
@@ -70,6 +75,7 @@ pub const RULES: &[Rule] = &[
         title: "Poorly learnt concepts",
         subject: "Concepts",
         source: "this project",
+        action: "Train longer, or raise the weight of the concept loss",
         help: || "Concepts are poorly learnt, as above, and leakage is not shown.".to_owned(),
         judge: causes::poorly_learnt_concepts,
     },
@@ -78,6 +84,7 @@ pub const RULES: &[Rule] = &[
         title: "Over-expressive concept encoding",
         subject: "Concept encoding",
         source: "arXiv:2504.14094, Sections 7 and 9",
+        action: "Shrink what encodes a concept",
         help: || {
             format!(
                 "A leakage score is above its limit although concepts are well learnt, the concept set is \
@@ -93,6 +100,7 @@ pub const RULES: &[Rule] = &[
         title: "Information that an intervention removes without harm",
         subject: "Removable information",
         source: "this project",
+        action: "Do not read an activation as the degree of its concept",
         help: || {
             format!(
                 "A leakage score is above its limit, and `intervention_drop` is below {INTERVENTION_HARM}. \
@@ -106,6 +114,7 @@ pub const RULES: &[Rule] = &[
         title: "Incomplete concept set",
         subject: "Concept set",
         source: "arXiv:2504.14094, Sections 7 and 9",
+        action: "Add the concepts that the task needs",
         help: || {
             format!(
                 "No head on the true concepts reaches an accuracy of {REFERENCE_ACCURACY} \
@@ -121,6 +130,7 @@ pub const RULES: &[Rule] = &[
         title: "Task beyond the true concepts",
         subject: "Task accuracy",
         source: "arXiv:2606.10669",
+        action: "Annotate what the task uses beyond the concepts",
         help: || {
             format!(
                 "`task_accuracy` is above that of the best head on the true concepts, as above, by more than \
@@ -135,6 +145,7 @@ pub const RULES: &[Rule] = &[
         title: "Misspecified head",
         subject: "Task head",
         source: "arXiv:2504.14094, Sections 7 and 9",
+        action: "Give the head a hidden layer",
         help: || {
             format!(
                 "On the true concepts an MLP head is more accurate than the run's own by more than {HEAD_GAP}: \
@@ -149,6 +160,7 @@ pub const RULES: &[Rule] = &[
         title: "Alignment leakage",
         subject: "Alignment",
         source: "arXiv:2504.14094, Section 8",
+        action: "Do not read agreement with a concept as its use",
         help: || format!("`alignment_leakage` is above {ALIGNMENT}, its value without alignment leakage."),
         judge: causes::alignment_leakage,
     },
@@ -157,6 +169,7 @@ pub const RULES: &[Rule] = &[
         title: "Saturation instead of leakage",
         subject: "Saturation",
         source: "this project",
+        action: "Compare only evaluations with as many ties",
         help: || {
             format!(
                 "`icl_excess` has risen since its lowest evaluation while the tie fraction moved by more than \
@@ -171,6 +184,7 @@ pub const RULES: &[Rule] = &[
         title: "Sample too small",
         subject: "Sample size",
         source: "this project",
+        action: "Evaluate more rows",
         help: || {
             format!(
                 "Fewer than {ROWS} rows, as for the default alert; or the interval of `ctl_conditional`, \

@@ -2,8 +2,7 @@
 //
 //   node mock.mjs [--port 7801] [--runs 2] [--concepts 3] [--points 30] [--live] [--empty]
 import { createServer } from "node:http";
-import { readFile, readdir } from "node:fs/promises";
-import { homedir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { extname, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -85,6 +84,7 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
 const level = (run, id) => ({
   ctl: 0.3, ctl_excess: 0.28, icl: 0.12, icl_excess: 0.1, icl_label: 0.22, embedding_self: 0.8,
   ctl_conditional: 0.33, icl_conditional: 0.27,
+  intervention_drop: 0.7,
 }[id] ?? 0.9) / (id.endsWith("accuracy") ? 1 : 1 + 3 * run.lambda) * (1 + 0.15 * noise(run.name, id));
 
 function valueAt(run, id, at, concept = null) {
@@ -94,7 +94,8 @@ function valueAt(run, id, at, concept = null) {
   }
   const rise = id.endsWith("accuracy") ? 1 - 0.4 * Math.exp(-at / 6) : 1 - Math.exp(-at / 9);
   const own = concept === null ? 0 : 0.5 * noise(run.name, id, "concept", concept);
-  return { value: level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
+  const most = id.endsWith("accuracy") ? 0.995 : 1;
+  return { value: Math.min(most, level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at)), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
 }
 
 /** Over τ a hill that moves to the right while a run trains, without a value at the last; over β a rise to 0.95. */
@@ -139,6 +140,62 @@ function pointOf(run, at, perConcept) {
     run: run.name, split: "val", ...facts(run, at), rows_seen: 2000, warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
     estimator: "tie_aware", neighbours: 3, seed: 0, catalogue_version: 1, seconds: 0.08, scores,
   };
+}
+
+const LIMITS = [["ctl_conditional", 0.16], ["icl_conditional", 0.16], ["intervention_drop", 0.05], ["concept_accuracy", 0.9]]
+  .map(([score, limit]) => ({ score, limit, bad: score === "concept_accuracy" ? "below" : "above" }));
+const OF_ROW = ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy", "ctl", "icl"];
+
+/** Evaluations of a concept's small curve. */
+const places = (run) => Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => run.points <= 60 || i % Math.ceil(run.points / 60) === 0);
+
+/** A run's row of the overview: those with a small λ leak from the evaluation on at which they cross the limit. */
+function rowOf(run, split) {
+  const none = { name: run.name, verdict: null, step: null, epoch: null, time: null, rows: null, evaluations: 0, scores: {}, concepts: null, spark: null };
+  if (run.split !== split) return none;
+  const newest = run.points - (run.provisional === run.points ? 1 : 0);
+  const value = (i) => valueAt(run, "ctl_conditional", i).value ?? 0;
+  const above = Array.from({ length: newest + 1 }, (_, i) => value(i) > 0.17);
+  const since = above.lastIndexOf(false) + 1;
+  const at = (i) => ({ step: i * PASS, epoch: i });
+  const near = Math.abs(value(newest) - 0.16) < 0.02;
+  const kind = run.kind ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
+  const reason = { possibly_leaking: "the interval of ctl_conditional reaches the limit", too_early: "2 of 3 evaluations that are needed",
+    cannot_tell: "212 rows, needs 500", sound: run.intervened ? "" : "interventions were not logged" }[kind] ?? "";
+  const scores = {};
+  for (const id of OF_ROW) {
+    const score = SCORES.find((one) => one.id === id);
+    if (!hasScore(run, score, newest)) continue;
+    const { value, standard_error, undefined: why } = valueAt(run, id, newest);
+    scores[id] = { step: newest * PASS, ...(why ? { undefined: why } : { value, standard_error }) };
+  }
+  const kept = places(run).filter((_, i, all) => i % Math.ceil(all.length / 30) === 0 && _ <= newest);
+  return { name: run.name, evaluations: run.points, rows: 2000, time: run.started + newest * 7.5, ...at(newest), scores,
+    verdict: { kind, since: kind === "leaking" ? at(since) : null, or_earlier: false, last_sound: kind === "leaking" && since > 0 ? at(since - 1) : null, reason,
+      stop_advised_by: kind === "leaking" && run.lambda < 0.05 ? "interconcept leakage is high" : null },
+    concepts: { score: "ctl_conditional", above: run.concepts.filter((_, i) => valueAt(run, "ctl_conditional", newest, i).value > 0.16).length, of: run.concepts.length, limit: 0.16 },
+    spark: { score: "ctl_conditional", steps: kept.map((i) => i * PASS), values: kept.map(value) } };
+}
+
+/** Columns of several scores, as the sidecar gives them. */
+function curvesOf(run, ids, split) {
+  const all = run.split === split ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
+  const scores = {};
+  for (const id of ids) {
+    const score = SCORES.find((one) => one.id === id);
+    const known = all.filter((i) => score && hasScore(run, score, i));
+    if (!known.length) continue;
+    const values = all.map((i) => (known.includes(i) ? valueAt(run, id, i) : {}));
+    const why = {};
+    values.forEach((one, i) => { if (one.undefined) (why[one.undefined] ??= []).push(i); });
+    const left = all.map((i) => beside(run, id, i).left_out ?? null);
+    scores[id] = { value: values.map(({ value }) => value ?? null), standard_error: values.map(({ standard_error }) => standard_error ?? null), undefined: why,
+      left_out: left.flatMap((one, i) => (JSON.stringify(one) === JSON.stringify(left[i - 1] ?? null) ? [] : [[i, one]])), p_value: beside(run, id, 0).p_value ?? null };
+  }
+  const of = all.map((i) => facts(run, i));
+  return { step: of.map(({ step }) => step), epoch: of.map(({ epoch }) => epoch), time: of.map(({ time }) => time), rows: of.map(({ rows }) => rows),
+    tie_fraction: of.map(({ tie_fraction }) => tie_fraction), provisional: of.flatMap(({ provisional }, i) => (provisional ? [i] : [])),
+    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), scores };
 }
 
 /** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
@@ -193,7 +250,8 @@ function groupsOf(runs, label) {
 }
 
 function diagnosisOf(run) {
-  const line = (rule, title, state, text, evidence, subject = title) => ({ rule, title, subject, source: "arXiv:2504.14094, Section 7", state, text, evidence });
+  const line = (rule, title, state, text, evidence, subject = title) => ({ rule, title, subject, state, text, evidence,
+    source: "arXiv:2504.14094, Section 7", action: rule === "insufficient_supervision" ? "Raise the weight of the concept loss" : "Evaluate more rows" });
   const leak = valueAt(run, "ctl_excess", run.points).value;
   const evidence = [
     { score: "ctl_excess", value: leak, standard_error: 0.005, limit: 0.15, step: run.points * PASS },
@@ -237,10 +295,9 @@ function matrixOf(run, id, at) {
  * @returns {Promise<{url: string, runs: object[], grow: (name: string, provisional?: boolean) => void,
  *   send: (event: string, data: object) => void, close: () => Promise<void>}>}
  */
-export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) } = {}) {
+export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs), faults = [] } = {}) {
   const listeners = new Set();
   const started = Date.now();
-  const plotly = await plotlyFile();
   for (const run of runs) if (!run.finished) run.provisional = run.points;
 
   function api(path, query) {
@@ -253,7 +310,14 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
         points_skipped: 0, memory_bytes: 38.2e6, memory_limit_bytes: 512e6, staleness_seconds: 3, cpu_share: 0.5, cpu_seconds: 1, estimator: "tie_aware",
       };
       case "alerts": return alerts;
-      case "catalogue": return { scores: SCORES };
+      case "catalogue": return { scores: SCORES, limits: LIMITS, rows: 500 };
+      case "overview": return { split: query.get("split"), pending: 0, runs: runs.toSorted((a, b) => b.started - a.started)
+        .filter((one) => query.get("run") === null || one.name === query.get("run")).map((one) => rowOf(one, query.get("split"))) };
+      case "curves": return run ? curvesOf(run, query.get("scores").split(","), query.get("split")) : null;
+      case "concepts": return run && { step: places(run).map((i) => i * PASS), epoch: places(run), concepts: run.concepts,
+        values: run.concepts.map((_, c) => places(run).map((i) => valueAt(run, query.get("score"), i, c).value ?? null)) };
+      case "unscored": return run && { passes: (run.unscored ?? []).map((step) => ({ run: run.name, split: "val", step, time: run.started, outcome: "passed_over",
+        reason: "a newer evaluation replaced it before it was scored", rows_seen: 2000 })) };
       case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
         name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
         world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
@@ -300,24 +364,30 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       return;
     }
     if (url.pathname.startsWith("/api/v1/")) {
+      if (faults.some((path) => url.pathname.endsWith(path))) {
+        response.writeHead(503, { "content-type": "application/json" });
+        response.end(JSON.stringify({ error: { field: "history", message: "is being compacted" } }));
+        return;
+      }
       const body = api(url.pathname.slice(8), url.searchParams);
       response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
       response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
       return;
     }
     const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z.]+)$/)?.[1];
-    const file = name === "plotly.min.js" ? plotly : name && join(WEB, name);
-    const body = file && await readFile(file).catch(() => null);
+    const body = name && await readFile(join(WEB, name)).catch(() => null);
     response.writeHead(body ? 200 : 404, { "content-type": TYPES[extname(name ?? "")] ?? "text/plain" });
     response.end(body ?? "not found");
   });
   await new Promise((done) => server.listen(port, "127.0.0.1", done));
 
+  /** Paths that answer with an error; a test changes them. */
+  const broken = faults;
   const send = (event, data) => {
     for (const listener of listeners) listener.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   };
   return {
-    url: `http://127.0.0.1:${server.address().port}`, runs, send,
+    url: `http://127.0.0.1:${server.address().port}`, runs, faults: broken, send,
     grow(name, provisional = false) {
       const run = runs.find((one) => one.name === name);
       if (run.provisional === run.points) {
@@ -333,16 +403,6 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs) 
       server.closeAllConnections();
     }),
   };
-}
-
-/** plotly.js as the build packs it into the program. */
-async function plotlyFile() {
-  const registries = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry", "src");
-  for (const registry of await readdir(registries)) {
-    const file = join(registries, registry, "plotly-0.14.1", "resource", "plotly.min.js");
-    if (await readFile(file).then(() => true, () => false)) return file;
-  }
-  throw new Error(`no plotly-0.14.1 under ${registries}: run cargo fetch`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -15,4 +15,4 @@ command -v node >/dev/null || missing node
 command -v npm >/dev/null || missing node
 [ -n "$browser" ] || missing chromium
 npm ci --prefix "$here" --no-audit --no-fund --silent
-CONCEPTWATCH_CHROMIUM=$browser node --test "$here/page.test.mjs"
+CONCEPTWATCH_CHROMIUM=$browser node --test "$here"/*.test.mjs

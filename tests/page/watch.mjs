@@ -16,18 +16,16 @@ try {
     // Chromium itself reports every request that a stopped sidecar did not answer.
     if (message.type() === "error" && !message.text().includes("ERR_")) complaints.push(message.text());
   });
-  await page.goto(process.argv[2]);
+  await page.goto(`${process.argv[2]}/#/?along=step`);
   await drawn(page);
   let ended = false;
   createInterface({ input: process.stdin }).on("close", () => { ended = true; });
   for (let before = ""; !ended; await page.waitForTimeout(LOOK_MS)) {
     const seen = await page.evaluate(() => {
       const drawn = {};
-      for (const trace of document.querySelectorAll('.chart[data-score="ctl"] .scatterlayer .trace')) {
-        const { meta, name, x } = trace.__data__[0].trace;
-        if (meta === "line") drawn[name] = [...new Set(x)].filter((step) => step !== null);
-      }
-      return { connection: document.querySelector(".connection").textContent, drawn };
+      for (const { name, x, y } of document.querySelector('.chart[data-score="ctl"]')?.curves ?? []) drawn[name] = x.filter((_, i) => y[i] !== null);
+      const state = document.querySelector(".connection")?.dataset.state ?? "loading";
+      return { connection: state, drawn };
     });
     const now = JSON.stringify({ ...seen, complaints });
     if (now !== before) console.log(now);

@@ -90,6 +90,7 @@ impl Score {
             matrix: self.matrix,
             curve: self.curve,
             help: self.help,
+            trust: self.trust,
         }
     }
 }

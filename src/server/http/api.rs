@@ -7,12 +7,18 @@ use axum::response::{IntoResponse, Response};
 use prometheus::TextEncoder;
 use serde_json::json;
 
-use super::app::{App, Shared};
+use super::app::App;
+use super::curves::{ConceptCurves, Curves};
 use super::query::Parameters;
 use super::refusal::Refusal;
+use super::shared::Shared;
 use super::view::{PointView, RunView, RunsView};
+use crate::limits;
 use crate::point::Point;
 use crate::question::{self, Question, diagnosis_of};
+
+/// Evaluations of a concept's curve.
+const CONCEPT_POINTS: usize = 60;
 
 type Answer = Result<Response, Refusal>;
 
@@ -34,7 +40,11 @@ pub(super) async fn alerts(State(shared): State<Shared>, uri: Uri) -> Answer {
 
 pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
-    Ok(Json(json!({"scores": &*shared.app.scores})).into_response())
+    let limits: Vec<_> = limits::SHOWN
+        .iter()
+        .map(|&(score, limit, above)| json!({"score": score, "limit": limit, "bad": if above { "above" } else { "below" }}))
+        .collect();
+    Ok(Json(json!({"scores": &*shared.app.scores, "limits": limits, "rows": limits::ROWS})).into_response())
 }
 
 pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
@@ -66,6 +76,41 @@ pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
             check_split(app, &run, &split)?;
         }
         Ok(Json(json!({"points": points})).into_response())
+    })
+    .await
+}
+
+/// Verdict, newest values and a small curve of every run in a split: see [`super::overview`].
+pub(super) async fn overview(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["split", "run"])?;
+    let (split, run) = (query.required("split")?, query.text("run"));
+    let rows = shared.rows.clone();
+    blocking(shared, move |app| Ok(Json(rows.read(app, &split, run.as_deref())?).into_response())).await
+}
+
+/// The curves of several scores, whose ids are separated by commas, as columns.
+pub(super) async fn curves(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split", "scores", "first_step"])?;
+    let (run, split, scores) = (query.required("run")?, query.required("split")?, query.required("scores")?);
+    let first = query.number("first_step")?.unwrap_or(0);
+    let scores: Vec<String> = scores.split(',').map(str::to_owned).collect();
+    blocking(shared, move |app| {
+        for score in &scores {
+            check_score(app, score)?;
+        }
+        Ok(Json(Curves::read(app, &run, &split, &scores, first)?).into_response())
+    })
+    .await
+}
+
+/// A score of each concept over the run, at no more evaluations than a small chart can show.
+pub(super) async fn concepts(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split", "score"])?;
+    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
+    blocking(shared, move |app| {
+        check_score(app, &score)?;
+        check_split(app, &run, &split)?;
+        Ok(Json(ConceptCurves::read(app, &run, &split, &score, CONCEPT_POINTS)?).into_response())
     })
     .await
 }

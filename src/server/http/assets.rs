@@ -12,8 +12,6 @@ use super::refusal::Refusal;
 
 /// Name and bytes of each file in web/.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
-const CHART_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.min.js.gz"));
-const CHART_LIBRARY_NAME: &str = "plotly.min.js";
 const INDEX: &str = "index.html";
 
 /// The files by name, with their entity tags.
@@ -26,8 +24,7 @@ struct File {
 
 impl Page {
     pub fn new() -> Self {
-        let all = FILES.iter().copied().chain([(CHART_LIBRARY_NAME, CHART_LIBRARY)]);
-        Self(all.map(|(name, bytes)| (name, File { bytes, tag: tag(bytes) })).collect())
+        Self(FILES.iter().map(|&(name, bytes)| (name, File { bytes, tag: tag(bytes) })).collect())
     }
 
     pub fn index(&self, headers: &HeaderMap) -> Response {
@@ -41,13 +38,6 @@ impl Page {
 
     fn file(&self, name: &str, headers: &HeaderMap) -> Response {
         let Some(file) = self.0.get(name) else { return Refusal::unknown("path", name).into_response() };
-        let library = name == CHART_LIBRARY_NAME;
-        if library && !accepts_gzip(headers) {
-            let message = "expected gzip: this file is stored compressed only";
-            return Refusal::new(StatusCode::NOT_ACCEPTABLE, "Accept-Encoding", message).into_response();
-        }
-        // The library is large and rarely changes, so browsers may cache it. The other files are small and revalidated.
-        let cache = if library { "private, max-age=604800" } else { "no-cache" };
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
         let unchanged =
             known.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == file.tag));
@@ -62,13 +52,8 @@ impl Page {
             }
         };
         set(header::ETAG, &file.tag);
-        set(header::CACHE_CONTROL, cache);
-        if library {
-            set(header::VARY, "Accept-Encoding");
-            if !unchanged {
-                set(header::CONTENT_ENCODING, "gzip");
-            }
-        }
+        // They are small, and those of another version must not meet.
+        set(header::CACHE_CONTROL, "no-cache");
         response
     }
 }
@@ -88,18 +73,4 @@ fn content_type(name: &str) -> &'static str {
         Some("png") => "image/png",
         _ => "application/octet-stream",
     }
-}
-
-/// Whether `Accept-Encoding` allows gzip, by RFC 9110, section 12.5.3.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
-    let entries: Vec<_> = lists.flat_map(|list| list.split(',')).collect();
-    let quality = |wanted: &str| {
-        entries.iter().find_map(|entry| {
-            let (coding, parameters) = entry.split_once(';').unwrap_or((*entry, ""));
-            let quality = parameters.trim().strip_prefix("q=").map_or(1.0, |q| q.parse().unwrap_or(0.0));
-            coding.trim().eq_ignore_ascii_case(wanted).then_some(quality)
-        })
-    };
-    quality("gzip").or_else(|| quality("*")).is_some_and(|quality| quality > 0.0)
 }

@@ -10,9 +10,9 @@ use futures::Stream;
 use serde::Serialize;
 use serde_json::json;
 
-use super::app::Shared;
 use super::query::Parameters;
 use super::refusal::Refusal;
+use super::shared::Shared;
 use super::view::PointView;
 use crate::server::events::Received;
 use crate::server::live::Event;

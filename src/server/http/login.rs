@@ -10,9 +10,9 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::app::Shared;
 use super::refusal::Refusal;
 use super::session::LASTS;
+use super::shared::Shared;
 use crate::server::peers::Visit;
 use std::sync::Arc;
 

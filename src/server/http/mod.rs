@@ -4,14 +4,17 @@ mod access;
 mod api;
 mod app;
 mod assets;
+mod curves;
 mod events;
 mod login;
+mod overview;
 mod query;
 mod refusal;
 mod rooms;
 mod router;
 mod serve;
 mod session;
+mod shared;
 mod stored;
 #[cfg(test)]
 mod tests;

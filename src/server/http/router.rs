@@ -10,8 +10,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use super::app::Shared;
 use super::refusal::Refusal;
+use super::shared::Shared;
 use super::{api, events, login};
 use crate::server::peers::{Held, Visit};
 
@@ -28,6 +28,9 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/catalogue", get(api::catalogue))
         .route("/api/v1/runs", get(api::runs))
         .route("/api/v1/series", get(api::series))
+        .route("/api/v1/overview", get(api::overview))
+        .route("/api/v1/curves", get(api::curves))
+        .route("/api/v1/concepts", get(api::concepts))
         .route("/api/v1/point", get(api::point))
         .route("/api/v1/unscored", get(api::unscored))
         .route("/api/v1/matrix", get(api::matrix))

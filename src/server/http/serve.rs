@@ -16,10 +16,11 @@ use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
-use super::app::{App, Shared};
+use super::app::App;
 use super::assets::Page;
 use super::rooms::Rooms;
 use super::router::router;
+use super::shared::Shared;
 use crate::server::peers::{
     Attempts, ClientCertificate, Connection, Counts, Gate, Listener, Patience, Protocol, Tls, Visit,
 };
@@ -68,6 +69,7 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
+        rows: Arc::default(),
         rooms: Arc::new(Rooms::new(bounds.connections)),
         attempts: Arc::new(Attempts::new(bounds.wrong_token, wrong_tokens)),
         stop: stop.clone(),

@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::access::Access;
-use super::app::{App, Shared};
+use super::app::App;
 use super::assets::Page;
 use super::rooms::Rooms;
 use super::router::router;
+use super::shared::Shared;
 use crate::alert::{Alerts, Rules};
 use crate::history::History;
 use crate::point::Point;
@@ -98,6 +99,7 @@ pub async fn stored_answers(
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
+        rows: Arc::default(),
         rooms: Arc::new(Rooms::new(1)),
         attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),
         stop: CancellationToken::new(),

@@ -51,6 +51,7 @@ const fn score(id: &'static str, per_concept: bool) -> ScoreDescription {
         matrix: false,
         curve: None,
         help: "What it says.",
+        trust: &[],
     }
 }
 

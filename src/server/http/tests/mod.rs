@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::alert::{Severity, State};
-use crate::point::Outcome;
+use crate::point::{Outcome, ScoreValue};
 use crate::server::live::{AlertChange, Event};
 use port::{LONG, NAME, next_event, point, port, port_with};
 
@@ -132,6 +132,15 @@ async fn errors_name_the_field() {
         (format!("/api/v1/point?{ok}&step=18446744073709551616"), 400, "step"),
         (format!("/api/v1/matrix?{ok}&score=icl&step=9"), 404, "step"),
         (format!("/api/v1/matrix?{ok}&score=%3Cscript%3E"), 404, "score"),
+        ("/api/v1/overview".into(), 400, "split"),
+        ("/api/v1/overview?split=val&runs=1".into(), 400, "runs"),
+        ("/api/v1/overview?split=val&run=%00".into(), 404, "run"),
+        (format!("/api/v1/curves?{ok}"), 400, "scores"),
+        (format!("/api/v1/curves?{ok}&scores=icl,nothing"), 404, "score"),
+        (format!("/api/v1/curves?{ok}&scores=icl&first_step=-1"), 400, "first_step"),
+        ("/api/v1/curves?run=%00&split=val&scores=icl".into(), 404, "run"),
+        (format!("/api/v1/concepts?{ok}&score=nothing"), 404, "score"),
+        (format!("/api/v1/concepts?run={ENCODED}&split=test&score=icl"), 404, "split"),
         ("/api/v1/diagnosis".into(), 400, "run"),
         (format!("/api/v1/diagnosis?run={ENCODED}"), 400, "split"),
         (format!("/api/v1/diagnosis?{ok}&step=1"), 400, "step"),
@@ -178,7 +187,7 @@ async fn foreign_hosts_origins_and_methods_are_refused() {
         ("OPTIONS", "Host: localhost\r\n", 405, "method"),
         ("POST", "Host: evil.example\r\n", 403, "Host"),
     ];
-    for path in ["/", "/metrics", "/live", "/ready", "/api/v1/status", "/api/v1/runs", "/assets/plotly.min.js"] {
+    for path in ["/", "/metrics", "/live", "/ready", "/api/v1/status", "/api/v1/runs", "/assets/main.js"] {
         for (method, headers, status, field) in cases {
             let reply = port.ask(method, path, &format!("{headers}Accept-Encoding: gzip\r\n")).await;
             assert_eq!(reply.status, status, "{method} {path} {headers}");
@@ -206,7 +215,7 @@ async fn a_token_is_needed_where_one_is_set() {
         let headers = format!("Host: localhost\r\n{authorization}");
         port.ask("GET", path, &headers).await
     };
-    for path in ["/", "/metrics", "/api/v1/runs", "/assets/plotly.min.js", "/nothing"] {
+    for path in ["/", "/metrics", "/api/v1/runs", "/assets/main.js", "/nothing"] {
         for wrong in ["", "s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer S3cret", "Basic s3cret"] {
             let header = if wrong.is_empty() { String::new() } else { format!("Authorization: {wrong}\r\n") };
             let reply = ask(path, &header).await;
@@ -223,22 +232,112 @@ async fn a_token_is_needed_where_one_is_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_chart_library_is_compressed_and_cached() {
+async fn the_page_is_sent_again_only_where_it_changed() {
     let port = port().await;
-    let ask =
-        async |headers: &str| port.ask("GET", "/assets/plotly.min.js", &format!("Host: localhost\r\n{headers}")).await;
-    let reply = ask("Accept-Encoding: br, gzip\r\n").await;
-    assert_eq!((reply.status, reply.headers["content-encoding"].as_str()), (200, "gzip"));
-    assert_eq!(reply.headers["content-type"], "text/javascript; charset=utf-8");
-    assert!(reply.headers["cache-control"].contains("max-age"));
-    assert!(reply.body.starts_with(&[0x1f, 0x8b]) && reply.body.len() > 100_000, "gzip of plotly.js");
+    let ask = async |headers: &str| port.ask("GET", "/assets/main.js", &format!("Host: localhost\r\n{headers}")).await;
+    let reply = ask("").await;
+    assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, "text/javascript; charset=utf-8"));
+    assert_eq!(reply.headers["cache-control"], "no-cache");
     let tag = &reply.headers["etag"];
-    let again = ask(&format!("Accept-Encoding: gzip\r\nIf-None-Match: \"other\", {tag}\r\n")).await;
+    let again = ask(&format!("If-None-Match: \"other\", {tag}\r\n")).await;
     assert_eq!((again.status, again.body.len(), &again.headers["etag"]), (304, 0, tag));
-    for refused in ["", "Accept-Encoding: br\r\n", "Accept-Encoding: gzip;q=0, *\r\n", "Accept-Encoding: identity\r\n"]
-    {
-        assert_eq!(ask(refused).await.status, 406, "{refused}");
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overview_has_a_row_for_each_run() {
+    let port = port().await;
+    let overview = port.get("/api/v1/overview?split=val").await.json();
+    assert_eq!((&overview["split"], &overview["pending"]), (&json!("val"), &json!(0)));
+    let row = &overview["runs"][0];
+    assert_eq!(
+        (&row["name"], &row["step"], &row["rows"], &row["evaluations"]),
+        (&json!(NAME), &json!(2), &json!(64), &json!(2))
+    );
+    assert_eq!(row["scores"]["icl"], json!({"step": 2, "value": 0.25, "standard_error": 0.01}));
+    assert_eq!(row["scores"]["ctl"], json!({"step": 2, "undefined": "one class"}));
+    // Two evaluations of a run that still trains.
+    assert_eq!((&row["verdict"]["kind"], &row["verdict"]["since"]), (&json!("too_early"), &Value::Null));
+    // A run without evaluations has a row, too.
+    let empty = &overview["runs"][1];
+    assert_eq!((&empty["name"], &empty["verdict"], &empty["spark"]), (&json!("earlier"), &Value::Null, &Value::Null));
+    // A new evaluation changes the row; with 64 rows there is nothing to conclude from it.
+    let mut third = point(3);
+    third.epoch = Some(1.5);
+    port.app.history.record_point(&third, None).unwrap();
+    let one = port.get(&format!("/api/v1/overview?split=val&run={ENCODED}")).await.json();
+    assert_eq!(one["runs"].as_array().unwrap().len(), 1);
+    let row = &one["runs"][0];
+    assert_eq!((&row["step"], &row["epoch"], &row["verdict"]["kind"]), (&json!(3), &json!(1.5), &json!("cannot_tell")));
+    assert_eq!(row["verdict"]["reason"], "64 rows, needs 500");
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leakage_is_dated_however_long_it_lasts() {
+    let port = port().await;
+    let leaking = |step: u64, value: f64| {
+        let mut point = point(step);
+        (point.rows, point.epoch) = (2000, Some(step as f64 / 10.0));
+        let value = ScoreValue {
+            value,
+            standard_error: Some(0.01),
+            per_concept: Some(vec![Some(2.0 * value), None]),
+            ..ScoreValue::default()
+        };
+        point.scores = vec![("ctl_conditional".into(), Outcome::Value(value))];
+        point
+    };
+    let row = async || port.get(&format!("/api/v1/overview?split=val&run={ENCODED}")).await.json()["runs"][0].clone();
+    for step in 3..250 {
+        let value = if step < 20 { 0.05 } else { 0.4 };
+        port.app.history.record_point(&leaking(step, value), None).unwrap();
     }
+    let seen = row().await;
+    let verdict = &seen["verdict"];
+    assert_eq!((&verdict["kind"], &verdict["or_earlier"]), (&json!("leaking"), &json!(false)));
+    assert_eq!(verdict["since"], json!({"step": 20, "epoch": 2.0}));
+    assert_eq!(verdict["last_sound"], json!({"step": 19, "epoch": 1.9}));
+    assert_eq!(seen["concepts"], json!({"score": "ctl_conditional", "above": 1, "of": 2, "limit": 0.16}));
+    let steps = seen["spark"]["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &steps[0], &steps[29]), (30, &json!(3), &json!(249)));
+    // It goes on, and the date stays.
+    port.app.history.record_point(&leaking(250, 0.41), None).unwrap();
+    assert_eq!(row().await["verdict"]["since"], json!({"step": 20, "epoch": 2.0}));
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curves_come_as_columns() {
+    let port = port().await;
+    let left_out = json!({"concepts": [1], "of": 2, "why": "one class"});
+    let curves = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl,ctl")).await.json();
+    assert_eq!(
+        (&curves["step"], &curves["epoch"], &curves["rows"]),
+        (&json!([1, 2]), &json!([null, null]), &json!([64, 64]))
+    );
+    let icl = &curves["scores"]["icl"];
+    assert_eq!(
+        (&icl["value"], &icl["left_out"], &icl["p_value"]),
+        (&json!([0.125, 0.25]), &json!([[0, left_out]]), &json!(0.005))
+    );
+    assert_eq!(curves["scores"]["ctl"]["undefined"], json!({"one class": [0, 1]}));
+    assert_eq!(curves["scores"]["ctl"]["value"], json!([null, null]));
+    let later = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl&first_step=2")).await.json();
+    assert_eq!(later["step"], json!([2]));
+    let concepts = port.get(&format!("/api/v1/concepts?run={ENCODED}&split=val&score=icl")).await.json();
+    assert_eq!(
+        concepts,
+        json!({"step": [1, 2], "epoch": [null, null], "concepts": ["x", "y"],
+        "values": [[0.5, 0.5], [null, null]]})
+    );
+    let catalogue = port.get("/api/v1/catalogue").await.json();
+    assert!(
+        catalogue["limits"]
+            .as_array()
+            .unwrap()
+            .contains(&json!({"score": "ctl_conditional", "limit": 0.16, "bad": "above"}))
+    );
     port.stopped().await;
 }
 

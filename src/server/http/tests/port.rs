@@ -107,6 +107,7 @@ fn score(id: &'static str, matrix: bool) -> ScoreDescription {
         matrix,
         curve: None,
         help: "Help.",
+        trust: &[],
     }
 }
 

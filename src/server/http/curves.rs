@@ -1,0 +1,119 @@
+//! The curves of several scores, or of all concepts, as columns: a fifth of the bytes of a list of points.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::history::{HistoryError, SeriesPoint};
+use crate::point::LeftOut;
+
+use super::app::App;
+
+/// Evaluations in ascending order of steps, and the values of each score there. Values are rounded to single precision.
+#[derive(Serialize)]
+pub(super) struct Curves {
+    step: Vec<u64>,
+    epoch: Vec<Option<f64>>,
+    time: Vec<f64>,
+    rows: Vec<u64>,
+    tie_fraction: Vec<f32>,
+    /// Places of evaluations whose sample was still filling, and of those cut short.
+    provisional: Vec<usize>,
+    incomplete: Vec<usize>,
+    scores: BTreeMap<String, Column>,
+}
+
+#[derive(Default, Serialize)]
+struct Column {
+    value: Vec<Option<f32>>,
+    standard_error: Vec<Option<f32>>,
+    /// Places without a value, by reason.
+    undefined: BTreeMap<String, Vec<usize>>,
+    /// What means leave out, from the place at which that changes.
+    left_out: Vec<(usize, Option<LeftOut>)>,
+    /// The newest p-value.
+    p_value: Option<f64>,
+}
+
+impl Curves {
+    /// The curves of a run's split from `first_step` on. Blocks.
+    pub fn read(app: &App, run: &str, split: &str, scores: &[String], first_step: u64) -> Result<Self, HistoryError> {
+        let mut places: BTreeMap<u64, SeriesPoint> = BTreeMap::new();
+        let mut series = Vec::new();
+        for score in scores {
+            let points = app.history.series(run, split, score, None, first_step, None)?;
+            for point in &points {
+                places.entry(point.step).or_insert_with(|| point.clone());
+            }
+            series.push((score, points));
+        }
+        let at: BTreeMap<u64, usize> = places.keys().enumerate().map(|(at, step)| (*step, at)).collect();
+        let each = |marked: fn(&SeriesPoint) -> bool| {
+            places.values().enumerate().filter(|(_, point)| marked(point)).map(|(at, _)| at).collect()
+        };
+        Ok(Self {
+            step: places.keys().copied().collect(),
+            epoch: places.values().map(|point| point.epoch).collect(),
+            // A millisecond is enough for an axis.
+            time: places.values().map(|point| (point.time * 1000.0).round() / 1000.0).collect(),
+            rows: places.values().map(|point| point.rows).collect(),
+            tie_fraction: places.values().map(|point| point.tie_fraction as f32).collect(),
+            provisional: each(|point| point.provisional),
+            incomplete: each(|point| point.incomplete),
+            scores: series.into_iter().map(|(score, points)| (score.clone(), column(&points, &at))).collect(),
+        })
+    }
+}
+
+fn column(points: &[SeriesPoint], at: &BTreeMap<u64, usize>) -> Column {
+    let mut column = Column { value: vec![None; at.len()], standard_error: vec![None; at.len()], ..Column::default() };
+    for point in points {
+        let place = at[&point.step];
+        column.value[place] = point.value.map(|value| value as f32);
+        column.standard_error[place] = point.standard_error.map(|error| error as f32);
+        if let (None, Some(why)) = (point.value, &point.undefined) {
+            column.undefined.entry(why.clone()).or_default().push(place);
+        }
+        let before = column.left_out.last().and_then(|(_, left_out)| left_out.clone());
+        if before != point.left_out {
+            column.left_out.push((place, point.left_out.clone()));
+        }
+        column.p_value = point.p_value.or(column.p_value);
+    }
+    column
+}
+
+/// A score of each concept at evaluations spread evenly over the run.
+#[derive(Serialize)]
+pub(super) struct ConceptCurves {
+    step: Vec<u64>,
+    epoch: Vec<Option<f64>>,
+    concepts: Vec<String>,
+    /// One row for each concept.
+    values: Vec<Vec<Option<f32>>>,
+}
+
+impl ConceptCurves {
+    /// At most `most` evaluations, the first and the newest among them. Blocks.
+    pub fn read(app: &App, run: &str, split: &str, score: &str, most: usize) -> Result<Self, HistoryError> {
+        let steps = app.history.newest_steps(run, split, usize::MAX >> 1)?;
+        let most = most.max(2);
+        let place = |at: usize| if steps.len() <= most { at } else { at * (steps.len() - 1) / (most - 1) };
+        let chosen: BTreeSet<u64> = (0..steps.len().min(most)).map(|at| steps[place(at)]).collect();
+        let runs = app.history.runs()?;
+        let declared = runs.iter().find(|stored| stored.run.name == run);
+        let concepts: Vec<String> = declared
+            .map_or_else(Vec::new, |stored| stored.run.concepts.iter().map(|concept| concept.name.clone()).collect());
+        let (mut step, mut epoch, mut values) = (Vec::new(), Vec::new(), vec![Vec::new(); concepts.len()]);
+        for at in chosen {
+            let Some(point) = app.history.point(run, split, Some(at), false)? else { continue };
+            let Some(of) = point.score(score).and_then(|outcome| outcome.per_concept()) else { continue };
+            step.push(point.step);
+            epoch.push(point.epoch);
+            for (row, value) in values.iter_mut().zip(of) {
+                row.push(value.map(|value| value as f32));
+            }
+        }
+        Ok(Self { step, epoch, concepts, values })
+    }
+}

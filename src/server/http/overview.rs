@@ -1,0 +1,248 @@
+//! One row for each run: its verdict, its newest values and a curve of a few points.
+//!
+//! A row is computed when it is first read and again after its split has changed. Many rows at once would take longer
+//! than a reader waits, so an answer that takes long says how many rows are missing, and the next one has more of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::app::App;
+use super::refusal::Refusal;
+use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
+use crate::history::{SeriesPoint, StoredRun};
+use crate::limits;
+use crate::point::{Outcome, Point};
+use crate::server::clock::lock;
+use crate::server::live::{AlertsStatus, Latest};
+
+/// Evaluations that a verdict looks at first, and those where it has to look further back.
+const LOOKED_BACK: [usize; 2] = [100, 1000];
+/// Time after which an answer is given without the rows that are still missing.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Points of a row's curve.
+const SPARK: usize = 30;
+/// Scores of a row, and those of its curve in the order of preference.
+const VALUES: [&str; 7] =
+    ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy", "ctl", "icl"];
+const CURVES: [&str; 3] = ["ctl_conditional", "embedding_ct_conditional", "ctl"];
+
+/// The answer: rows in the order of the runs, newest first.
+#[derive(Serialize)]
+pub(super) struct Overview {
+    split: String,
+    runs: Vec<Arc<Row>>,
+    /// Rows that another request will have.
+    pending: usize,
+}
+
+/// A run in one split; without evaluations it has no verdict.
+#[derive(Serialize)]
+pub(super) struct Row {
+    name: String,
+    verdict: Option<Verdict>,
+    step: Option<u64>,
+    epoch: Option<f64>,
+    time: Option<f64>,
+    rows: Option<u64>,
+    evaluations: u64,
+    /// By catalogue id, at the newest evaluation that has the score.
+    scores: BTreeMap<&'static str, Value>,
+    /// Concepts whose own value is above the limit of the mean.
+    concepts: Option<Concepts>,
+    spark: Option<Spark>,
+}
+
+#[derive(Serialize)]
+struct Value {
+    step: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undefined: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Concepts {
+    score: &'static str,
+    above: usize,
+    of: usize,
+    limit: f64,
+}
+
+#[derive(Serialize)]
+struct Spark {
+    score: &'static str,
+    steps: Vec<u64>,
+    values: Vec<f32>,
+}
+
+/// Run and split.
+type Key = (String, String);
+
+/// Rows that have been computed.
+#[derive(Default)]
+pub(super) struct Rows(Mutex<BTreeMap<Key, (Version, Arc<Row>)>>);
+
+/// What a row rests on. The seconds of the newest point change when slow scores join it.
+#[derive(Clone, PartialEq)]
+struct Version {
+    started: f64,
+    finished: bool,
+    points: u64,
+    last_step: Option<u64>,
+    newest: Option<(u64, f64, f64)>,
+    advised: Option<StopAdvised>,
+}
+
+impl Rows {
+    /// The rows of all runs in a split, or of one. Blocks.
+    pub fn read(&self, app: &App, split: &str, only: Option<&str>) -> Result<Overview, Refusal> {
+        let begun = Instant::now();
+        let (latest, alerts) = (app.live.latest(), app.live.alerts());
+        let runs: Vec<StoredRun> = app.history.runs()?;
+        if let Some(name) = only
+            && runs.iter().all(|stored| stored.run.name != name)
+        {
+            return Err(Refusal::unknown("run", name));
+        }
+        lock(&self.0).retain(|(run, _), _| runs.iter().any(|stored| stored.run.name == *run));
+        let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0 };
+        for stored in runs.iter().filter(|stored| only.is_none_or(|name| stored.run.name == name)) {
+            let name = stored.run.name.as_str();
+            let live = latest.iter().find(|one| &*one.run == name && &*one.split == split);
+            let version = version(app, stored, split, live, advised(&alerts, name, split))?;
+            let key = (name.to_owned(), split.to_owned());
+            let known = lock(&self.0).get(&key).filter(|(of, _)| *of == version).map(|(_, row)| Arc::clone(row));
+            let row = match known {
+                Some(row) => row,
+                // The first row is always computed, so that each request makes progress.
+                None if begun.elapsed() > PATIENCE && !overview.runs.is_empty() => {
+                    overview.pending += 1;
+                    continue;
+                }
+                None => {
+                    let before = lock(&self.0).get(&key).map(|(_, row)| Arc::clone(row));
+                    let row = Arc::new(row(app, stored, split, &version, before.as_deref())?);
+                    lock(&self.0).insert(key, (version, Arc::clone(&row)));
+                    row
+                }
+            };
+            overview.runs.push(row);
+        }
+        Ok(overview)
+    }
+}
+
+fn version(
+    app: &App,
+    stored: &StoredRun,
+    split: &str,
+    live: Option<&Latest>,
+    advised: Option<StopAdvised>,
+) -> Result<Version, Refusal> {
+    let of_split = app.history.splits(&stored.run.name)?.into_iter().find(|one| one.split == split);
+    Ok(Version {
+        started: stored.started,
+        finished: stored.finished.is_some(),
+        points: of_split.as_ref().map_or(0, |one| one.points),
+        last_step: of_split.map(|one| one.last_step),
+        newest: live.and_then(|live| live.point.as_ref()).map(|point| (point.step, point.time, point.seconds)),
+        advised,
+    })
+}
+
+/// The rule on the split that advises to stop this run, and the step at which it began to fire.
+fn advised(alerts: &AlertsStatus, run: &str, split: &str) -> Option<StopAdvised> {
+    let mut standings = alerts.standings.iter();
+    let standing = standings.find(|one| one.advises_stop && one.run == run && one.split == split)?;
+    let fired = alerts.changes.iter().rev().find(|change| {
+        (change.run.as_str(), change.rule.as_str(), change.since) == (run, standing.rule.as_str(), standing.since)
+    });
+    Some(StopAdvised { rule: standing.rule.clone(), since: fired.map_or(standing.step, |change| change.step) })
+}
+
+fn row(app: &App, stored: &StoredRun, split: &str, version: &Version, before: Option<&Row>) -> Result<Row, Refusal> {
+    let name = stored.run.name.as_str();
+    let points = evaluations(app, name, split, LOOKED_BACK[0])?;
+    let judge =
+        |points: &[Point], whole| verdict(&stored.run, points, whole, version.finished, version.advised.as_ref());
+    let mut found = judge(&points, points.len() < LOOKED_BACK[0]);
+    let farther = found.as_ref().is_some_and(|found| found.or_earlier);
+    if farther {
+        // Leakage that was known to last longer does not begin anew where the first look ends.
+        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.kind == Kind::Leaking);
+        let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
+        match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {
+            (Some(known), Some(found)) => {
+                (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
+            }
+            _ => {
+                let all = evaluations(app, name, split, LOOKED_BACK[1])?;
+                found = judge(&all, all.len() < LOOKED_BACK[1]);
+            }
+        }
+    }
+    let newest = points.last();
+    let mut scores = BTreeMap::new();
+    for id in VALUES {
+        let at = points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
+        if let Some((point, outcome)) = at {
+            let undefined = match outcome {
+                Outcome::Undefined(undefined) => Some(undefined.why.clone()),
+                Outcome::Value(_) => None,
+            };
+            let value = outcome.value();
+            let (value, standard_error) = (value.map(|of| of.value), value.and_then(|of| of.standard_error));
+            scores.insert(id, Value { step: point.step, value, standard_error, undefined });
+        }
+    }
+    Ok(Row {
+        name: name.to_owned(),
+        verdict: found,
+        step: newest.map(|point| point.step),
+        epoch: newest.and_then(|point| point.epoch),
+        time: newest.map(|point| point.time),
+        rows: newest.map(|point| point.rows),
+        evaluations: version.points,
+        scores,
+        concepts: points.iter().rev().find_map(concepts_above),
+        spark: spark(app, name, split)?,
+    })
+}
+
+/// Finished evaluations of the attempt at work, oldest first.
+fn evaluations(app: &App, run: &str, split: &str, most: usize) -> Result<Vec<Point>, Refusal> {
+    let mut points = app.history.evaluations(run, split, most)?;
+    points.retain(|point| app.live.admits(point));
+    Ok(points)
+}
+
+fn concepts_above(point: &Point) -> Option<Concepts> {
+    let values = point.score(CURVES[0])?.per_concept()?;
+    let above = values.iter().flatten().filter(|value| **value > limits::CTL_CONDITIONAL).count();
+    Some(Concepts { score: CURVES[0], above, of: values.len(), limit: limits::CTL_CONDITIONAL })
+}
+
+fn spark(app: &App, run: &str, split: &str) -> Result<Option<Spark>, Refusal> {
+    for score in CURVES {
+        let series = app.history.series(run, split, score, None, 0, None)?;
+        let known = |point: &SeriesPoint| Some((point.step, point.value?)).filter(|_| !point.provisional);
+        let points: Vec<(u64, f64)> = series.iter().filter_map(known).collect();
+        if !points.is_empty() {
+            let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);
+            let (steps, values) = kept.map(|(step, value)| (step, value as f32)).unzip();
+            return Ok(Some(Spark { score, steps, values }));
+        }
+    }
+    Ok(None)
+}
+
+/// The place of the `at`-th of at most [`SPARK`] points, evenly among `of`, with the first and the last.
+fn place(at: usize, of: usize) -> usize {
+    if of <= SPARK { at } else { at * (of - 1) / (SPARK - 1) }
+}

@@ -1,0 +1,24 @@
+//! What every request has at hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::app::App;
+use super::assets::Page;
+use super::overview::Rows;
+use super::rooms::Rooms;
+use crate::server::peers::Attempts;
+
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub app: App,
+    pub page: Arc<Page>,
+    pub rows: Arc<Rows>,
+    pub rooms: Arc<Rooms>,
+    pub attempts: Arc<Attempts>,
+    pub stop: CancellationToken,
+    /// Time limit for the head of an answer.
+    pub patience: Duration,
+}

@@ -1,0 +1,90 @@
+// What a person can rely on when comparing runs, in a real Chromium.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { settled } from "./chromium.mjs";
+import { eventually, lines, scene, withBrowser } from "./scene.mjs";
+
+withBrowser();
+
+const questions = (asked) => asked.map((url) => new URL(url)).filter((url) => url.pathname === "/api/v1/compare");
+
+test("two runs are compared, score by score and concept by concept", async (t) => {
+  const { page, asked, complaints } = await scene(t, { hash: "#/compare?by=runs" });
+  await eventually("the verdict", async () => (await page.locator("h1").innerText()) === "The scores disagree on which run leaks more");
+  assert.match(await page.locator(".head p").innerText(), /concept accuracy 0\.45 against 0\.98/);
+  assert.match(await page.locator(".panel:visible > header").innerText(), /Leakage Criterion of the paper, by CTL and ICL alone: A leaks more/);
+  assert.equal(questions(asked).at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
+  const row = page.locator('tr[data-score="ctl_conditional"]');
+  assert.match(await row.innerText(), /Leakage to the task\s+0\.\d\d \(0\.\d\d to 0\.\d\d\)\s+A leaks more\s+3 of 3: c1 \(A\)/);
+  assert.match(await page.locator('tr[data-score="task_accuracy"]').innerText(), /pt \(.*(no difference shown|is worse)/);
+  assert.match(await page.locator('tr[data-score="concept_accuracy"]').innerText(), /undefined: no evaluation of tabulartoy/);
+  await page.locator(".panel:visible summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).click()]);
+  const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(rows[0], "score,concept,a,b,difference,low,high,p_value,verdict");
+  assert.equal(rows.length, 1 + 6 + 4 * 3);
+  await page.getByLabel("A", { exact: true }).selectOption("tabulartoy-lambda-5");
+  await eventually("the other way round", async () => /B leaks more/.test(await row.innerText()));
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => /B leaks more/.test(await row.innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("two splits of a run are compared, concept by concept", async (t) => {
+  const { page, asked, complaints } = await scene(t, { twins: [0], hash: "#/compare?by=splits" });
+  const row = page.locator('tr[data-score="concept_accuracy"]');
+  await eventually("the row", async () => (await row.count()) === 1);
+  assert.deepEqual([...questions(asked).at(-1).searchParams], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
+  assert.equal(await page.locator("h1").innerText(), "tabulartoy-lambda-5: val and val_dropped");
+  assert.match(await page.locator(".head p").innerText(), /The 5 newest evaluations that both have, steps 520 to 600/);
+  assert.match(await row.innerText(), /15\.0 pt \(13\.0 to 17\.0\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
+  // Only runs that have both splits are to choose from.
+  assert.deepEqual(await page.getByLabel("A", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
+  await page.getByRole("button", { name: "Two runs" }).click();
+  await eventually("two runs", async () => /disagree/.test(await page.locator("h1").innerText()));
+  assert.deepEqual(complaints, []);
+});
+
+test("a single run can be compared by its splits alone, and without them the page says what is missing", async (t) => {
+  const { page } = await scene(t, { runs: 1, twins: [0], hash: "#/compare" });
+  await eventually("its splits", async () => (await page.locator("h1").innerText()).includes("val_dropped"));
+  assert.ok(await page.getByRole("button", { name: "Two runs" }).isDisabled());
+  const other = await scene(t, { runs: 1, hash: "#/compare" });
+  await eventually("what is missing", async () => /Nothing to compare yet/.test(await other.page.locator("h1").innerText()));
+});
+
+test("groups by a label are curves with the range of least leakage, and say which scores agree", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
+  await eventually("the range", async () => (await page.locator("h1").innerText()) === "Leakage is least where λ is 5 to 10");
+  assert.match(await page.locator(".compare").innerText(), /Below it: 2: CTL, published is higher in 2 by 0\.1000/);
+  assert.match(await page.locator(".compare").innerText(), /Caution: 5 still loses 0\.12/);
+  const [line] = await lines(page, "sweep-ctl_conditional");
+  assert.deepEqual([line.x.length, line.x[0]], [8, -2]);
+  assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(), ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
+  assert.deepEqual(await page.locator(".agreement th.least").allInnerTexts(), ["λ = 5", "λ = 10"]);
+  assert.equal(await page.locator(".agreement td.worst").count(), 3);
+  assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
+  assert.deepEqual(complaints, []);
+});
+
+test("a new evaluation asks for the comparison again, and does not empty it meanwhile", async (t) => {
+  const { page, mock, asked } = await scene(t, { hash: "#/compare?by=runs" });
+  await eventually("the verdict", async () => /disagree/.test(await page.locator("h1").innerText()));
+  const before = questions(asked).length;
+  await page.evaluate(() => {
+    globalThis.emptied = 0;
+    new MutationObserver(() => { globalThis.emptied += document.querySelector(".forest tbody tr") ? 0 : 1; }).observe(document.querySelector(".compare"), { childList: true, subtree: true });
+  });
+  for (let i = 0; i < 5; i += 1) mock.grow("tabulartoy-lambda-5");
+  await eventually("another question", async () => questions(asked).length > before);
+  await page.waitForTimeout(1500);
+  assert.ok(questions(asked).length <= before + 2, `${questions(asked).length - before} questions for five evaluations`);
+  assert.equal(await page.evaluate(() => globalThis.emptied), 0);
+});
+
+test("a comparison that is refused says why", async (t) => {
+  const { page } = await scene(t, { hash: "#/compare", faults: ["/compare"] });
+  await eventually("the reason", async () => /not possible.*history: is being compacted/s.test(await page.locator(".note.bad").innerText()));
+});

@@ -1,0 +1,82 @@
+// The page's modules that draw nothing.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { scene, withBrowser } from "./scene.mjs";
+
+withBrowser();
+
+test("a long curve is thinned to two points a pixel without losing its extremes", async (t) => {
+  const { page } = await scene(t);
+  const { count, top, low, holes } = await page.evaluate(async () => {
+    const { thin } = await import("/assets/thin.js");
+    const y = Array.from({ length: 50_000 }, (_, i) => Math.sin(i / 900));
+    const x = y.map((_, i) => i * 400 / 50_000);
+    y[20_001] = 7;
+    y[31_000] = -7;
+    y[40_000] = null;
+    const kept = thin(x, y);
+    const values = kept.map((i) => y[i]).filter((value) => value !== null);
+    return { count: kept.length, top: Math.max(...values), low: Math.min(...values), holes: kept.filter((i) => y[i] === null).length };
+  });
+  assert.ok(count <= 810, `${count} points`);
+  assert.deepEqual([top, low, holes], [7, -7, 1]);
+});
+
+test("smoothing starts anew after a gap and never leaves the values", async (t) => {
+  const { page } = await scene(t);
+  const smooth = await page.evaluate(async () => (await import("/assets/thin.js")).smooth([1, 1, 3, null, 5, 7], 0.5));
+  assert.deepEqual(smooth.map((value) => value && Math.round(value * 100) / 100), [1, 1, 2.14, null, 5, 6.33]);
+});
+
+test("ticks are round, few, and in logarithms powers", async (t) => {
+  const { page } = await scene(t);
+  const found = await page.evaluate(async () => {
+    const { minuteText, rounded, scale, tickTexts, ticks, timeTicks } = await import("/assets/axes.js");
+    return { share: ticks(scale(0, 0.2), 5), texts: tickTexts([0, 0.05, 0.1], false), log: ticks(scale(0.001, 10, true), 5), whole: ticks(scale(0, 3), 8, true), rounded: rounded(-0.03, 0.21, 6),
+      time: timeTicks(scale(0, 95), 5).map(minuteText), one: ticks(scale(2, 2), 5), negative: tickTexts([-0.1, 0], false) };
+  });
+  assert.deepEqual(found, { share: [0, 0.05, 0.1, 0.15, 0.2], texts: ["0.00", "0.05", "0.10"], log: [0.001, 0.01, 0.1, 1, 10], whole: [0, 1, 2, 3], rounded: [-0.05, 0.25],
+    time: ["0 min", "30 min", "1 h", "90 min"], one: [2], negative: ["−0.1", "0.0"] });
+});
+
+test("a provisional value is replaced by the final one of its step, never the other way round", async (t) => {
+  const { page } = await scene(t);
+  const kept = await page.evaluate(async () => {
+    const { seriesOf, take } = await import("/assets/series.js");
+    const series = seriesOf({ step: [10], epoch: [1], time: [0], rows: [9], tie_fraction: [0], provisional: [], incomplete: [],
+      scores: { ctl: { value: [1], standard_error: [null], undefined: {}, left_out: [], p_value: null } } });
+    const point = (step, value, provisional) => take(series, { step, provisional, incomplete: false, epoch: null, time: 0, rows: 9, tie_fraction: 0, scores: { ctl: value === null ? { undefined: "why" } : { value } } });
+    point(30, 3, true); point(30, 4, false); point(30, 5, true); point(20, 2, false); point(25, 6, true); point(40, 7, true); point(50, null, false);
+    return [series.step, series.scores.get("ctl").value, [...series.scores.get("ctl").why], [...series.provisional]];
+  });
+  assert.deepEqual(kept, [[10, 20, 30, 50], [1, 2, 4, null], [[50, "why"]], []]);
+});
+
+test("an address says everything and survives hostile names", async (t) => {
+  const { page } = await scene(t);
+  const found = await page.evaluate(async () => {
+    const { format, parse } = await import("/assets/state.js");
+    const names = ["λ=0.1", "a/b?c#d&e", "has_bill_shape::curved_(up_or_down)", "<img src=x onerror=alert(1)>", "100 % real", "..", "%zz"];
+    const same = names.every((run) => parse(format({ ...parse(""), page: "run", run })).run === run);
+    const view = parse(format({ ...parse(""), q: "lambda<1 seed=0", show: names, zoom: [1.5, 20], logy: true, smooth: 0.5, group: "note & more" }));
+    return { same, view: [view.q, view.show.join("|"), view.zoom, view.logy, view.smooth, view.group], none: parse("#/?show=").show, odd: [parse("#/x?zoom=b_a&smooth=9&along=up").smooth, parse("#/run/%zz").run] };
+  });
+  assert.deepEqual(found, { same: true, view: ["lambda<1 seed=0", "λ=0.1|a/b?c#d&e|has_bill_shape::curved_(up_or_down)|<img src=x onerror=alert(1)>|100 % real|..|%zz", [1.5, 20], true, 0.5, "note & more"],
+    none: [], odd: [0.95, "%zz"] });
+});
+
+test("files are quoted, and nothing in them is a formula", async (t) => {
+  const { page } = await scene(t);
+  const text = await page.evaluate(async () => (await import("/assets/saving.js")).csv(["run", "value"], [['a,"b"\n', 1], ["=cmd()", -0.5], ["-x", null]]));
+  assert.equal(text, 'run,value\n"a,""b""\n",1\n\'=cmd(),-0.5\n\'-x,\n');
+});
+
+test("what a score is over is told in concepts or in pairs", async (t) => {
+  const { page } = await scene(t);
+  const texts = await page.evaluate(async () => {
+    const { overText } = await import("/assets/text.js");
+    const without = (concepts, pairs) => ({ concepts, pairs, of: 112, why: "labels: one class" });
+    return [without([3]), without([3, 4], 442), without([], 5)].map(overText);
+  });
+  assert.deepEqual(texts, ["over 111 of 112 concepts", "over 110 of 112 concepts", "over 12427 of 12432 pairs"]);
+});

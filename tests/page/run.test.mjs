@@ -1,0 +1,211 @@
+// What a person can rely on when looking at the page of one run, in a real Chromium.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { settled } from "./chromium.mjs";
+import { alertsOf } from "./mock.mjs";
+import { CUB, charts, eventually, lines, pointAt, runHash, scene, withBrowser } from "./scene.mjs";
+
+withBrowser();
+
+const LEAKY = "tabulartoy-lambda-0.01";
+const SOUND = "tabulartoy-lambda-5";
+const open = (t, options = {}) => scene(t, { hash: runHash(options.run ?? LEAKY, options.query), intervened: [0, 1], ...options });
+
+test("a run opens with its verdict, the numbers behind it and what to do", async (t) => {
+  const { page, complaints } = await open(t);
+  assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
+  const lead = await page.locator(".verdict .lead").innerText();
+  assert.match(lead, /Activations carry \d+ % ± \d+ of what there is to know about the task beyond the true values of their concepts; 16 % is the limit\./);
+  assert.match(lead, /With every concept set to its true value, task accuracy falls from \d+\.\d % to \d+\.\d % ± \d\.\d\./);
+  assert.match(lead, /Half of it comes from (one concept|2 concepts): c\d/);
+  const todo = await page.locator(".todo li").allInnerTexts();
+  assert.match(todo[0], /^Stop this run\s+Interconcept leakage is high: ICL, not clipped is 0\.0654, above 0\.05, for 2 evaluations\./);
+  assert.match(todo[1], /^Raise the weight of the concept loss\s+Concepts are poorly learnt\./);
+  assert.match(await page.locator(".checked").innerText(), /Checked and passed: sample size\. Why Not checked: alignment leakage\. What is missing/);
+  await page.locator(".todo .tipped").hover();
+  assert.match(await page.locator("#tip").innerText(), /concept_accuracy\s+0\.610 ± 0\.008\s+limit 0\.9/);
+  assert.match(await page.locator(".facts-line").innerText(), /± is a 95 % interval · val, epoch 29, 2\s000 rows, .* ago · last sound evaluation: epoch \d+, step \d+/);
+  assert.deepEqual(complaints, []);
+});
+
+test("a sound run says so, and what was checked", async (t) => {
+  const { page } = await open(t, { run: SOUND });
+  assert.equal(await page.locator(".verdict h1").innerText(), "Sound");
+  await eventually("nothing to do", async () => /^Go on\s+No rule of the diagnosis finds a fault/.test((await page.locator(".todo").innerText())));
+});
+
+test("other verdicts say why", async (t) => {
+  for (const [kind, head, todo] of [["cannot_tell", /^Can’t tell: 212 rows, needs 500$/, /./], ["too_early", /^Too early to tell$/, /^Wait/], ["possibly_leaking", /^Possibly leaking: the interval of leakage to the task reaches the limit$/, /^Watch the next evaluations/]]) {
+    const { page } = await open(t, { run: SOUND, rename: (run) => { run.kind = kind; } });
+    assert.match(await page.locator(".verdict h1").innerText(), head);
+    await eventually("what to do", async () => todo.test(await page.locator(".todo").innerText()) || page.locator(".todo").innerText());
+  }
+});
+
+test("five numbers stand on a scale with their interval and limit", async (t) => {
+  const { page } = await open(t);
+  const stats = page.locator(".stats").first().locator(".stat");
+  assert.deepEqual(await stats.locator("h3").allInnerTexts(), ["Leakage to the task", "Leakage between concepts", "Intervention drop", "Task accuracy", "Concept accuracy"]);
+  assert.match(await stats.first().innerText(), /0\.\d\d ± 0\.\d\d\s+limit 0\.16, above it/);
+  await page.getByRole("button", { name: "Intervention drop" }).first().focus();
+  assert.match(await page.locator("#tip").innerText(), /Task accuracy lost when every concept is set to its true value.*intervention_drop/s);
+});
+
+test("what is not logged or undefined says so in words", async (t) => {
+  const { page } = await scene(t, { hash: runHash(LEAKY), constant: 1 });
+  assert.match(await page.locator('.stat[data-score="intervention_drop"]').innerText(), /Not sent\s+Pass head= to init/);
+});
+
+test("curves, then CTL and ICL as published, without a click", async (t) => {
+  const { page } = await open(t);
+  assert.deepEqual((await charts(page)).slice(0, 6), ["ctl_conditional", "icl_conditional", "accuracy", "intervention_drop", "ctl", "icl"]);
+  assert.deepEqual((await lines(page, "accuracy")).map(({ name }) => name), ["task", "concepts"]);
+});
+
+test("what a mean leaves out breaks the curve and is told", async (t) => {
+  const { page } = await open(t, { partial: 20, query: "along=step" });
+  const [line] = await lines(page, "ctl_conditional");
+  assert.deepEqual(line.x.filter((_, i) => line.broken[i]), [400]);
+  assert.match(await page.locator('.chart[data-score="ctl_conditional"] .note-line').innerText(), /leaves out 1 of 3 concepts: c2 has one class only/);
+  const tip = await pointAt(page, "ctl_conditional", 1);
+  assert.match(tip, /over 2 of 3 concepts/);
+  assert.match(tip, /p = 0\.0050/);
+});
+
+test("passes without a point are marked with their reason", async (t) => {
+  const { page } = await open(t, { query: "along=step", rename: (run) => { run.unscored = [300, 320]; } });
+  await eventually("marks", async () => { const [line] = await lines(page, "ctl_conditional"); return line.gaps.map(({ x }) => x).join() === "300,320" || JSON.stringify(line.gaps); });
+  assert.match(await page.locator(".log").innerText(), /No evaluation\.\s*2 passes, steps 300 to 320: a newer evaluation replaced it before it was scored/);
+});
+
+test("alerts have a lane each, and their evidence", async (t) => {
+  const { page, mock } = await open(t);
+  const panel = page.getByRole("region", { name: "Alerts" });
+  assert.match(await panel.innerText(), /interconcept leakage is high\s+firing/);
+  assert.match(await panel.innerText(), /epoch 10\s+Stop advised\.\s*interconcept leakage is high: ICL, not clipped is 0\.0654/);
+  const [line] = await lines(page, "icl");
+  assert.equal(line.alerts.length, 1);
+  mock.send("alert", { ...alertsOf(mock.runs).changes[0], state: "inactive", step: 600, evidence: "the run finished" });
+  await eventually("it is over", async () => /interconcept leakage is high is over: the run finished/.test(await panel.innerText()));
+});
+
+test("accuracy by the share of concepts set stands beside that by wrong values", async (t) => {
+  const { page, complaints } = await open(t);
+  const panel = page.getByRole("region", { name: "Curve behind a score" });
+  await panel.scrollIntoViewIfNeeded();
+  assert.equal(await panel.locator("h2").innerText(), "What interventions do");
+  assert.match(await panel.innerText(), /should not cost accuracy\. Here it does\./);
+  const found = await lines(page, "behind-intervention_drop");
+  assert.deepEqual(found.map(({ name, y }) => [name, Math.round(y.at(-1))]), [["true values", 30], ["wrong values", 10]]);
+  await panel.locator("figcaption summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as CSV" }).click()]);
+  const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(rows[0], "run,step,share of concepts set to their true values,Task accuracy,Task accuracy: share of concepts set to wrong values");
+  assert.equal(rows.length, 6);
+  assert.deepEqual(complaints, []);
+});
+
+test("a slow score's curve is that of the newest evaluation that has it", async (t) => {
+  const { page, asked } = await scene(t, { hash: runHash(LEAKY), swept: [1] });
+  const panel = page.getByRole("region", { name: "Curve behind a score" });
+  assert.equal(await panel.locator("h2").innerText(), "Clarity over the activity threshold τ");
+  assert.match(await panel.innerText(), /Best at 0\.03\d*\. Undefined at 1 of 17\./);
+  assert.equal(await page.evaluate(() => document.querySelector('.chart[data-score="behind-clarity_best"]').curves[0].x.length), 17);
+  await panel.getByLabel("Curve of").selectOption("nis");
+  await eventually("its curve", async () => (await panel.locator("h2").innerText()) === "Mean AUC over the niche threshold β");
+  await eventually("of the evaluation before", async () => /From step 580/.test(await panel.innerText()));
+  assert.equal(asked.filter((url) => url.includes("/point?") && url.includes("step=580")).length, 1);
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await panel.locator("h2").innerText()).startsWith("Mean AUC"));
+});
+
+test("112 concepts are a table that is searched and sorted, and small curves", async (t) => {
+  const { page, complaints, mock } = await open(t, { concepts: 112, points: 60, rename: (run) => { run.concepts = [CUB, ...run.concepts.slice(1)]; } });
+  const panel = page.locator("#concepts");
+  await eventually("a row each", async () => (await panel.locator("tbody tr").count()) === 112);
+  const values = () => panel.locator("tbody .value").evaluateAll((all) => all.map((one) => Number(one.textContent)));
+  const all = await values();
+  assert.deepEqual(all, all.toSorted((a, b) => b - a));
+  await panel.getByLabel("Search concepts").fill("curved_(");
+  await eventually("one", async () => (await panel.locator("tbody tr").count()) === 1 && (await panel.locator("tbody th").innerText()) === CUB);
+  await panel.getByLabel("Search concepts").fill("");
+  await panel.getByRole("button", { name: "Small curves" }).click();
+  await eventually("a curve each", async () => (await panel.locator(".multiples .spark").count()) === 112);
+  assert.equal(mock.runs.length, 2);
+  const side = await page.locator(".heat canvas").evaluate((canvas) => [canvas.width, canvas.getBoundingClientRect().width]);
+  assert.ok(side[0] === 112 && side[1] > 112 * 4, side.join());
+  assert.deepEqual(complaints, []);
+});
+
+test("a mean without a value does not hide the concepts that have one", async (t) => {
+  const { page } = await open(t, { constant: 1 });
+  const panel = page.locator("#concepts");
+  await panel.getByLabel("Score of the concepts").selectOption("ctl");
+  await eventually("the reason", async () => /The mean is undefined: concept c2 is constant/.test(await panel.innerText()));
+  const rows = await panel.locator("tbody .value").allInnerTexts();
+  assert.equal(rows.filter((text) => text === "–").length, 1, rows.join());
+  assert.equal(rows.filter((text) => Number(text) > 0).length, 2);
+});
+
+test("the map of pairs is read by pointer and keys, and says how old a pair is", async (t) => {
+  const { page, complaints } = await open(t, { query: "order=given", rename: (run) => { run.aged = true; } });
+  const map = page.locator(".heat .map");
+  await map.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await map.boundingBox();
+  await page.mouse.move(x + width * 0.9, y + height * 0.1);
+  assert.match(await page.locator(".read").innerText(), /c1 tells about c3\s*leakage 0\.\d+\s*the other way round 0\.\d+\s*q = 0\.034\s*computed 30 s before this evaluation/);
+  await map.focus();
+  await page.keyboard.press("ArrowDown");
+  assert.match(await page.locator(".read").innerText(), /c2 tells about c3/);
+  await page.keyboard.press("ArrowDown");
+  assert.match(await page.locator(".read").innerText(), /A concept against itself is not counted/);
+  assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);
+  assert.match(await page.getByRole("region", { name: "Pairs of concepts" }).innerText(), /The oldest pair was computed 30 s before this evaluation/);
+  await page.getByLabel("Score between concepts").selectOption("icl");
+  await eventually("another score", async () => !/q = /.test(await page.locator(".read").innerText()));
+  const panel = page.getByRole("region", { name: "Pairs of concepts" });
+  await panel.locator("summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as PNG" }).click()]);
+  assert.ok((await readFile(await download.path())).length > 1000);
+  assert.deepEqual(complaints, []);
+});
+
+test("a model with embeddings shows what its vectors carry", async (t) => {
+  const { page, complaints } = await open(t, { concepts: 4, cem: [1] });
+  const panel = page.getByRole("region", { name: "Embeddings" });
+  await panel.waitFor({ state: "visible" });
+  assert.match(await panel.innerText(), /The task\s+0\.\d\d ± 0\.\d\d/);
+  assert.match(await panel.innerText(), /More when aligned with the true concept/);
+  await page.goto(`${page.url().split("#")[0]}${runHash(SOUND)}`);
+  await eventually("another run has none", async () => panel.isHidden());
+  assert.deepEqual(complaints, []);
+});
+
+test("all scores are a table that opens", async (t) => {
+  const { page } = await open(t, { run: SOUND });
+  const panel = page.locator("details.panel");
+  assert.equal(await panel.locator("tr").count(), 0);
+  await panel.locator(":scope > summary").click();
+  await eventually("its rows", async () => (await panel.locator('tr[data-score="icl_label"]').count()) === 1);
+  assert.match(await panel.innerText(), /activations are float16: the ICL normaliser is lowered/);
+});
+
+test("a new evaluation changes the page of its run", async (t) => {
+  const { page, mock } = await open(t);
+  for (let i = 0; i < 3; i += 1) mock.grow(LEAKY);
+  await eventually("the newest epoch", async () => /epoch 3[23]/.test(await page.locator(".facts-line").innerText()) || page.locator(".facts-line").innerText());
+});
+
+test("a run that is not there says so", async (t) => {
+  const { page } = await scene(t, { hash: runHash("λ=0.1") });
+  assert.match(await page.locator(".empty").innerText(), /No run “λ=0\.1”/);
+  await page.getByRole("link", { name: "All runs" }).click();
+  await eventually("all runs", async () => (await page.locator(".runs tr[data-run]").count()) === 2);
+});
+
+test("an evaluation of another split is chosen above", async (t) => {
+  const { page } = await open(t, { twins: [0, 1] });
+  assert.deepEqual(await page.locator(".head").getByLabel("Data").locator("option").allInnerTexts(), ["val", "val_dropped"]);
+});

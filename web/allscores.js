@@ -1,0 +1,39 @@
+// Every score of the newest evaluation by family, closed until someone wants it.
+import { saveMenu } from "./saving.js";
+import { el, icon, number, overText, probability } from "./text.js";
+import { term } from "./tip.js";
+import { halfText, named, nameOf, scoreOf, tipOf, valueText, wordOf } from "./words.js";
+
+/** @param {any} host a details element */
+export function allScoresPanel(host) {
+  const body = el("div", { class: "body" });
+  /** @type {any} */
+  let table = null;
+  const remarks = el("div", { class: "small dim" });
+  host.append(el("summary", {}, icon("chev", "i chev"), el("h2", {}, "All scores"), el("span", { class: "small dim" }, "as published and others, at the newest evaluation; the verdict does not rest on them")),
+    el("div", { class: "save-line" }, saveMenu("all scores", { csv: () => table })), remarks, body);
+  let before = "";
+
+  /** @param {import("./api.js").Point|null} point */
+  return function draw(point) {
+    host.hidden = !point;
+    if (!point || !host.open) return;
+    const now = JSON.stringify([point.run, point.step, point.time, point.seconds]);
+    if (now === before) return;
+    before = now;
+    /** @type {Map<string, [string, import("./api.js").Outcome][]>} */
+    const families = new Map();
+    for (const [id, outcome] of Object.entries(point.scores)) {
+      const family = scoreOf(id)?.family ?? "other";
+      families.set(family, [...(families.get(family) ?? []), [id, outcome]]);
+    }
+    table = { name: `scores ${point.run} step ${point.step}`, columns: ["score", "value", "standard_error", "p_value", "undefined"],
+      rows: Object.entries(point.scores).map(([id, { value, standard_error: error, p_value: p, undefined: why }]) => [id, value, error, p, why]) };
+    remarks.replaceChildren(...[`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}, estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s.`, ...(point.warnings ?? [])].map((text) => el("p", {}, text)));
+    body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Scores: ${family}` },
+      el("table", { class: "plain" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), el("th", { scope: "col", class: "n" }, "Value"), el("th", { scope: "col", class: "n" }, "±, 95 %"), el("th", { scope: "col" }, "Unit"), el("th", { scope: "col" }, "Remarks"))),
+        el("tbody", {}, ...scores.map(([id, one]) => el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))),
+          el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)), el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit),
+          el("td", { class: "remark" }, [one.undefined !== undefined && `Undefined: ${named(one.undefined)}`, one.left_out && overText(one.left_out), typeof one.p_value === "number" && `p ${probability(one.p_value)}`].filter(Boolean).join(" · "))))))))));
+  };
+}

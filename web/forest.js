@@ -1,0 +1,58 @@
+// Differences of two sides on one scale, each with its interval.
+import { el } from "./text.js";
+import { term } from "./tip.js";
+import { nameOf, tipOf, valueText, wordOf } from "./words.js";
+
+/**
+ * @typedef {import("./api.js").Comparison} Comparison
+ * @typedef {Comparison & {score: string, per_concept?: import("./api.js").ConceptComparison[]}} Compared
+ */
+
+/** Concepts that a row names. */
+const NAMED = 4;
+const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "icl", "ctl_excess", "icl_excess", "icl_label", "embedding_ct_conditional", "embedding_ic_conditional"];
+
+/** What a difference means, in words. @param {Compared} one @param {[string, string]} sides */
+export function meaning({ score, verdict, undefined: why }, [a, b]) {
+  if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
+  if (verdict === "compatible") return "no difference shown";
+  const [higher, lower] = verdict === "higher_in_a" ? [a, b] : [b, a];
+  if (LEAKS.includes(score)) return `${higher} leaks more`;
+  if (score === "intervention_drop") return `${higher} loses more`;
+  if (/accuracy|_auc|_f1/.test(score)) return `${lower} is worse`;
+  return `higher in ${higher}`;
+}
+
+/** A difference with its interval, in the page's unit. @param {Compared} one */
+export function rangeText({ score, difference }) {
+  if (!difference) return "–";
+  const unit = wordOf(score).scale === 100 ? " pt" : "";
+  const { mean, low, high } = difference;
+  return `${valueText(score, mean)}${unit}${low === null || high === null ? "" : ` (${valueText(score, low)} to ${valueText(score, high)})`}`;
+}
+
+/** @param {Compared[]} compared @param {[string, string]} sides */
+export function forest(compared, sides) {
+  const ends = compared.flatMap(({ difference }) => (difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean, difference.mean] : []).map(Math.abs));
+  const most = Math.max(0.01, ...ends.filter(Number.isFinite)) * 1.08;
+  const place = (/** @type {number} */ value) => 50 + (50 * value) / most;
+  const head = (/** @type {string} */ text, /** @type {string} */ className = "") => el("th", { scope: "col", class: className }, text);
+  return el("div", { class: "scroll forest-scroll", tabindex: "0", role: "region", "aria-label": "Scores, scrollable" }, el("table", { class: "plain forest" },
+    el("thead", {}, el("tr", {}, head("Score"), head(`${sides[0]} − ${sides[1]}`, "wide"), head("Difference, 95 % interval", "n"), head("What it means"), head("Concepts that differ", "opt"))),
+    el("tbody", {}, ...compared.map((one) => {
+      const { difference, verdict } = one;
+      const clear = verdict.startsWith("higher");
+      const [low, high] = difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean] : [0, 0];
+      return el("tr", { "data-score": one.score }, el("th", { scope: "row" }, term(nameOf(one.score), tipOf(one.score))),
+        el("td", { class: "zero" }, el("div", { class: "rng", "--c": clear ? "var(--s1)" : "var(--ink-3)", "aria-hidden": "true" }, difference && el("i", { style: `left: ${place(low)}%; width: ${Math.max(0.5, place(high) - place(low))}%` }), difference && el("b", { style: `left: ${place(difference.mean)}%` }))),
+        el("td", { class: "n" }, rangeText(one)), el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)), el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
+    }))));
+}
+
+/** @param {import("./api.js").ConceptComparison[]} concepts @param {[string, string]} sides */
+function differing(concepts, [a, b]) {
+  if (!concepts.length) return "";
+  const found = concepts.filter(({ verdict }) => verdict.startsWith("higher"));
+  const named = found.slice(0, NAMED).map(({ concept, verdict }) => `${concept} (${verdict === "higher_in_a" ? a : b})`);
+  return `${found.length} of ${concepts.length}${named.length ? `: ${named.join(", ")}${found.length > NAMED ? " …" : ""}` : ""}`;
+}

@@ -1,0 +1,563 @@
+// A chart of lines on a canvas: bands, limits, marks and gaps. All charts of a group share one cross hair and one stretch
+// of the horizontal axis. A chart is drawn once a frame, and only while it is in view.
+import { minuteText, rounded, scale, tickTexts, ticks, timeTicks } from "./axes.js";
+import { DASHES, pageColor } from "./palette.js";
+import { savePng } from "./saving.js";
+import { el } from "./text.js";
+import { smooth, thin } from "./thin.js";
+import { hideTip, showTip } from "./tip.js";
+
+/**
+ * @typedef {object} Line
+ * @property {string} name
+ * @property {string} color a custom property
+ * @property {number} look of its dashes and marks
+ * @property {number[]} x ascending; NaN: no place on the axis
+ * @property {(number|null)[]} y
+ * @property {(number|null)[]} [half] half of the interval
+ * @property {boolean[]} [open] provisional or cut short: hollow, and dotted towards it
+ * @property {boolean[]} [broken] no line leads here from the value before
+ * @property {{x: number, text: string}[]} [gaps] where there is no value, and why
+ * @property {{x: number, y: number, text: string}[]} [alerts]
+ * @property {(at: number) => string[]} [notes] what stands below a value in the tip
+ * @typedef {object} Spec
+ * @property {Line[]} lines
+ * @property {"epoch"|"step"|"time"|string} along
+ * @property {[number, number]|null} zoom
+ * @property {boolean} logx
+ * @property {boolean} logy
+ * @property {number} smooth
+ * @property {[number, number]} [least] range that the vertical axis has at least
+ * @property {[number, number]} [range] possible values
+ * @property {{value: number, text: string, bad: "above"|"below"}|null} [limit]
+ * @property {[number, number]|null} [best] stretch to shade
+ * @property {(value: number) => string} text
+ * @property {{at: number, text: string}[]} [places] ticks, where the axis has no scale
+ * @property {boolean} [points] marks at all values
+ * @property {boolean} [whiskers] intervals as bars instead of bands
+ */
+
+/** Bands of more lines than this would cover each other. */
+const MOST_BANDS = 8;
+/** Labels at the ends of more lines than this would not find room. */
+const MOST_ENDS = 10;
+const FONT = "11px -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, sans-serif";
+const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
+
+/** @type {Set<LineChart>} */
+const dirty = new Set();
+let frame = 0;
+/** @type {Map<string, Set<LineChart>>} charts that share a cross hair */
+const groups = new Map();
+
+const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const chart = /** @type {any} */ (target).chart;
+    chart.inView = isIntersecting;
+    if (isIntersecting && chart.stale) schedule(chart);
+  }
+}, { rootMargin: "200px" });
+const sized = new ResizeObserver((entries) => { for (const { target } of entries) schedule(/** @type {any} */ (target).chart); });
+
+/** @param {LineChart} chart */
+function schedule(chart) {
+  chart.stale = true;
+  if (!chart.inView) return;
+  dirty.add(chart);
+  if (frame === 0) frame = requestAnimationFrame(() => {
+    frame = 0;
+    for (const one of dirty) one.draw();
+    dirty.clear();
+  });
+}
+
+/** Draws all charts again, as after a change of scheme. */
+export function redrawAll() {
+  for (const group of groups.values()) for (const chart of group) schedule(chart);
+}
+
+export class LineChart {
+  /**
+   * @param {{label: string, group: string, onZoom?: (zoom: [number, number]|null) => void}} options
+   */
+  constructor({ label, group, onZoom }) {
+    this.canvas = el("canvas", {});
+    this.cross = el("i", { class: "cross", hidden: true });
+    this.stretch = el("i", { class: "stretch", hidden: true });
+    this.said = el("span", { class: "sr", role: "status" });
+    /** @type {any} */
+    this.root = el("div", { class: "plot", tabindex: "0", role: "img", "aria-label": label }, this.canvas, this.cross, this.stretch);
+    this.root.chart = this;
+    this.label = label;
+    this.onZoom = onZoom;
+    this.inView = false;
+    this.stale = true;
+    /** @type {Spec|null} */
+    this.spec = null;
+    this.signature = "";
+    this.across = scale(0, 1);
+    this.down = scale(0, 1);
+    this.group = groups.get(group) ?? new Set();
+    groups.set(group, this.group.add(this));
+    seen.observe(this.root);
+    sized.observe(this.root);
+    this.listen();
+  }
+
+  /** Takes what to draw. @param {Spec} spec @param {string} signature of all that it rests on */
+  show(spec, signature) {
+    if (this.signature === signature) return;
+    this.signature = signature;
+    this.spec = spec;
+    const ends = spec.lines.slice(0, MOST_ENDS).map(({ name, y }) => `${name} ${spec.text(Number(y.findLast((value) => value !== null) ?? NaN))}`);
+    this.root.setAttribute("aria-label", `${this.label}: ${ends.join("; ") || "no values"}. Arrow keys read values.`);
+    schedule(this);
+  }
+
+  remove() {
+    seen.unobserve(this.root);
+    sized.unobserve(this.root);
+    this.group.delete(this);
+    dirty.delete(this);
+  }
+
+  /** The range of both axes. @param {Spec} spec */
+  fit(spec) {
+    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
+    const positive = spec.logy;
+    for (const { x, y, half } of spec.lines) {
+      for (let i = 0; i < x.length; i += 1) {
+        const at = x[i];
+        if (Number.isNaN(at) || (spec.zoom && (at < spec.zoom[0] || at > spec.zoom[1])) || (spec.logx && at <= 0)) continue;
+        if (at < left) left = at;
+        if (at > right) right = at;
+        const value = y[i];
+        if (value === null || (positive && value <= 0)) continue;
+        const error = spec.lines.length <= MOST_BANDS ? (half?.[i] ?? 0) : 0;
+        if (value - error < low) low = positive ? value : value - error;
+        if (value + error > high) high = value + error;
+      }
+    }
+    if (spec.zoom) [left, right] = spec.zoom;
+    if (spec.places) [left, right] = [Math.min(left, ...spec.places.map(({ at }) => at)), Math.max(right, ...spec.places.map(({ at }) => at))];
+    if (!(right >= left)) [left, right] = [0, 1];
+    if (right === left) right = left + (spec.logx ? left : 1);
+    if (spec.places) {
+      const room = (right - left) * 0.06;
+      [left, right] = [left - room, right + room];
+    }
+    if (!(high >= low)) [low, high] = spec.least ?? [0, 1];
+    if (!positive && spec.least) [low, high] = [Math.min(low, spec.least[0]), Math.max(high, spec.least[1])];
+    if (positive) [low, high] = [Math.max(low, high * 1e-6), high === low ? low * 10 : high];
+    else [low, high] = rounded(low, high, 6);
+    if (!positive && spec.range) [low, high] = [Math.max(low, spec.range[0]), Math.min(high, spec.range[1])];
+    this.across = scale(left, right, spec.logx && left > 0);
+    this.down = scale(low, high, positive && low > 0);
+  }
+
+  draw() {
+    this.stale = false;
+    const { spec, canvas, root } = this;
+    const [width, height, ratio] = [root.clientWidth, root.clientHeight, Math.min(3, devicePixelRatio || 1)];
+    if (!spec || width === 0) return;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = FONT;
+    this.fit(spec);
+    const right = spec.places || spec.lines.length > MOST_ENDS ? 12 : RIGHT;
+    const box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
+    this.box = box;
+    if (box.width < 20) return;
+    this.grid(context, spec, box);
+    context.save();
+    context.beginPath();
+    context.rect(box.left - 5, box.top - 6, box.width + 10, box.height + 8);
+    context.clip();
+    const many = spec.lines.length > MOST_BANDS;
+    if (!many && !spec.whiskers) for (const line of spec.lines) this.band(context, line, box);
+    for (const line of spec.lines) this.line(context, line, spec, box, many);
+    context.restore();
+    if (!spec.places && spec.lines.length <= MOST_ENDS) this.ends(context, spec, box);
+    this.empty(context, spec, box);
+  }
+
+  /** @param {number} value @param {{left: number, width: number}} box */
+  x(value, box) { return box.left + this.across.place(value) * box.width; }
+  /** @param {number} value @param {{top: number, height: number}} box */
+  y(value, box) { return box.top + (1 - this.down.place(this.down.log ? Math.max(value, this.down.from) : value)) * box.height; }
+
+  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
+  grid(context, spec, box) {
+    const { limit, best } = spec;
+    if (best) {
+      context.globalAlpha = 0.13;
+      context.fillStyle = pageColor("--ok");
+      context.fillRect(this.x(best[0], box), box.top, this.x(best[1], box) - this.x(best[0], box), box.height);
+      context.globalAlpha = 1;
+    }
+    const marks = ticks(this.down, box.height < 100 ? 3 : 5);
+    const texts = tickTexts(marks, this.down.log);
+    context.lineWidth = 1;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    marks.forEach((mark, i) => {
+      const y = Math.round(this.y(mark, box)) + 0.5;
+      context.strokeStyle = pageColor(i === 0 && !this.down.log ? "--edge" : "--line");
+      context.beginPath();
+      context.moveTo(box.left, y);
+      context.lineTo(box.left + box.width, y);
+      context.stroke();
+      context.fillStyle = pageColor("--ink-3");
+      context.fillText(texts[i], box.left - 6, y);
+    });
+    if (limit && limit.value >= this.down.from && limit.value <= this.down.to) {
+      const y = this.y(limit.value, box);
+      const beyond = limit.bad === "above" ? [box.top, y - box.top] : [y, box.top + box.height - y];
+      context.globalAlpha = 0.07;
+      context.fillStyle = pageColor("--leak");
+      context.fillRect(box.left, beyond[0], box.width, beyond[1]);
+      context.globalAlpha = 1;
+      context.strokeStyle = pageColor("--leak");
+      context.setLineDash([5, 3]);
+      context.beginPath();
+      context.moveTo(box.left, Math.round(y) + 0.5);
+      context.lineTo(box.left + box.width, Math.round(y) + 0.5);
+      context.stroke();
+      context.setLineDash([]);
+      context.fillStyle = pageColor("--leak");
+      const above = limit.bad === "above" ? y - box.top > 16 : box.top + box.height - y < 16;
+      context.textAlign = "right";
+      context.textBaseline = above ? "bottom" : "top";
+      context.fillText(limit.text, box.left + box.width - 3, above ? y - 2 : y + 3);
+    }
+    this.bottom(context, spec, box);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
+  bottom(context, spec, box) {
+    const room = Math.max(2, Math.floor(box.width / 56));
+    const given = spec.places;
+    const marks = given ? given.map(({ at }) => at) : spec.along === "time" ? timeTicks(this.across, room) : ticks(this.across, room, spec.along === "epoch" || spec.along === "step");
+    const texts = given ? given.map(({ text }) => text) : spec.along === "time" ? marks.map(minuteText) : tickTexts(marks, this.across.log);
+    context.fillStyle = pageColor("--ink-3");
+    context.textBaseline = "top";
+    let until = -Infinity;
+    marks.forEach((mark, i) => {
+      const text = i === 0 && ["epoch", "step"].includes(spec.along) ? `${spec.along} ${texts[i]}` : texts[i];
+      const half = context.measureText(text).width / 2;
+      const x = Math.max(box.left - 30 + half, Math.min(box.left + box.width + 8 - half, this.x(mark, box)));
+      if (x - half < until + 6) return;
+      context.textAlign = "center";
+      context.fillText(text, x, box.top + box.height + 7);
+      until = x + half;
+    });
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {any} box */
+  band(context, { x, y, half, color, broken }, box) {
+    if (!half) return;
+    context.fillStyle = pageColor(color);
+    context.globalAlpha = 0.15;
+    const px = x.map((at) => this.x(at, box));
+    /** @type {number[]} */
+    let stretch = [];
+    const close = () => {
+      if (stretch.length > 1) {
+        context.beginPath();
+        for (const i of stretch) context.lineTo(px[i], this.y(Number(y[i]) + Number(half[i]), box));
+        for (const i of stretch.toReversed()) context.lineTo(px[i], this.y(Number(y[i]) - Number(half[i]), box));
+        context.fill();
+      }
+      stretch = [];
+    };
+    for (const i of thin(px, y)) {
+      if (broken?.[i]) close();
+      if (y[i] === null || half[i] === null || half[i] === undefined || Number.isNaN(px[i])) close();
+      else stretch.push(i);
+    }
+    close();
+    context.globalAlpha = 1;
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {Spec} spec @param {any} box @param {boolean} many */
+  line(context, line, spec, box, many) {
+    const color = pageColor(line.color);
+    const px = line.x.map((at) => (this.across.log && at <= 0 ? NaN : this.x(at, box)));
+    const hidden = (/** @type {number|null} */ value) => (value === null || (this.down.log && value <= 0) ? null : value);
+    const raw = line.y.map(hidden);
+    const drawn = spec.smooth > 0 ? smooth(raw, spec.smooth) : raw;
+    context.lineJoin = "round";
+    context.strokeStyle = color;
+    const dashes = many ? [] : DASHES[line.look % DASHES.length];
+    if (spec.smooth > 0) {
+      context.globalAlpha = many ? 0.12 : 0.3;
+      context.lineWidth = 1;
+      this.trace(context, line, px, raw, box, []);
+    }
+    context.globalAlpha = many ? 0.75 : 1;
+    context.lineWidth = many ? 1.2 : spec.places ? 1.3 : 1.8;
+    this.trace(context, line, px, drawn, box, dashes);
+    context.globalAlpha = 1;
+    context.setLineDash([]);
+    if (spec.whiskers) this.whiskers(context, line, px, box);
+    this.marks(context, line, px, drawn, box, spec.points === true);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {(number|null)[]} y @param {any} box @param {number[]} dashes */
+  trace(context, line, px, y, box, dashes) {
+    let before = -1;
+    let dotted = false;
+    context.setLineDash(dashes);
+    context.beginPath();
+    for (const i of thin(px, y)) {
+      if (y[i] === null || Number.isNaN(px[i])) {
+        before = -1;
+        continue;
+      }
+      const at = this.y(Number(y[i]), box);
+      const open = line.open?.[i] ?? false;
+      if (before < 0 || line.broken?.[i]) context.moveTo(px[i], at);
+      else {
+        const dot = open || (line.open?.[before] ?? false);
+        if (dot !== dotted) {
+          context.stroke();
+          context.setLineDash(dot ? [2, 3] : dashes);
+          context.beginPath();
+          context.moveTo(px[before], this.y(Number(y[before]), box));
+          dotted = dot;
+        }
+        context.lineTo(px[i], at);
+      }
+      before = i;
+    }
+    context.stroke();
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {any} box */
+  whiskers(context, { y, half }, px, box) {
+    context.lineWidth = 3;
+    px.forEach((x, i) => {
+      if (y[i] === null || half?.[i] === null || half?.[i] === undefined) return;
+      context.beginPath();
+      context.moveTo(x, this.y(Number(y[i]) - Number(half[i]), box));
+      context.lineTo(x, this.y(Number(y[i]) + Number(half[i]), box));
+      context.stroke();
+    });
+  }
+
+  /** Values without neighbours, hollow ones, gaps and alerts. @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {(number|null)[]} y @param {any} box @param {boolean} all */
+  marks(context, line, px, y, box, all) {
+    const color = pageColor(line.color);
+    context.lineWidth = 1.6;
+    for (let i = 0; i < px.length; i += 1) {
+      if (y[i] === null || Number.isNaN(px[i])) continue;
+      const next = y[i + 1] === null || y[i + 1] === undefined || (line.broken?.[i + 1] ?? false);
+      const alone = (i === 0 || y[i - 1] === null || (line.broken?.[i] ?? false)) && next;
+      const open = line.open?.[i] ?? false;
+      if (!alone && !open && !all) continue;
+      context.beginPath();
+      context.arc(px[i], this.y(Number(y[i]), box), open ? 4 : 3.2, 0, 7);
+      context.fillStyle = open ? pageColor("--surface") : color;
+      context.fill();
+      if (open) context.stroke();
+    }
+    context.strokeStyle = pageColor("--ink-3");
+    context.lineWidth = 1.2;
+    for (const { x } of line.gaps ?? []) {
+      const at = this.x(x, box);
+      const bottom = box.top + box.height - 1;
+      context.beginPath();
+      context.moveTo(at - 3, bottom - 6);
+      context.lineTo(at + 3, bottom);
+      context.moveTo(at + 3, bottom - 6);
+      context.lineTo(at - 3, bottom);
+      context.stroke();
+    }
+    for (const { x, y: value } of line.alerts ?? []) {
+      const [a, b] = [this.x(x, box), this.y(value, box) - 6];
+      context.beginPath();
+      context.moveTo(a, b);
+      context.lineTo(a - 5, b - 9);
+      context.lineTo(a + 5, b - 9);
+      context.closePath();
+      context.fillStyle = pageColor("--leak");
+      context.strokeStyle = pageColor("--surface");
+      context.fill();
+      context.stroke();
+    }
+  }
+
+  /** Marks and values at the ends of lines, moved apart. @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
+  ends(context, spec, box) {
+    const found = spec.lines.flatMap((line) => {
+      const y = spec.smooth > 0 ? smooth(line.y, spec.smooth) : line.y;
+      const at = y.findLastIndex((value, i) => value !== null && !Number.isNaN(line.x[i]) && line.x[i] <= this.across.to && line.x[i] >= this.across.from);
+      return at < 0 ? [] : [{ line, text: spec.text(Number(y[at])), place: this.y(Number(y[at]), box) }];
+    }).sort((a, b) => a.place - b.place);
+    for (let i = 1; i < found.length; i += 1) found[i].place = Math.max(found[i].place, found[i - 1].place + 13);
+    let floor = box.top + box.height + 2;
+    for (const one of found.toReversed()) {
+      one.place = Math.min(one.place, floor);
+      floor = one.place - 13;
+    }
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.font = `600 ${FONT}`;
+    for (const { line, text, place } of found) {
+      context.fillStyle = pageColor(line.color);
+      mark(context, line.look, box.left + box.width + 10, place);
+      context.fillText(text, box.left + box.width + 17, place + 0.5);
+    }
+    context.font = FONT;
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
+  empty(context, spec, box) {
+    if (spec.lines.some(({ y }) => y.some((value) => value !== null))) return;
+    context.fillStyle = pageColor("--ink-3");
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(spec.lines.some(({ gaps }) => gaps?.length) ? "no value: see the marks" : "no value yet", box.left + box.width / 2, box.top + box.height / 2);
+  }
+
+  // ------------------------------------------------------------------------------------------------ pointer and keys
+
+  listen() {
+    const { root } = this;
+    /** @type {number|null} */
+    let from = null;
+    /** @param {PointerEvent} event */
+    const at = (event) => (event.clientX - root.getBoundingClientRect().left - (this.box?.left ?? 0)) / (this.box?.width || 1);
+    root.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+      if (!this.box) return;
+      const place = at(event);
+      if (from !== null && Math.abs(place - from) * this.box.width > 6) {
+        this.stretch.hidden = false;
+        const [a, b] = [Math.max(0, Math.min(from, place)), Math.min(1, Math.max(from, place))];
+        this.stretch.style.left = `${this.box.left + a * this.box.width}px`;
+        this.stretch.style.width = `${(b - a) * this.box.width}px`;
+      }
+      this.point(place, event.clientX, event.clientY);
+    });
+    root.addEventListener("pointerleave", () => this.leave());
+    root.addEventListener("blur", () => this.leave());
+    root.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => { if (event.button === 0 && this.box && this.onZoom && event.pointerType === "mouse") from = at(event); });
+    addEventListener("pointerup", (event) => {
+      if (from === null || !this.box) return;
+      const [a, b] = [from, at(event)].sort((one, other) => one - other);
+      from = null;
+      this.stretch.hidden = true;
+      if ((b - a) * this.box.width > 6) this.onZoom?.([this.across.value(Math.max(0, a)), this.across.value(Math.min(1, b))]);
+    });
+    root.addEventListener("dblclick", () => this.onZoom?.(null));
+    root.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
+      if (by === undefined || !this.box || !this.spec) return;
+      event.preventDefault();
+      const places = this.places();
+      if (!places.length) return;
+      const now = this.read ?? places[places.length - 1];
+      const index = places.reduce((best, one, i) => (Math.abs(one - now) < Math.abs(places[best] - now) ? i : best), 0);
+      const next = places[Math.max(0, Math.min(places.length - 1, this.read === undefined ? index : index + by))];
+      const { left, top } = root.getBoundingClientRect();
+      this.point(this.across.place(next), left + this.x(next, this.box), top + 20);
+    });
+  }
+
+  /** All places with a value, in order. */
+  places() {
+    const all = new Set();
+    for (const { x, y } of this.spec?.lines ?? []) x.forEach((at, i) => { if (y[i] !== null && !Number.isNaN(at)) all.add(at); });
+    return [...all].filter((at) => at >= this.across.from && at <= this.across.to).sort((a, b) => a - b);
+  }
+
+  /** Reads all lines near a place, 0 to 1. @param {number} place @param {number} x @param {number} y of the pointer */
+  point(place, x, y) {
+    const { spec } = this;
+    if (!spec || !this.box) return;
+    const wanted = this.across.value(Math.max(0, Math.min(1, place)));
+    const close = spec.lines.map((line) => ({ line, at: nearest(line, wanted) })).filter(({ at }) => at >= 0);
+    if (!close.length) return this.leave();
+    const best = close.reduce((one, other) => (Math.abs(other.line.x[other.at] - wanted) < Math.abs(one.line.x[one.at] - wanted) ? other : one));
+    const value = best.line.x[best.at];
+    this.read = value;
+    for (const chart of this.group) chart.mark(value);
+    // Lines that have nothing near this place are left out.
+    const near = close.filter(({ line, at }) => Math.abs(this.across.place(line.x[at]) - this.across.place(value)) * /** @type {any} */ (this.box).width < 12);
+    showTip(x, y, ...tipOf(spec, value, near));
+  }
+
+  /** @param {number} value */
+  mark(value) {
+    if (!this.box || !this.spec || !this.inView) return;
+    const place = this.across.place(value);
+    this.cross.hidden = place < 0 || place > 1;
+    this.cross.style.transform = `translateX(${this.box.left + place * this.box.width}px)`;
+  }
+
+  leave() {
+    this.read = undefined;
+    hideTip();
+    for (const chart of this.group) chart.cross.hidden = true;
+  }
+
+  /** @param {string} name @param {string} title */
+  png(name, title) { return savePng(name, this.canvas, pageColor("--surface"), title, pageColor("--ink")); }
+}
+
+/** @param {Line} line @param {number} wanted */
+function nearest({ x, y, gaps }, wanted) {
+  let [low, high] = [0, x.length - 1];
+  if (high < 0) return -1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] < wanted || Number.isNaN(x[middle])) low = middle + 1;
+    else high = middle;
+  }
+  let best = -1;
+  for (let i = Math.max(0, low - 2); i <= Math.min(x.length - 1, low + 1); i += 1) {
+    if (Number.isNaN(x[i]) || (y[i] === null && !gaps?.some((gap) => gap.x === x[i]))) continue;
+    if (best < 0 || Math.abs(x[i] - wanted) < Math.abs(x[best] - wanted)) best = i;
+  }
+  return best;
+}
+
+/** Rows of a tip: more would leave the window. */
+const MOST_ROWS = 12;
+
+/** @param {Spec} spec @param {number} value @param {{line: Line, at: number}[]} near */
+function tipOf(spec, value, near) {
+  const head = spec.along === "time" ? minuteText(value) : spec.places ? spec.places.find(({ at }) => at === value)?.text ?? "" : `${spec.along} ${String(Number(value.toPrecision(6)))}`;
+  const rows = near.toSorted((a, b) => Number(b.line.y[b.at] ?? -Infinity) - Number(a.line.y[a.at] ?? -Infinity));
+  const lines = rows.slice(0, MOST_ROWS).map(({ line, at }) => {
+    const half = line.half?.[at];
+    const gap = line.gaps?.find(({ x }) => x === line.x[at]);
+    return el("tr", {},
+      el("td", {}, el("i", { class: "dot", "--c": `var(${line.color})` }), line.name),
+      el("td", { class: "n" }, el("b", {}, line.y[at] === null ? "–" : spec.text(Number(line.y[at]))), half ? ` ± ${spec.text(half)}` : "", gap && line.y[at] === null ? ` ${gap.text}` : ""));
+  });
+  const only = rows.length === 1 ? rows[0] : null;
+  const notes = only?.line.notes?.(only.at) ?? [];
+  const alerts = rows.flatMap(({ line, at }) => (line.alerts ?? []).filter(({ x }) => x === line.x[at]).map(({ text }) => text));
+  return [el("b", {}, head), el("table", {}, ...lines), rows.length > MOST_ROWS ? el("p", {}, `and ${rows.length - MOST_ROWS} more`) : "",
+    ...[...notes, ...alerts].map((text) => el("p", {}, text))];
+}
+
+/** A mark of five shapes. @param {CanvasRenderingContext2D} context @param {number} look @param {number} x @param {number} y */
+export function mark(context, look, x, y) {
+  const r = 3.6;
+  context.beginPath();
+  switch (look % 5) {
+    case 0: context.arc(x, y, r, 0, 7); break;
+    case 1: context.moveTo(x, y - r - 0.6); context.lineTo(x + r + 0.4, y + r - 0.4); context.lineTo(x - r - 0.4, y + r - 0.4); break;
+    case 2: context.moveTo(x, y - r - 1); context.lineTo(x + r + 1, y); context.lineTo(x, y + r + 1); context.lineTo(x - r - 1, y); break;
+    case 3: context.rect(x - 1.4, y - 4.2, 2.8, 8.4); context.rect(x - 4.2, y - 1.4, 8.4, 2.8); break;
+    default: context.rect(x - 3.3, y - 3.3, 6.6, 6.6);
+  }
+  context.fill();
+}

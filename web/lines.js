@@ -1,0 +1,96 @@
+// From a run's evaluations to a line of a chart.
+import { firedOf } from "./store.js";
+import { epochText, localTime, number, overText, percent, probability } from "./text.js";
+import { named, wordOf } from "./words.js";
+
+/**
+ * @typedef {import("./series.js").Series} Series
+ * @typedef {import("./linechart.js").Line} Line
+ * @typedef {import("./state.js").Along} Along
+ * @typedef {import("./api.js").Unscored} Unscored
+ */
+
+/** Half of an interval of 95 % in standard errors. */
+export const HALF = 1.96;
+
+/** Where evaluations stand on the axis; NaN: nowhere. @param {Series} series @param {Along} along @param {number} started */
+export function placesOf(series, along, started) {
+  if (along === "step") return series.step;
+  if (along === "time") return series.time.map((time) => (time - started) / 60);
+  return series.epoch.map((epoch) => epoch ?? NaN);
+}
+
+/** Whether an evaluation has a score, be it undefined. @param {Series|null} series @param {string} score */
+export function hasScore(series, score) {
+  const values = series?.scores.get(score);
+  return values !== undefined && (values.why.size > 0 || values.value.some((value) => value !== null));
+}
+
+/**
+ * @param {object} of
+ * @param {Series} of.series
+ * @param {string} of.score
+ * @param {string} of.run
+ * @param {string} of.split
+ * @param {string} of.name
+ * @param {string} of.color
+ * @param {number} of.look
+ * @param {Along} of.along
+ * @param {number} of.started
+ * @param {Unscored[]} [of.unscored]
+ * @returns {Line|null} null where no evaluation has the score
+ */
+export function lineOf({ series, score, run, split, name, color, look, along, started, unscored = [] }) {
+  const values = series.scores.get(score);
+  if (!values || !hasScore(series, score)) return null;
+  const { scale } = wordOf(score);
+  const x = placesOf(series, along, started);
+  const y = values.value.map((value) => (value === null ? null : value * scale));
+  const half = values.error.map((error) => (error === null ? null : HALF * error * scale));
+  const open = series.step.map((step) => series.provisional.has(step) || series.incomplete.has(step));
+  const broken = broke(values.left);
+  const gaps = [];
+  for (const [step, why] of values.why) {
+    const at = series.step.indexOf(step);
+    if (at >= 0 && !Number.isNaN(x[at])) gaps.push({ x: x[at], text: `Undefined: ${named(why)}` });
+  }
+  for (const pass of unscored) {
+    // A pass without a point has no epoch: it stands between its neighbours.
+    const at = between(series.step, x, pass.step);
+    if (at !== null && !series.step.includes(pass.step)) gaps.push({ x: along === "step" ? pass.step : at, text: `No evaluation at step ${pass.step}: ${pass.reason}` });
+  }
+  const alerts = firedOf(run, split, score).flatMap((alert) => {
+    const at = series.step.indexOf(alert.step);
+    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${named(alert.evidence)}` }] : [];
+  });
+  const notes = (/** @type {number} */ at) => [
+    `step ${series.step[at]}${series.epoch[at] === null ? "" : `, epoch ${epochText(series.epoch[at])}`} · ${series.rows[at]} rows · tied activations ${percent(series.ties[at])}`,
+    localTime(series.time[at]),
+    values.left[at] ? `${overText(/** @type {any} */ (values.left[at]))}: ${/** @type {any} */ (values.left[at]).why}` : "",
+    values.p !== null && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",
+    series.provisional.has(series.step[at]) ? "provisional: the sample is still filling" : "",
+    series.incomplete.has(series.step[at]) ? "evaluation cut short: a part of its rows did not arrive" : "",
+  ].filter(Boolean);
+  return { name, color, look, x, y, half, open, broken, gaps, alerts, notes };
+}
+
+/** Where the mean leaves out other concepts than before. @param {(import("./api.js").LeftOut|null)[]} left */
+export function broke(left) {
+  const set = left.map((one) => JSON.stringify([one?.concepts ?? [], one?.pairs ?? 0]));
+  return set.map((one, i) => i > 0 && one !== set[i - 1]);
+}
+
+/** The place of a step among those known. @param {number[]} steps @param {number[]} x @param {number} step @returns {number|null} */
+function between(steps, x, step) {
+  const after = steps.findIndex((one) => one >= step);
+  if (after < 0) return steps.length ? x[x.length - 1] : null;
+  if (after === 0 || steps[after] === step) return x[after];
+  const share = (step - steps[after - 1]) / (steps[after] - steps[after - 1]);
+  return x[after - 1] + share * (x[after] - x[after - 1]);
+}
+
+/** A value of a chart as text, in the page's unit. @param {string} score */
+export function chartText(score) {
+  const { scale } = wordOf(score);
+  return (/** @type {number} */ value) => (!Number.isFinite(value) ? "–" : scale === 100 ? value.toFixed(1).replace("-", "−") : number(value, 0.1));
+}

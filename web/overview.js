@@ -1,0 +1,161 @@
+// The page of all runs: how many leak, which, and their curves.
+import { answers } from "./answers.js";
+import { curveControls, curves } from "./curves.js";
+import { MARKS, hueOf, lookOf } from "./palette.js";
+import { titleOf } from "./prefs.js";
+import { runTable } from "./runtable.js";
+import { closing } from "./saving.js";
+import { address, change, current } from "./state.js";
+import { store } from "./store.js";
+import { count, el, icon, plural } from "./text.js";
+import { FIRST, KINDS, LOOKS, PUBLISHED, SHORT, allScores, kindOf, labelName, momentText, nameOf } from "./words.js";
+
+/** @typedef {import("./shown.js").Shown} Shown */
+
+/** Labels that say nothing of a model. */
+const NO_SETTING = ["seed", "fold", "host", "date"];
+/** A key of more runs would be longer than the charts. */
+const KEYED = 8;
+
+/** Scores whose curves the overview draws. @param {import("./state.js").View} view */
+export const overviewScores = (view) => (view.scores.length ? view.scores : FIRST);
+
+/** @param {() => void} again draws the page again */
+export function overview(again) {
+  const title = el("h1", {});
+  const lead = el("p", {});
+  const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" });
+  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels", oninput: () => change({ q: search.value }) });
+  const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
+  const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
+  const hidden = el("button", { type: "button", class: "btn quiet desk", onclick: () => change({ all: !current().all }) });
+  const drawn = el("span", { class: "dim small desk end" });
+  const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
+  const table = runTable(listing);
+  const controls = el("div", { class: "end" });
+  const key = el("div", { class: "key" });
+  const grid = el("div", { class: "charts" });
+  const below = el("div", { class: "charts published" });
+  const picker = scorePicker(again);
+  const drawControls = curveControls(controls);
+  controls.prepend(picker.root);
+  const drawCurves = curves(grid, "overview");
+  const drawBelow = curves(below, "overview");
+  const least = answers("compare", again);
+  const root = el("div", {},
+    el("div", { class: "head" }, el("div", {}, title, lead), tabs),
+    el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
+      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), table.picker, hidden, drawn),
+    el("div", { class: "split" }, listing,
+      el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" },
+        el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid, el("header", { class: "sub" }, el("h2", {}, "As published"), el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below)));
+  let before = "";
+
+  /** @param {Shown} shown */
+  function draw(shown) {
+    const { view, searched, listed } = shown;
+    const counts = Object.fromEntries(KINDS.map((kind) => [kind, searched.filter(({ row }) => row && kindOf(row) === kind).length]));
+    const known = searched.filter(({ row }) => row).length;
+    const leaking = searched.filter(({ row }) => kindOf(row) === "leaking");
+    const text = known < searched.length && known === 0 ? "Reading the runs …"
+      : leaking.length === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
+        : leaking.length === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
+          : `${count(leaking.length)} of ${plural(searched.length, "run")} ${leaking.length === 1 ? "leaks" : "leak"}`;
+    if (title.textContent !== text) title.textContent = text;
+    const label = known === searched.length ? setting(shown) : null;
+    const { body } = label ? least({ by: label, split: view.split }, JSON.stringify(searched.map(({ row }) => [row?.name, row?.step]))) : { body: null };
+    const range = body?.least ? body.least.values : null;
+    const live = leaking.find((one) => one.live);
+    const now = JSON.stringify([counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
+    if (now !== before) {
+      before = now;
+      tabs.replaceChildren(tab("", "All", searched.length, view.verdict), ...KINDS.map((kind) => tab(kind, SHORT[kind], counts[kind], view.verdict)));
+      lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
+        ` is training and has leaked since ${momentText(live.row?.verdict?.since)}${live.row?.verdict?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
+      ...(range && label ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
+    }
+    options(group, [["", "nothing"], ...shown.labels.map(({ name }) => [name, labelName(name) === name ? name : `${labelName(name)} (${name})`])], view.group);
+    options(split, (shown.splits.includes(view.split) ? shown.splits : [view.split, ...shown.splits]).map((one) => [one, one]), view.split);
+    if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
+    hidden.hidden = shown.hidden === 0;
+    hidden.textContent = view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`;
+    drawn.textContent = `${count(shown.lines.length)} of ${count(listed.length)} in the charts`;
+    table.draw(shown);
+    drawKey(shown);
+    drawControls();
+    picker.draw(shown);
+    const scores = overviewScores(view);
+    const last = scores.filter((one) => PUBLISHED.includes(one));
+    drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
+    drawBelow(shown, last);
+    root.classList.toggle("without-published", last.length === 0);
+    root.classList.toggle("stale", shown.down);
+  }
+
+  let keyed = "";
+  /** @param {Shown} shown */
+  function drawKey(shown) {
+    const now = JSON.stringify(shown.lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]));
+    if (now === keyed) return;
+    keyed = now;
+    const many = shown.lines.length > KEYED;
+    key.replaceChildren(...(many ? [el("span", { class: "dim" }, `${shown.lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
+      : shown.lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"), el("a", { href: address({ page: "run", run: run.name }) }, titleOf(run.name))))));
+  }
+
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || current().page !== "runs") return;
+    if (/^(input|select|textarea)$/i.test(document.activeElement?.tagName ?? "")) return;
+    event.preventDefault();
+    search.focus();
+  });
+
+  return { root, draw };
+}
+
+/** @param {string} kind @param {string} text @param {number} n @param {string} chosen */
+function tab(kind, text, n, chosen) {
+  const look = kind ? LOOKS[/** @type {import("./words.js").Kind} */ (kind)] : "";
+  return el("button", { type: "button", "aria-pressed": String(kind === chosen), onclick: () => change({ verdict: kind === chosen ? "" : kind }) },
+    look && icon(look, `i look-${look}`), `${text} `, el("b", {}, count(n)));
+}
+
+/** @param {any} select @param {(string[])[]} entries @param {string} value */
+export function options(select, entries, value) {
+  const now = JSON.stringify(entries);
+  if (select.dataset.entries !== now) {
+    select.dataset.entries = now;
+    select.replaceChildren(...entries.map(([one, text]) => el("option", { value: one }, text)));
+  }
+  if (select.value !== value) select.value = value;
+}
+
+/** The label that tells models apart, whose groups can be compared. @param {Shown} shown */
+export function setting(shown) {
+  const found = shown.labels.find(({ name, values }) => values.length > 1 && values.length < shown.runs.length && !NO_SETTING.includes(name));
+  return found && shown.runs.length <= 300 ? found.name : shown.labels.find(({ name, values }) => name === "lambda" && values.length > 1)?.name ?? null;
+}
+
+/** Which scores have a chart. @param {() => void} again draws the page again */
+function scorePicker(again) {
+  const box = el("div", { class: "menu-box wide" });
+  const root = closing(el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Scores"), box));
+  root.addEventListener("toggle", again);
+  let before = "";
+  return {
+    root,
+    /** @param {Shown} shown */
+    draw(shown) {
+      const on = overviewScores(shown.view);
+      const now = JSON.stringify([on, store.runs?.length, root.open]);
+      if (now === before || !root.open) return;
+      before = now;
+      box.replaceChildren(el("button", { type: "button", class: "entry", onclick: () => change({ scores: [] }) }, "The usual ones"),
+        ...allScores().map((id) => {
+          const check = el("input", { type: "checkbox", value: id, onchange: () => change({ scores: check.checked ? [...on, id] : on.filter((one) => one !== id) }) });
+          check.checked = on.includes(id);
+          return el("label", { class: "entry" }, check, nameOf(id));
+        }));
+    },
+  };
+}

@@ -1,0 +1,75 @@
+// What this browser remembers: scheme, pinned and hidden runs, displayed titles, the colour slots of runs.
+
+/** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], titles: Record<string, string>, slots: Record<string, number>, columns: string[]|null}} Prefs */
+
+const KEY = "conceptwatch";
+/** Slots of more runs than this are forgotten, the oldest first. */
+const SLOTS = 500;
+/** @type {Prefs} */
+const prefs = { theme: null, pinned: [], hidden: [], titles: {}, slots: {}, columns: null };
+/** @type {() => void} */
+let changed = () => {};
+
+try {
+  Object.assign(prefs, JSON.parse(localStorage.getItem(KEY) ?? "{}"));
+} catch {
+  // A browser that keeps nothing, or what another version kept.
+}
+
+function keep() {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(prefs));
+  } catch {
+    // Private windows may refuse; the page works without.
+  }
+  changed();
+}
+
+/** @param {() => void} listener */
+export const onPrefs = (listener) => { changed = listener; };
+export const isPinned = (/** @type {string} */ run) => prefs.pinned.includes(run);
+export const isHidden = (/** @type {string} */ run) => prefs.hidden.includes(run);
+export const titleOf = (/** @type {string} */ run) => prefs.titles[run] ?? run;
+export const columns = () => prefs.columns;
+
+const toggled = (/** @type {string[]} */ list, /** @type {string} */ one) => (list.includes(one) ? list.filter((other) => other !== one) : [...list, one]);
+
+/** @param {string} run */
+export function togglePin(run) { prefs.pinned = toggled(prefs.pinned, run); keep(); }
+/** @param {string} run */
+export function toggleHidden(run) { prefs.hidden = toggled(prefs.hidden, run); keep(); }
+/** @param {string} run @param {string} title empty: the run's name */
+export function retitle(run, title) {
+  if (title.trim() && title.trim() !== run) prefs.titles[run] = title.trim();
+  else delete prefs.titles[run];
+  keep();
+}
+/** @param {string[]|null} ids */
+export function keepColumns(ids) { prefs.columns = ids; keep(); }
+
+/** @param {string} run */
+export const slotOf = (run) => prefs.slots[run];
+/** @param {string} run @param {number} slot */
+export function keepSlot(run, slot) {
+  prefs.slots[run] = slot;
+  const names = Object.keys(prefs.slots);
+  for (const name of names.slice(0, Math.max(0, names.length - SLOTS))) delete prefs.slots[name];
+  try {
+    localStorage.setItem(KEY, JSON.stringify(prefs));
+  } catch {
+    // As above.
+  }
+}
+
+export const isDark = () => (prefs.theme ? prefs.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+
+export function applyTheme() {
+  if (prefs.theme) document.documentElement.dataset.theme = prefs.theme;
+  else delete document.documentElement.dataset.theme;
+}
+
+export function switchTheme() {
+  prefs.theme = isDark() ? "light" : "dark";
+  applyTheme();
+  keep();
+}

@@ -1,0 +1,71 @@
+// The one object that panels draw from.
+import { isDark, isHidden, isPinned, titleOf } from "./prefs.js";
+import { slots } from "./palette.js";
+import { labelsOf, matcher } from "./query.js";
+import { curvesOf, limitOf, store } from "./store.js";
+
+/**
+ * @typedef {import("./api.js").Run} Run
+ * @typedef {import("./api.js").Row} Row
+ * @typedef {import("./series.js").Series} Series
+ * @typedef {import("./state.js").View} View
+ * @typedef {{run: Run, row: Row|undefined, live: boolean}} Listed
+ * @typedef {{run: Run, slot: number, series: Series|null, fault: string|null}} Drawn
+ * @typedef {object} Shown
+ * @property {View} view
+ * @property {import("./state.js").Along} along the axis that the shown runs allow
+ * @property {Run[]} runs all, newest first
+ * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
+ * @property {Listed[]} searched the same for all verdicts
+ * @property {number} hidden how many are hidden
+ * @property {Map<string, Row>} rows
+ * @property {Drawn[]} lines runs in the charts
+ * @property {Map<string, number>} slot look of each run in the charts
+ * @property {{name: string, values: string[]}[]} labels
+ * @property {string[]} splits
+ * @property {boolean} down whether the sidecar does not answer
+ * @property {string} theme
+ * @property {number} alertsVersion
+ * @property {typeof limitOf} limitOf
+ */
+
+/** Runs in the charts unless others are chosen. */
+const DRAWN = 5;
+
+/** Whether a job sends to the run. A run that this sidecar has heard nothing of since it started is silent. @param {Run} run */
+export const isLive = (run) => !run.finished && run.splits.some((split) => split.window !== null);
+
+/**
+ * @param {View} view @param {string[]} scores whose curves are drawn
+ * @returns {Shown}
+ */
+export function shownOf(view, scores) {
+  const runs = store.runs ?? [];
+  const matches = matcher(view.q);
+  const splits = [...new Set(runs.flatMap((run) => run.splits.map(({ split }) => split)))].sort();
+  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
+    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
+  const listed = searched.filter(({ row }) => !view.verdict || (row?.verdict?.kind ?? "cannot_tell") === view.verdict);
+  const names = view.page === "run" ? [view.run] : view.show ?? usual(listed.length ? listed : searched);
+  const chosen = names.flatMap((name) => runs.find((run) => run.name === name) ?? []);
+  const slot = slots(chosen.map((run) => run.name));
+  const lines = chosen.map((run) => {
+    const { series, fault } = curvesOf(run.name, view.split, scores);
+    return { run, slot: slot.get(run.name) ?? 0, series, fault };
+  });
+  const known = lines.filter(({ series }) => series && series.step.length > 0);
+  const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
+  return {
+    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, listed, searched,
+    hidden: runs.filter((run) => isHidden(run.name)).length, rows: store.rows, lines, slot, labels: labelsOf(runs), splits,
+    down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
+  };
+}
+
+/** Pinned runs, then those in training, then the newest. @param {Listed[]} listed */
+function usual(listed) {
+  const rank = (/** @type {Listed} */ one) => (isPinned(one.run.name) ? 0 : one.live ? 1 : 2);
+  const ranked = listed.filter(({ row }) => !row || row.evaluations > 0).map((one, i) => ({ one, i }));
+  ranked.sort((a, b) => rank(a.one) - rank(b.one) || a.i - b.i);
+  return ranked.slice(0, DRAWN).map(({ one }) => one.run.name);
+}

@@ -1,0 +1,247 @@
+// Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
+import { ApiError, follow, get } from "./api.js";
+import { seriesOf, take } from "./series.js";
+import { nameScores } from "./words.js";
+
+/**
+ * @typedef {import("./api.js").Run} Run
+ * @typedef {import("./api.js").Row} Row
+ * @typedef {import("./api.js").Alert} Alert
+ * @typedef {import("./api.js").Status} Status
+ * @typedef {import("./series.js").Series} Series
+ * @typedef {{name: string, score?: string, split: string, above?: number, below?: number, rise?: number, scope?: string,
+ *   advise_stop?: boolean, severity?: string, action?: string}} Rule
+ * @typedef {{state: "loading"|"live"|"down", since: number}} Connection since: in seconds since 1970-01-01 UTC
+ */
+
+/** How long changes are gathered before they are asked for: training runs on the same machine. */
+const GATHER_MS = 400;
+const STATUS_MS = 5000;
+
+export const store = {
+  /** @type {Run[]|null} newest first; null until they have come */
+  runs: null,
+  /** @type {Map<string, Row>} of the split on the page */
+  rows: new Map(),
+  rowsOf: "",
+  /** @type {import("./api.js").Limit[]} */
+  limits: [],
+  leastRows: 500,
+  /** @type {Rule[]} */
+  rules: [],
+  /** @type {Alert[]} */
+  standings: [],
+  /** @type {Alert[]} oldest first */
+  changes: [],
+  /** @type {Status|null} */
+  status: null,
+  /** @type {Connection} */
+  connection: { state: "loading", since: Date.now() / 1000 },
+  /** @type {string|null} why the page has nothing to show */
+  fault: null,
+  /** Evaluations that this page has heard of. */
+  version: 0,
+};
+
+/** @type {() => void} */
+let changed = () => {};
+/** @type {Map<string, {series: Series|null, scores: Set<string>, wanted: Set<string>, fetching: boolean, fault: string|null, missed: import("./api.js").Point[]}>} */
+const curves = new Map();
+let split = "val";
+/** @type {Set<string>|null} runs whose rows are out of date; null: all */
+let stale = null;
+let gathering = 0;
+let asking = false;
+
+const keyOf = (/** @type {string} */ run, /** @type {string} */ of) => JSON.stringify([run, of]);
+
+/** @param {() => void} listener */
+export function begin(listener) {
+  changed = listener;
+  follow({
+    open() {
+      const again = store.connection.state === "down";
+      store.connection = { state: "live", since: now() };
+      // What was missed meanwhile comes with the curves.
+      if (again) curves.clear();
+      load();
+    },
+    down() {
+      if (store.connection.state !== "down") store.connection = { state: "down", since: now() };
+      changed();
+    },
+    point(point) {
+      store.version += 1;
+      const held = curves.get(keyOf(point.run, point.split));
+      if (held?.series) take(held.series, point);
+      if (held?.fetching) held.missed.push(point);
+      const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
+      if (of) {
+        of.points += of.last_step === point.step ? 0 : 1;
+        of.last_step = Math.max(of.last_step ?? 0, point.step);
+      } else {
+        loadRuns();
+      }
+      if (point.split === split) gather(point.run);
+      changed();
+    },
+    run() { loadRuns(); },
+    alert(alert) {
+      store.standings = [...store.standings.filter((one) => !(one.rule === alert.rule && one.run === alert.run)), alert];
+      store.changes.push(alert);
+      gather(alert.run);
+      changed();
+    },
+    lost() {
+      curves.clear();
+      load();
+    },
+  });
+  load();
+  setInterval(loadStatus, STATUS_MS);
+}
+
+const now = () => Date.now() / 1000;
+
+/** Fetches all but curves. */
+export async function load() {
+  store.fault = null;
+  try {
+    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs"), get("alerts"), loadRows(null)]);
+    nameScores(catalogue.scores);
+    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, runs: runs.runs, rules: alerts.rules,
+      standings: alerts.standings, changes: alerts.changes });
+  } catch (error) {
+    fault(error);
+  }
+  changed();
+  loadStatus();
+}
+
+/** @param {unknown} error */
+function fault(error) {
+  // The connection line says that nothing answers; the next connection fetches again.
+  if (error instanceof ApiError && error.code !== 0) store.fault = error.message;
+  else if (!(error instanceof ApiError)) throw error;
+}
+
+async function loadRuns() {
+  try {
+    store.runs = (await get("runs")).runs;
+    gather(null);
+  } catch (error) {
+    fault(error);
+  }
+  changed();
+}
+
+async function loadStatus() {
+  try {
+    store.status = await get("status");
+    changed();
+  } catch {
+    // As above.
+  }
+}
+
+/** The split whose rows are shown. @param {string} of */
+export function showSplit(of) {
+  if (of === split) return;
+  split = of;
+  store.rows = new Map();
+  loadRows(null);
+}
+
+/** Asks for the row of a run soon, or for all. @param {string|null} run */
+function gather(run) {
+  if (run === null) stale = null;
+  else if (gathering === 0) stale = new Set([run]);
+  else stale?.add(run);
+  if (gathering === 0) gathering = setTimeout(() => { gathering = 0; loadRows(stale); }, GATHER_MS);
+}
+
+/** @param {Set<string>|null} only */
+async function loadRows(only) {
+  if (asking) return only === null ? gather(null) : only.forEach(gather);
+  asking = true;
+  const of = split;
+  try {
+    const single = only !== null && only.size === 1 ? [...only][0] : null;
+    for (let pending = 1; pending > 0 && of === split;) {
+      const answer = await get("overview", { split: of, run: single });
+      if (of !== split) break;
+      if (store.rowsOf !== of) store.rows = new Map();
+      store.rowsOf = of;
+      for (const row of answer.runs) store.rows.set(row.name, row);
+      pending = answer.pending;
+      changed();
+    }
+  } catch (error) {
+    fault(error);
+  }
+  asking = false;
+  if (of !== split) loadRows(null);
+}
+
+/**
+ * The curves of a run, asked for where they are missing.
+ * @param {string} run @param {string} of split @param {string[]} scores
+ * @returns {{series: Series|null, fault: string|null}}
+ */
+export function curvesOf(run, of, scores) {
+  const key = keyOf(run, of);
+  const held = curves.get(key) ?? { series: null, scores: new Set(), wanted: new Set(), fetching: false, fault: null, missed: [] };
+  curves.set(key, held);
+  for (const score of scores) held.wanted.add(score);
+  const missing = [...held.wanted].some((score) => !held.scores.has(score));
+  if (missing && !held.fetching && held.fault === null && store.connection.state !== "down") fetchCurves(key, run, of, held);
+  return held;
+}
+
+/** Asks again for what failed. */
+export function retryCurves() {
+  for (const held of curves.values()) held.fault = null;
+  changed();
+}
+
+/** Requests in flight: a browser has six connections for one sidecar, and rows come first. */
+let inFlight = 0;
+/** @type {(() => void)[]} */
+const waiting = [];
+const MOST_IN_FLIGHT = 4;
+
+/** @param {string} key @param {string} run @param {string} of @param {any} held */
+async function fetchCurves(key, run, of, held) {
+  held.fetching = true;
+  if (inFlight >= MOST_IN_FLIGHT) await new Promise((go) => waiting.push(() => go(null)));
+  inFlight += 1;
+  const scores = [...held.wanted];
+  try {
+    const answer = await get("curves", { run, split: of, scores: scores.join(",") });
+    if (curves.get(key) === held) {
+      held.series = seriesOf(answer);
+      for (const point of held.missed) take(held.series, point);
+      held.scores = new Set(scores);
+    }
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) {
+      // A run without this split has no curves there.
+      held.series = seriesOf({ step: [], epoch: [], time: [], rows: [], tie_fraction: [], provisional: [], incomplete: [], scores: {} });
+      held.scores = new Set(scores);
+    } else {
+      held.fault = error instanceof ApiError ? error.message : String(error);
+    }
+  }
+  held.missed = [];
+  held.fetching = false;
+  inFlight -= 1;
+  waiting.shift()?.();
+  changed();
+}
+
+/** The limit at which a score is evidence, for the diagnosis. @param {string} score */
+export const limitOf = (score) => store.limits.find((limit) => limit.score === score);
+
+/** The alerts of a run on a split that began to fire. @param {string} run @param {string} of @param {string} score */
+export const firedOf = (run, of, score) =>
+  store.changes.filter((one) => one.run === run && one.split === of && one.state === "firing" && (one.score === score || one.score === `${score}_excess`));

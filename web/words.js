@@ -1,0 +1,161 @@
+// What scores, labels and verdicts are called on the page. The ids of the catalogue stand in tips and files.
+import { epochText, number } from "./text.js";
+
+/**
+ * @typedef {import("./api.js").Score} Score
+ * @typedef {import("./api.js").Row} Row
+ * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
+ *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
+ */
+
+const SHARE = "share, 0 to 1";
+const POINTS = "percentage points";
+
+/** @type {Record<string, Word>} */
+const WORDS = {
+  ctl_conditional: { name: "Leakage to the task", short: "Leakage", unit: SHARE, axis: [0, 0.2],
+    tip: "What an activation says about the task beyond the true value of its concept, as a share of all there is to know about the task. 0 is none. Mean over concepts." },
+  icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
+    tip: "What an activation says about the other concepts beyond the true value of its own, as a share of all there is to know about them." },
+  intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
+    tip: "Task accuracy lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
+  wrong_intervention_drop: { name: "Drop by wrong interventions", unit: POINTS, scale: 100,
+    tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses much." },
+  task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },
+  concept_accuracy: { name: "Concept accuracy", short: "Concepts, %", unit: "%", scale: 100, axis: [50, 100],
+    tip: "Share of right concept predictions, mean over concepts." },
+  intervened_task_accuracy: { name: "Task accuracy after intervention", unit: "%", scale: 100 },
+  ctl: { name: "CTL, published", short: "CTL", unit: SHARE, axis: [0, 0.2],
+    tip: "Concepts-task leakage as papers report it. It subtracts what an activation has not learnt of its concept, so poorly trained models can look clean." },
+  icl: { name: "ICL, published", short: "ICL", unit: SHARE, axis: [0, 0.2],
+    tip: "Interconcept leakage as papers report it, for comparison and for rules that stop when it rises." },
+  ctl_excess: { name: "CTL, not clipped", unit: "share", tip: "CTL without clipping negative concepts to 0: the form to read trends from." },
+  icl_excess: { name: "ICL, not clipped", unit: "share", tip: "ICL without clipping negative pairs to 0: the form to read trends from." },
+  embedding_ct_conditional: { name: "The task, beyond the concept", unit: SHARE },
+  embedding_ic_conditional: { name: "Other concepts, beyond the concept", unit: SHARE },
+  embedding_ct: { name: "The task", unit: SHARE },
+  embedding_ic: { name: "Other concepts", unit: SHARE },
+  embedding_self: { name: "Their own concept", unit: SHARE },
+  alignment_leakage: { name: "More when aligned with the true concept", unit: "difference of shares" },
+  joint_leakage: { name: "Joint leakage", unit: SHARE },
+  clarity_best_threshold: { name: "Threshold of highest Clarity", unit: "threshold" },
+};
+
+/** Scores of the overview and of a run's page, in this order. */
+export const FIRST = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy", "ctl", "icl"];
+export const OF_RUN = ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
+export const PUBLISHED = ["ctl", "icl"];
+
+/** What to log so that a score appears. @type {Record<string, string>} */
+export const TO_LOG = {
+  ctl_conditional: "Log concept_activations, concept_labels and task_labels",
+  icl_conditional: "Log concept_activations and concept_labels",
+  intervention_drop: "Pass head= to init, or log intervened_task_predictions",
+  task_accuracy: "Log task_logits or task_predictions",
+  concept_accuracy: "Log concept_labels",
+  ctl: "Log concept_activations, concept_labels and task_labels",
+  icl: "Log concept_activations and concept_labels",
+};
+
+/** @type {Map<string, Score>} */
+const catalogue = new Map();
+
+/** @param {Score[]} scores */
+export function nameScores(scores) {
+  for (const score of scores) catalogue.set(score.id, score);
+}
+
+/** Ids, the usual ones first. */
+export const allScores = () => [...new Set([...Object.keys(WORDS), ...catalogue.keys()])].filter((id) => catalogue.has(id));
+
+export const scoreOf = (/** @type {string} */ id) => catalogue.get(id);
+
+/** @param {string} id @returns {Word & {unit: string, scale: number}} */
+export function wordOf(id) {
+  const score = catalogue.get(id);
+  return { unit: score?.unit || "", scale: 1, ...(WORDS[id] ?? { name: score?.title ?? id }) };
+}
+
+/** Possible values in the page's unit. @param {string} id @returns {[number, number]|undefined} */
+export function rangeOf(id) {
+  const range = catalogue.get(id)?.range;
+  const { scale } = wordOf(id);
+  return range && [range[0] * scale, range[1] * scale];
+}
+
+export const nameOf = (/** @type {string} */ id) => wordOf(id).name;
+
+/** The texts of a score's tip: what it is, where it is defined, when to trust it. @param {string} id */
+export function tipOf(id) {
+  const score = catalogue.get(id);
+  const word = WORDS[id];
+  return [word?.tip ?? score?.help ?? "", word?.tip && score?.trust?.length ? score.trust[0] : "",
+    [score?.title, score?.paper, score?.equation, id].filter(Boolean).join(" · ")].filter(Boolean);
+}
+
+/** Digits after the point that a unit is given with. @param {string} id */
+const digitsOf = (id) => (wordOf(id).scale === 100 ? 1 : 2);
+
+/** A value in the page's unit, without the unit. @param {string} id @param {number|null|undefined} value */
+export function valueText(id, value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const { scale } = wordOf(id);
+  if (!(id in WORDS)) return number(value);
+  return (value * scale).toFixed(digitsOf(id)).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+}
+
+/** Half of the 95 % interval, in the page's unit. @param {string} id @param {number|null|undefined} error standard error */
+export function halfText(id, error) {
+  if (error === null || error === undefined) return "";
+  const half = 1.96 * error;
+  if (!(id in WORDS)) return number(half, error);
+  const least = 10 ** -digitsOf(id);
+  return Math.max(half * wordOf(id).scale, least).toFixed(digitsOf(id));
+}
+
+/** Ids in a sentence of the sidecar, by name. @param {string} text */
+export const named = (text) => text.replaceAll(/\b(?:[a-z]+(?:_[a-z0-9]+)+|ctl|icl)\b/g, (id) => (id in WORDS ? inSentence(WORDS[id].name) : id));
+
+/** Abbreviations keep their capitals. @param {string} name */
+const inSentence = (name) => name.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
+
+/** A label of a run. @param {string} label */
+export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? label;
+
+/** @param {{step: number, epoch: number|null}|null|undefined} at */
+export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
+
+/**
+ * @typedef {"leaking"|"possibly_leaking"|"sound"|"too_early"|"cannot_tell"} Kind
+ * @typedef {{kind: Kind, look: string, text: string, rest: string}} Told look: class and icon
+ */
+
+export const KINDS = /** @type {Kind[]} */ (["leaking", "possibly_leaking", "sound", "too_early", "cannot_tell"]);
+export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", too_early: "early", cannot_tell: "none" };
+export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", too_early: "Too early", cannot_tell: "Can’t tell" };
+
+/** @param {Row|undefined} row @returns {Kind} */
+export const kindOf = (row) => row?.verdict?.kind ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
+
+/** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @returns {Told} */
+export function verdictOf(row, split) {
+  const kind = kindOf(row);
+  const look = LOOKS[kind];
+  const verdict = row?.verdict;
+  const reason = named(verdict?.reason ?? "");
+  if (!row) return { kind, look, text: "…", rest: "" };
+  if (!verdict) return { kind, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
+  switch (kind) {
+    case "leaking": {
+      const of = row.concepts && row.concepts.above > 0 ? `${row.concepts.above}/${row.concepts.of}` : "";
+      return { kind, look, text: `Leaking since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}`, rest: of };
+    }
+    case "possibly_leaking": return { kind, look, text: "Possibly leaking", rest: reason };
+    case "sound": return { kind, look, text: "Sound", rest: reason };
+    case "too_early": return { kind, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
+    default: return { kind, look, text: `Can’t tell: ${reason}`, rest: "" };
+  }
+}
+
+/** Scores with a curve behind each value. */
+export const curved = () => [...catalogue.values()].filter(({ curve }) => curve).map(({ id }) => id);
