@@ -6,7 +6,7 @@ import { momentText, named, verdictOf } from "./words.js";
 /** @typedef {import("./shown.js").Shown} Shown */
 
 /** Entries of the list, the newest first. */
-const LISTED = 12;
+const LISTED = 7;
 
 /** @param {HTMLElement} host */
 export function lanesPanel(host) {
@@ -55,8 +55,11 @@ export function lanesPanel(host) {
       const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => steps[Math.round(share * (steps.length - 1))]);
       lanes.append(el("span", { class: "tick-space" }), el("div", { class: "ticks" }, ...[...new Set(ticks)].map((step, i) => el("span", { style: `left: ${place(step)}%` }, i === 0 ? when(step) : lastOf(when(step))))));
     }
+    // The end of a run ends its alerts, which is no news of its model.
+    const ended = changes.filter(({ state, evidence }) => state === "inactive" && evidence.startsWith("the run finished"));
     const entries = [
-      ...changes.filter(({ state }) => state !== "pending").map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
+      ...(ended.length ? [{ step: Math.max(...ended.map(({ step }) => step)), look: false, head: "", text: `The run finished while ${ended.length === 1 ? "a rule" : `${ended.length} rules`} fired.` }] : []),
+      ...changes.filter((one) => one.state !== "pending" && !ended.includes(one)).map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
         head: one.advises_stop ? "Stop advised. " : "", text: `${one.rule}${one.state === "firing" ? "" : " is over"}: ${named(one.evidence)}` })),
       ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text })),
     ].sort((a, b) => b.step - a.step);

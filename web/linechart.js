@@ -243,7 +243,8 @@ export class LineChart {
     const room = Math.max(2, Math.floor(box.width / 56));
     const given = spec.places;
     const marks = given ? given.map(({ at }) => at) : spec.along === "time" ? timeTicks(this.across, room) : ticks(this.across, room, spec.along === "epoch" || spec.along === "step");
-    const texts = given ? given.map(({ text }) => text) : spec.along === "time" ? marks.map(minuteText) : tickTexts(marks, this.across.log);
+    if (!given && ["epoch", "step"].includes(spec.along) && !this.across.log && Number.isInteger(this.across.from) && marks[0] > this.across.from) marks.unshift(this.across.from);
+    const texts = given ? given.map(({ text }) => text) : spec.along === "time" ? marks.map(minuteText) : ["epoch", "step"].includes(spec.along) && marks.every(Number.isInteger) ? marks.map((one) => (one >= 1e4 ? one.toLocaleString("en").replaceAll(",", "\u202f") : String(one))) : tickTexts(marks, this.across.log);
     context.fillStyle = pageColor("--ink-3");
     context.textBaseline = "top";
     let until = -Infinity;

@@ -104,6 +104,7 @@ export function pairsPanel(host, again) {
     map.setAttribute("aria-label", `${nameOf(id)} between ${k} concepts, from ${number(low, 0.1)} to ${number(values.at(-1) ?? 0, 0.1)}. Arrow keys read pairs.`);
     names.replaceChildren(...(k > MOST_NAMES ? [] : places.map((i, y) => el("span", { style: `top: ${(100 * (y + 0.5)) / k}%`, title: concepts[i] }, concepts[i]))));
     frame.classList.toggle("unnamed", k > MOST_NAMES);
+    frame.style.maxWidth = `${Math.min(760, 110 + 64 * k)}px`;
     ramp.replaceChildren(...(low < 0 ? [number(Math.max(low, -limit), 0.1), el("i", { style: "background: var(--s1)" })] : []), "0", ...STOPS.map((name) => el("i", { style: `background: var(${name === "--h0" ? "--raised" : name})` })), `${number(limit, 0.1)}${(values.at(-1) ?? 0) > limit ? " and more" : ""}`);
   }
 

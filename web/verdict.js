@@ -12,6 +12,8 @@ import { halfText, momentText, named, valueText, verdictOf } from "./words.js";
  * @typedef {{lines: Line[]}} Diagnosis
  */
 
+/** Bars of fewer concepts say less than their table. */
+const FEW = 8;
 /** Concepts that a sentence names. */
 const NAMED = 3;
 
@@ -64,7 +66,7 @@ export function verdictPanel(host) {
   function drawStrip(point, row) {
     const score = row?.concepts?.score ?? "ctl_conditional";
     const values = (point?.scores[score]?.per_concept ?? []).flatMap((value) => (value === null ? [] : [value])).sort((a, b) => b - a);
-    strip.hidden = values.length < 2;
+    strip.hidden = values.length < FEW;
     if (strip.hidden) return;
     const limit = row?.concepts?.limit ?? 0;
     const top = Math.max(values[0], limit) * 1.05 || 1;

@@ -87,7 +87,7 @@ test("alerts have a lane each, and their evidence", async (t) => {
   const [line] = await lines(page, "icl");
   assert.equal(line.alerts.length, 1);
   mock.send("alert", { ...alertsOf(mock.runs).changes[0], state: "inactive", step: 600, evidence: "the run finished" });
-  await eventually("it is over", async () => /interconcept leakage is high is over: the run finished/.test(await panel.innerText()));
+  await eventually("it is over", async () => /The run finished while a rule fired/.test(await panel.innerText()));
 });
 
 test("accuracy by the share of concepts set stands beside that by wrong values", async (t) => {
