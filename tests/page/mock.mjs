@@ -237,7 +237,7 @@ function groupsOf(runs, label) {
   const values = [...new Set(runs.map((run) => run.labels[label]))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   const groups = values.map((value) => {
     const own = runs.filter((run) => run.labels[label] === value);
-    const scores = ["ctl_conditional", "ctl", "icl", "task_accuracy"].map((score) => {
+    const scores = ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"].map((score) => {
       const all = own.map((run) => valueAt(run, score, run.points).value ?? 0);
       return { score, interval: interval(all.reduce((sum, one) => sum + one, 0) / all.length, 0.01, all.length) };
     });
@@ -353,6 +353,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
     }
   }
 
+  const remembered = new Map();
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, "http://mock");
     response.setHeader("content-security-policy", CSP);
@@ -369,7 +370,10 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         response.end(JSON.stringify({ error: { field: "history", message: "is being compacted" } }));
         return;
       }
-      const body = api(url.pathname.slice(8), url.searchParams);
+      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda]))}`;
+      const body = remembered.get(asked) ?? api(url.pathname.slice(8), url.searchParams);
+      // What was computed once is only sent again: it is the page that is measured.
+      if (/(overview|curves)$/.test(url.pathname)) remembered.set(asked, body);
       response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
       response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
       return;

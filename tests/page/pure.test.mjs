@@ -1,5 +1,6 @@
 // The page's modules that draw nothing.
 import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
 import { test } from "node:test";
 import { scene, withBrowser } from "./scene.mjs";
 
@@ -79,4 +80,12 @@ test("what a score is over is told in concepts or in pairs", async (t) => {
     return [without([3]), without([3, 4], 442), without([], 5)].map(overText);
   });
   assert.deepEqual(texts, ["over 111 of 112 concepts", "over 110 of 112 concepts", "over 12427 of 12432 pairs"]);
+});
+
+test("every module is asked for at once, not one after the other", async (t) => {
+  const { page } = await scene(t);
+  const web = new URL("../../web/", import.meta.url);
+  const modules = (await readdir(web)).filter((name) => name.endsWith(".js") && name !== "main.js").sort();
+  const asked = await page.locator("link[rel=modulepreload]").evaluateAll((all) => all.map((one) => one.getAttribute("href").replace("assets/", "")));
+  assert.deepEqual(asked, modules);
 });
