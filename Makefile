@@ -91,11 +91,10 @@ bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, be
 	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series
 	.venv-peers/bin/python python/benches/alert_peers.py target/alert-series
 
-screenshot: .venv/torch ## the page during a training run, as docs/page.png, and its states, as docs/page-*.png
+screenshot: .venv/torch ## the page during a training run, as docs/page.png
 	cargo build --release --locked
 	PATH="$(CURDIR)/$(VENV):$$PATH" PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		sh tests/page/take_picture.sh docs/page.png
-	node tests/page/pictures.mjs docs
 
 dashboard: .venv/deploy ## the Grafana dashboard, from its program
 	$(VENV)/python deploy/grafana/dashboard.py

@@ -17,9 +17,11 @@ if (!url || !out) {
 }
 const RUN_MS = 300_000;
 
-/** Whether a curve has come to the step. */
-const reached = ([run, step]) => [...document.querySelectorAll('.chart[data-score="ctl"]')]
-  .flatMap(({ curves = [] }) => curves).some(({ name, x }) => name === run && x.at(-1) >= step);
+/** Whether a run has come to the step. */
+const reached = async ([run, step]) => {
+  const { runs } = await (await fetch(`api/v1/overview?${new URLSearchParams({ split: "val" })}`)).json();
+  return runs.some((one) => one.name === run && (one.step ?? 0) >= step);
+};
 
 const browser = await launch();
 try {
@@ -36,7 +38,7 @@ try {
   };
   if (!height) await fit(800);
   if (values.run) {
-    await page.waitForFunction(reached, [values.run, Number(values.step)], { timeout: RUN_MS });
+    await page.waitForFunction(reached, [values.run, Number(values.step)], { timeout: RUN_MS, polling: 300 });
     await page.waitForTimeout(600);
     if (!height) await fit(100);
   }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png
+# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png. Beside it, pictures of every state of
+# the page on made-up runs, as page-*.png.
 #
 # Takes python3 with PyTorch, Node and Chromium. CONCEPTWATCH_BINARY is the program, else that of the release build.
 set -eu
@@ -50,3 +51,4 @@ wait "$camera"
 camera=''
 wait "$training"
 training=''
+node "$here/pictures.mjs" "$(dirname "$out")"
