@@ -2,7 +2,7 @@
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
-	licences release-check sbom
+	licences release-check sbom docs
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -49,6 +49,9 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
 	sh tests/page/types.sh
+
+docs: .cache/tools/bin/mdbook ## the documentation as a site, in target/book
+	$< build docs
 
 licences: .cache/tools/bin/cargo-deny ## licences and sources of the dependencies
 	.cache/tools/bin/cargo-deny --locked check bans licenses sources
@@ -152,6 +155,10 @@ TOOL := CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=.cache/tools/target cargo ins
 
 .cache/tools/bin/cargo-deny:
 	$(TOOL) cargo-deny --version 0.20.2
+	rm -rf .cache/tools/target
+
+.cache/tools/bin/mdbook:
+	$(TOOL) mdbook --version 0.5.4
 	rm -rf .cache/tools/target
 
 .cache/tools/bin/cargo-fuzz:

@@ -1,7 +1,7 @@
 """The code blocks of README.md, docs/ and python/README.md, run as they stand except for names and addresses.
 
-Those about frameworks are in `test_integration_docs.py`. Commands that another place runs are listed with it: one that
-is neither listed nor run fails the test.
+Those about frameworks are in `test_integration_docs.py`, the tutorial's in `test_tutorial.py`. Commands that another
+place runs are listed with it: one that is neither listed nor run fails the test.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ ELSEWHERE = {
     "pip install ./python": ".ci/run",
     "conceptwatch watch --address https:": "tests/peers.rs",
 }
-INTEGRATIONS = ("docs/integrations.md", "### In the loop you have")
+# Their Python is run by `test_integration_docs.py` and `test_tutorial.py`.
+APART = {"docs/integrations.md", "docs/tutorial.md"}
 
 
 def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    if page == INTEGRATIONS[0]:
+    if language == "python" and page in APART:
         return []
-    before, heading, rest = text.partition(f"\n{INTEGRATIONS[1]}\n")
-    if heading:
-        text = before + re.split(r"\n#{1,2} ", rest, maxsplit=1)[1]
+    text = (ROOT / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
@@ -180,3 +178,28 @@ def test_no_block_is_in_a_language_that_is_not_run() -> None:
     for page in PAGES:
         languages = set(re.findall(r"```(\w+)\n", (ROOT / page).read_text(encoding="utf-8")))
         assert languages <= {"sh", "toml", "python"}, f"{page}: {languages}"
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as GitHub and mdBook name them."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    named = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+    return named | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md"])
+def test_every_link_leads_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert file.exists(), f"{page}: {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{page}: {target}"
+
+
+def test_every_page_is_in_the_book() -> None:
+    contents = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\]\(([^)]+\.md)\)", contents)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "SUMMARY.md")

@@ -1,4 +1,4 @@
-"""The code blocks about frameworks and libraries, in README.md and docs/integrations.md, run as they stand.
+"""The code blocks about frameworks and libraries, in docs/integrations.md, run as they stand.
 
 What they take as given, a module, its loaders and so on, is made here.
 """
@@ -48,17 +48,6 @@ def run(code: str, **given: Any) -> dict[str, Any]:
     return names
 
 
-README_BLOCKS = {"lightning": 0, "keras": 1, "transformers": 2}
-
-
-def readme(framework: str) -> str:
-    found = blocks("README.md", "### In the loop you have")
-    assert len(found) == len(README_BLOCKS), "a block without a test"
-    block = found[README_BLOCKS[framework]]
-    assert f"conceptwatch.{framework}" in block
-    return block
-
-
 @pytest.fixture
 def lightning_given(torch: Any, tmp_path: Path) -> dict[str, Any]:
     lightning = package("lightning.pytorch", "lightning")
@@ -93,10 +82,6 @@ def lightning_given(torch: Any, tmp_path: Path) -> dict[str, Any]:
 
 def test_the_blocks_about_lightning(lightning_given: dict[str, Any], address: str) -> None:
     loaders = [lightning_given[name] for name in ("train_loader", "val_loader")]
-    names = run(readme("lightning"), **lightning_given)
-    names["trainer"].fit(lightning_given["module"], *loaders)
-    assert len(curve(address, "cub-lightning")) == 3
-
     whole, method, stock, asked = blocks("docs/integrations.md", "## Lightning")
     names = run(whole, **lightning_given)
     assert len(curve(address, "cub-lambda-0.1")) == 3
@@ -119,11 +104,9 @@ def test_the_blocks_about_keras(address: str) -> None:
         "keras": keras, "model": data.bottleneck(keras, 5.0), "x": rows.x, "c": rows.c, "y": rows.y,
         "x_val": probe.x, "c_val": probe.c, "y_val": probe.y,
     }  # fmt: skip
-    run(readme("keras"), **given)
-    assert len(curve(address, "cub-keras")) == 3
     (block,) = blocks("docs/integrations.md", "## Keras 3")
-    names = run(block.replace("cub-keras", "cub-keras-docs"), **given)
-    assert len(curve(address, "cub-keras-docs")) == 3
+    names = run(block, **given)
+    assert len(curve(address, "cub-keras")) == 3
     assert len(names["model"].history.history["leakage/icl"]) == 3
 
 
@@ -132,9 +115,6 @@ def test_the_blocks_about_transformers(torch: Any, address: str, tmp_path: Path)
     transformers = package("transformers", "transformers")
     toy = importlib.import_module("toy_transformers")
     trainer = toy.trainer(tmp_path, concept_weight=5.0, num_train_epochs=2)
-    run(readme("transformers"), trainer=trainer)
-    trainer.train()
-    assert len(curve(address, "cebab")) == 2
     (block,) = blocks("docs/integrations.md", "## Transformers")
     parts = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
     names = run(block, Trainer=transformers.Trainer, model=trainer.model, args=trainer.args, **parts)

@@ -1,0 +1,44 @@
+"""The code of docs/tutorial.md, run as it stands: what the page says of both models holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import package
+from real_sidecar import eager
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
+
+def test_the_tutorial_ends_as_it_says(
+    torch: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    package("sklearn.datasets", "scikit-learn")
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    # More threads wait for each other where other work keeps the cores busy.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    request.addfinalizer(lambda: torch.set_num_threads(threads))
+    said: list[str] = []
+    names: dict[str, Any] = {"print": lambda *what: said.append(" ".join(map(str, what)))}
+    with eager() as address:
+        monkeypatch.setenv("CONCEPTWATCH_ADDRESS", address)
+        for block in code[:2]:
+            exec(compile(block, "tutorial", "exec"), names)  # noqa: S102
+        exec(compile(code[2], "tutorial", "exec"), names)  # noqa: S102
+        reason, diagnosis = said
+        assert names["leaking"] < 10
+        assert "interventions break the task" in reason
+        assert "activations predict the task" in reason
+        assert "Interventions fail" in diagnosis
+        assert "Insufficient concept supervision" in diagnosis
+        said.clear()
+        exec(compile(code[3], "tutorial", "exec"), names)  # noqa: S102
+        (diagnosis,) = said
+        assert names["sound"] == 20
+        assert "Interventions fail" not in diagnosis
+        assert "Insufficient" not in diagnosis
