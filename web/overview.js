@@ -14,6 +14,8 @@ import { FIRST, KINDS, LOOKS, PUBLISHED, SHORT, allScores, kindOf, labelName, mo
 
 /** Labels that say nothing of a model. */
 const NO_SETTING = ["seed", "fold", "host", "date"];
+/** Beside the table of so few runs, charts would leave most of the window empty: they stand below it. */
+const FEW = 8;
 /** A key of more runs would be longer than the charts. */
 const KEYED = 8;
 
@@ -88,6 +90,7 @@ export function overview(again) {
     const last = scores.filter((one) => PUBLISHED.includes(one));
     drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
     drawBelow(shown, last);
+    root.classList.toggle("few", searched.length <= FEW);
     root.classList.toggle("without-published", last.length === 0);
     root.classList.toggle("stale", shown.down);
   }
