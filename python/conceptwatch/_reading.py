@@ -179,6 +179,10 @@ class Runs(Sequence[StoredRun]):
     def names(self) -> list[str]:
         return [run.name for run in self._found]
 
+    @property
+    def _count(self) -> str:
+        return f"{len(self)} run" + "s" * (len(self) != 1)
+
     def where(self, **labels: Any) -> Runs:
         """The runs with these labels: `runs().where(seed=3)`; names that Python reserves: `**{"lambda": 0.1}`."""
         wanted = {key: str(value) for key, value in labels.items()}
@@ -195,10 +199,10 @@ class Runs(Sequence[StoredRun]):
         return plot(self, score, split=split, ax=ax)
 
     def __repr__(self) -> str:
-        return "\n".join([f"{len(self)} runs", *(f"  {run!r}" for run in self._found[:50])])
+        return "\n".join([self._count, *(f"  {run!r}" for run in self._found[:50])])
 
     def _repr_html_(self) -> str:
-        return html_table(RUN, [run._row().values() for run in self._found[:200]], f"{len(self)} runs")
+        return html_table(RUN, [run._row().values() for run in self._found[:200]], self._count)
 
 
 def runs(source: str | os.PathLike[str] | None = None, *, token_file: str | None = None) -> Runs:

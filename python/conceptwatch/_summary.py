@@ -43,7 +43,7 @@ def summary(
         for score in MAIN:
             if score in scores and scores[score].value is not None:
                 lines.append(f"    {score:<20} {scores[score]}")
-    alerts = list(fired)
+    alerts = sorted(fired, key=lambda alert: alert.step)
     for alert in alerts[:MOST_ALERTS]:
         lines.append(f"  alert at step {alert.step}, {alert.severity}: {alert.rule}: {alert.evidence}")
     if len(alerts) > MOST_ALERTS:

@@ -12,18 +12,25 @@ model.fit(x, [c, y], callbacks=[monitor, stopping])
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._head import Head
+from ._launch import _digest
 from ._run import EXIT_TIMEOUT, Run
 from ._training import PREFIX, Stream
 
 _keras: Any = import_module("keras")
+
+log = logging.getLogger("conceptwatch")
 
 Outputs = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
 
@@ -35,8 +42,9 @@ class LeakageMonitor(_keras.callbacks.Callback):
     list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). A score that is late, missing or
     undefined is left out: those callbacks then warn and continue, without using up patience.
 
-    A second `fit` with the same callback continues its run. Keras callbacks have no state in a checkpoint: after
-    loading one in a new process, pass `resume=True` and the run's name, which `run.name` states.
+    A second `fit` with the same callback continues its run. Keras callbacks have no state in a checkpoint. With
+    `backup_dir`, that of a BackupAndRestore, a training that it restores continues its run too; after loading another
+    checkpoint in a new process, pass `resume=True` and the run's name, which `run.name` states.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
     inputs: model inputs for the n rows of the probe set: an array, or a list or dict of arrays.
@@ -51,6 +59,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
     timeout: seconds that the end of an epoch waits for its scores, and the end of training for unsent batches (the
         latter at least 5). With 0 it does not wait, and `logs` get no scores.
     advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
+    backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks, which restores interrupted
+        trainings and removes the folder when one ends. The run's name is kept there.
     """
 
     def __init__(
@@ -67,9 +77,11 @@ class LeakageMonitor(_keras.callbacks.Callback):
         scores: Sequence[str] = ("icl", "ctl"),
         timeout: float = 30.0,
         advice: bool = False,
+        backup_dir: str | os.PathLike[str] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__()
+        self._saved = None if backup_dir is None else Path(backup_dir) / f"conceptwatch-{_digest(name)[:16]}.json"
         rows = {len(array) for array in (*_leaves(inputs), *labels.values())}
         if len(rows) != 1:
             raise ValueError(f"labels: got inputs and labels of {sorted(rows)} rows, expected as many of each")
@@ -93,6 +105,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
+        self._restore()
         self._stream.start(self._stream.declaration(), head=self._found_head())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -104,12 +117,34 @@ class LeakageMonitor(_keras.callbacks.Callback):
             part = slice(start, start + self._batch_size)
             self._stream.evaluated(self.split, part, lambda part=part: self._outputs_of(part))  # type: ignore[misc]
         self._stream.end()
+        self._save()
         reading = self._stream.read(self.split, step, self.timeout) if self.timeout > 0 else None
         if logs is not None and reading is not None and reading.step == step:
             logs.update({PREFIX + score: value for score, value in reading.values.items()})
         if self.advice and run.should_stop(step=step, timeout=self.timeout):
             self.stop_reason = run.stop_reason(step=step)
             self.model.stop_training = True
+
+    def _restore(self) -> None:
+        """Makes the run that is about to start that of the backup, if there is one."""
+        if self._saved is not None and self._stream.run is None and self._saved.exists():
+            try:
+                self._stream.restore(json.loads(self._saved.read_text(encoding="utf-8")))
+            except (OSError, ValueError, AttributeError) as error:
+                log.warning("conceptwatch: %s cannot be read, so a new run begins: %s", self._saved, error)
+
+    def _save(self) -> None:
+        saved = self._stream.saved()
+        if self._saved is None or not saved:
+            return
+        try:
+            self._saved.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = self._saved.with_suffix(".tmp")
+            unfinished.write_text(json.dumps(saved), encoding="utf-8")
+            unfinished.replace(self._saved)
+        except OSError as error:
+            assert self._stream.run is not None
+            self._stream.run._link.warn(f"backup_dir: {self._saved} cannot be written: {error}", is_fault=False)
 
     def on_train_end(self, logs: Any = None) -> None:
         self._stream.finish(max(self.timeout, EXIT_TIMEOUT))

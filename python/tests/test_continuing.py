@@ -191,3 +191,57 @@ def test_keras_continues_its_run_in_another_fit_and_on_request(taken: Naming) ->
     test_keras.fit(model, test_keras.leakage_monitor("run-2", taken.address, timeout=0.0, resume=True), epochs=1)
     assert declared(taken)[2:] == [("run-2", True)]
     assert taken.finished == ["run-2"] * 3
+
+
+class Interrupted(Exception):
+    """Ends a training."""
+
+
+def test_a_training_that_keras_restores_continues_its_run(
+    taken: Naming, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    test_keras = importlib.import_module("test_keras")
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    (keras,) = modules("keras")
+    backup = tmp_path / "backup"
+
+    class Interrupt(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 2:
+                raise Interrupted
+
+    def fit(*callbacks: Any, epochs: int = 3) -> Any:
+        monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=backup)
+        restoring = keras.callbacks.BackupAndRestore(backup)
+        model = test_keras.bottleneck(keras, 1.0)
+        data = test_keras.Rows(256, 0)
+        everything = [restoring, monitor, *callbacks]
+        model.fit(data.x, [data.c, data.y], epochs=epochs, verbose=0, callbacks=everything)
+        return monitor
+
+    with pytest.raises(Interrupted):
+        fit(Interrupt())
+    assert declared(taken) == [("run", False)]
+    again = fit()
+    assert declared(taken)[1:] == [("run-2", True)]
+    assert again.run.name == "run-2"
+    # It has ended, so another one begins.
+    assert not backup.exists()
+    fit(epochs=1)
+    assert declared(taken)[2:] == [("run", False)]
+
+
+@pytest.mark.parametrize("wrong", ["no JSON", "[1]", "{}"])
+def test_a_backup_that_cannot_be_read_is_a_new_run(taken: Naming, tmp_path: Path, wrong: str) -> None:
+    test_keras = importlib.import_module("test_keras")
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    (keras,) = modules("keras")
+    monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path)
+    monitor._saved.write_text(wrong)
+    test_keras.fit(test_keras.bottleneck(keras, 1.0), monitor, epochs=1)
+    assert declared(taken) == [("run", False)]
+    # A folder that cannot be written to.
+    (tmp_path / "file").write_text("")
+    monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path / "file")
+    test_keras.fit(test_keras.bottleneck(keras, 1.0), monitor, epochs=1)
+    assert len(declared(taken)) == 2
