@@ -132,7 +132,7 @@ def status(run: conceptwatch.Run) -> dict[str, Any]:
 
 
 def measure(name: str, make: Callable[[], Epoch], concepts: int, address: str, options: argparse.Namespace) -> None:
-    run = conceptwatch.init(name, concepts=concepts, address=address)
+    run = conceptwatch.init(name, concepts=concepts, address=address, data_dir=None)
     sidecar = _sidecar._started[0]
     block(make(), options.seconds / 2, run, 0)  # warms up
     while not status(run)["cpu_seconds"]:

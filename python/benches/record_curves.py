@@ -73,6 +73,7 @@ def record(page_points: queue.Queue[dict[str, Any]], address: str, options: argp
         concepts=["z1 positive", "z2 positive", "z3 positive"],
         activation_kind="logit" if kind == "logit" else "probability",
         address=address,
+        data_dir=None,
     )
     lines, step = [], 0
     for epoch in range(options.epochs + 1):

@@ -32,6 +32,12 @@ def _axes(ax: Any) -> Any:
 
 
 def _draw(ax: Any, points: Sequence[dict[str, Any]], label: str, colour: str) -> None:
+    left = [point for point in points if point["superseded"]]
+    points = [point for point in points if not point["superseded"]]
+    if left:
+        # What an earlier attempt has measured beyond the checkpoint that the run returned to.
+        values = [math.nan if point["value"] is None else point["value"] for point in left]
+        ax.plot([point["step"] for point in left], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
     steps = [point["step"] for point in points]
     values = [math.nan if point["value"] is None else point["value"] for point in points]
     errors = [BAND * (point["standard_error"] or 0.0) for point in points]

@@ -18,7 +18,18 @@ from ._tables import framed, html_table
 
 # The page of a sidecar at its usual port.
 USUAL = "http://127.0.0.1:7801"
-POINT = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "provisional", "incomplete")
+POINT = (
+    "step",
+    "epoch",
+    "time",
+    "value",
+    "standard_error",
+    "undefined",
+    "rows",
+    "provisional",
+    "incomplete",
+    "superseded",
+)
 ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
 RUN = ("name", "started", "finished", "splits", "points", "last_step", "labels", "source")
 
@@ -96,11 +107,14 @@ class StoredRun:
     def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
         """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
 
+        superseded: the run has returned to an earlier step since, as by a checkpoint, and has not reached this one.
+
         concept: of this concept in place of the mean. frame: "pandas", "polars" or "records", a list of dicts; by
         default the first of these that is installed.
         """
         asked = {"run": self.name, "split": split, "score": score, "concept": concept}
-        return framed(self.source.ask("/api/v1/series", **asked)["points"], POINT, frame)
+        points = self.source.ask("/api/v1/series", **asked)["points"]
+        return framed([{"superseded": False, **point} for point in points], POINT, frame)
 
     def scores(self, split: str = "val", *, step: int | None = None) -> dict[str, float]:
         """The values of the newest evaluation, or of a step, by score; without those that are undefined."""

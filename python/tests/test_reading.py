@@ -178,6 +178,25 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
     assert conceptwatch.runs(tmp_path / "curves")["live"].finished
 
 
+def test_what_lies_beyond_the_checkpoint_of_a_resumed_run_is_superseded(tmp_path: Path) -> None:
+    with eager("--data-dir", str(tmp_path / "curves")) as address:
+        for steps, resume in (([10, 20, 30, 40], False), ([25, 30], True)):
+            run = conceptwatch.init("a", concepts=K, address=address, spawn=False, resume=resume)
+            for step in steps:
+                with run.evaluation("val", step=step) as p:
+                    p.log(**batch(300))
+                assert p.scores(timeout=60) is not None
+            assert (run.finish(), run.name) == (True, "a")
+        found = conceptwatch.runs(tmp_path / "curves")["a"]
+        curve = found.series("ctl", frame="records")
+        assert [(row["step"], row["superseded"]) for row in curve] == [
+            (10, False), (20, False), (25, False), (30, False), (40, True),
+        ]  # fmt: skip
+        package("matplotlib").use("agg")
+        assert [list(line.get_xdata()) for line in found.plot("ctl").get_lines()] == [[40], [10, 20, 25, 30]]
+        importlib.import_module("matplotlib.pyplot").close("all")
+
+
 # ---------------------------------------------------------------- what may be wrong
 
 

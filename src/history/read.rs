@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::blob;
@@ -35,6 +35,9 @@ pub struct StoredSplit {
     pub last_step: u64,
 }
 
+/// Index of the launch among the columns of a point; the restart follows.
+const LAUNCH: usize = 18;
+
 /// One score, or one concept of it, at one curve point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesPoint {
@@ -59,6 +62,13 @@ pub struct SeriesPoint {
     /// Of the score as a whole; absent for a single concept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
+    /// A later attempt of the run has returned to an earlier step, and has not reached this one.
+    #[serde(skip_serializing_if = "is_false")]
+    pub superseded: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A k × k matrix over pairs of concepts; cell (i, j) is the value from concept i to concept j.
@@ -395,13 +405,17 @@ impl History {
         let mut rows = statement.query(params![of.id, of.split, of.score, first, last])?;
         let mut points = Vec::new();
         let value = POINT_COLUMNS + 1;
+        let mut newest = newest_attempt_before(connection, of, first)?;
         while let Some(row) = rows.next()? {
             let intact = match Seal::new().matching(row, 0, POINT_COLUMNS)? {
                 Some(head) => Seal::under(head).matching(row, value, VALUE_COLUMNS)?.is_some(),
                 None => false,
             };
             if intact {
-                points.push(of.point(row)?);
+                // Points older than schema 6 have no attempt, and precede all that have one.
+                let attempt: (Option<u32>, Option<u32>) = (row.get(LAUNCH)?, row.get(LAUNCH + 1)?);
+                points.push(SeriesPoint { superseded: attempt < newest, ..of.point(row)? });
+                newest = newest.max(attempt);
             } else {
                 self.note_damage(row);
             }
@@ -432,6 +446,22 @@ impl History {
         }
         Ok(points)
     }
+}
+
+/// The latest attempt, by launch and restart, that has made a point before `step`.
+fn newest_attempt_before(
+    connection: &Connection,
+    of: &Curve<'_>,
+    step: i64,
+) -> rusqlite::Result<(Option<u32>, Option<u32>)> {
+    let found = connection
+        .prepare_cached(
+            "SELECT launch, restart FROM point WHERE run = ?1 AND split = ?2 AND step < ?3 \
+             ORDER BY launch DESC, restart DESC LIMIT 1",
+        )?
+        .query_row(params![of.id, of.split, step], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.unwrap_or_default())
 }
 
 /// The curve of a score, or of one concept of it.
@@ -468,6 +498,7 @@ impl Curve<'_> {
             undefined,
             left_out: if self.place.is_none() { left_out(row, value(8))? } else { None },
             p_value: if self.place.is_none() { row.get(value(9))? } else { None },
+            superseded: false,
         })
     }
 }

@@ -908,3 +908,25 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
     assert!(matches!(history.point("r", "val", None, false), Err(HistoryError::Unknown { .. })));
     assert_eq!(history.record_run(&run("r", 3), &Identity::default(), 1.0).unwrap().run.name, "r-2");
 }
+
+#[test]
+fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded() {
+    let history = memory();
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let [first, second] = [0, 1].map(|launch| Some(Attempt { launch, restart: 0 }));
+    for step in [10, 20, 30, 40] {
+        history.record_point(&point("a", "val", step, 3), first).unwrap();
+    }
+    let superseded = |from| {
+        let points = history.series("a", "val", "ctl", None, from, None).unwrap();
+        points.into_iter().filter(|point| point.superseded).map(|point| point.step).collect::<Vec<_>>()
+    };
+    assert!(superseded(0).is_empty());
+    // It resumes from a checkpoint of step 20.
+    history.record_point(&point("a", "val", 25, 3), second).unwrap();
+    assert_eq!(superseded(0), [30, 40]);
+    assert_eq!(superseded(40), [40]);
+    history.record_point(&point("a", "val", 30, 3), second).unwrap();
+    history.record_point(&point("a", "val", 50, 3), second).unwrap();
+    assert_eq!(superseded(0), [40]);
+}

@@ -582,7 +582,7 @@ class GetSeriesRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., concept: _Optional[str] = ..., first_step: _Optional[int] = ..., last_step: _Optional[int] = ...) -> None: ...
 
 class SeriesPoint(_message.Message):
-    __slots__ = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete", "left_out", "p_value", "left_out_pairs")
+    __slots__ = ("step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete", "left_out", "p_value", "left_out_pairs", "superseded")
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -596,6 +596,7 @@ class SeriesPoint(_message.Message):
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     P_VALUE_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
     step: int
     epoch: float
     time: float
@@ -609,7 +610,8 @@ class SeriesPoint(_message.Message):
     left_out: _containers.RepeatedScalarFieldContainer[int]
     p_value: float
     left_out_pairs: int
-    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., undefined: _Optional[str] = ..., rows: _Optional[int] = ..., tie_fraction: _Optional[float] = ..., provisional: bool = ..., incomplete: bool = ..., left_out: _Optional[_Iterable[int]] = ..., p_value: _Optional[float] = ..., left_out_pairs: _Optional[int] = ...) -> None: ...
+    superseded: bool
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., value: _Optional[float] = ..., standard_error: _Optional[float] = ..., undefined: _Optional[str] = ..., rows: _Optional[int] = ..., tie_fraction: _Optional[float] = ..., provisional: bool = ..., incomplete: bool = ..., left_out: _Optional[_Iterable[int]] = ..., p_value: _Optional[float] = ..., left_out_pairs: _Optional[int] = ..., superseded: bool = ...) -> None: ...
 
 class GetSeriesResponse(_message.Message):
     __slots__ = ("points",)

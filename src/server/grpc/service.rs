@@ -302,6 +302,7 @@ impl ConceptWatch for Service {
             left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
             left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
             p_value: point.p_value,
+            superseded: point.superseded,
         };
         Ok(Response::new(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() }))
     }
