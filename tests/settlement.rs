@@ -10,7 +10,7 @@ use conceptwatch::history::{Ending, History, Limits, Unscored};
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{
-    BatchChunk, EndPass, FinishRunRequest, FinishRunResponse, Point, Settled, StartRunRequest,
+    BatchChunk, Concept, EndPass, FinishRunRequest, FinishRunResponse, Point, Settled, StartRunRequest,
 };
 use tonic::Code;
 
@@ -496,6 +496,38 @@ async fn a_thousand_dead_runs_make_room_for_the_next() {
     let mut stream = Stream::open(&mut client).await;
     assert_eq!(stream.ask(chunk("r1000", 1, 0..64)).await.outcome(), Answer::Accepted);
     assert_eq!(stream.ask(chunk("r1", 1, 0..64)).await.outcome(), Answer::Accepted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_while_the_oldest_make_room_for_others() {
+    // A megabyte of it is for declarations, here of 200 long names.
+    let sidecar = Sidecar::start(&["--history-mib", "8"]);
+    let mut client = sidecar.client().await;
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let declare = async {
+        for number in 0..200 {
+            let mut declared = run(&format!("r{number}"));
+            let concepts = &mut declared.run.as_mut().unwrap().concepts;
+            let concept = concepts[0].clone();
+            *concepts = (0..200).map(|i| Concept { name: format!("{i:0100}"), ..concept.clone() }).collect();
+            client.start_run(declared).await.unwrap();
+            let finish = FinishRunRequest { run: format!("r{number}"), ..FinishRunRequest::default() };
+            client.finish_run(finish).await.unwrap();
+        }
+    };
+    let read = || {
+        while !over.load(std::sync::atomic::Ordering::Relaxed) {
+            let runs = sidecar.get("/api/v1/runs");
+            assert!(runs.starts_with("{\"runs\":"), "{}", &runs[..runs.len().min(200)]);
+        }
+    };
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(read);
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(declare));
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().expect("every list is one");
+    });
+    assert!(sidecar.metric("conceptwatch_history_dropped_total", "run") > 100.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

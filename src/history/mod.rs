@@ -12,6 +12,7 @@ mod examine;
 mod gap;
 mod home;
 mod insert;
+mod listing;
 mod log;
 mod open;
 mod place;

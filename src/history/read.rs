@@ -89,10 +89,12 @@ pub struct ScoreMatrix {
 impl History {
     /// All runs, newest start first.
     pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
-        let store = self.store();
-        let mut statement = store
-            .connection
-            .prepare_cached(&format!("SELECT {RUN}, checksum FROM run ORDER BY started DESC, id DESC"))?;
+        self.read_runs(&self.store().connection)
+    }
+
+    pub(super) fn read_runs(&self, connection: &Connection) -> Result<Vec<StoredRun>, HistoryError> {
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {RUN}, checksum FROM run ORDER BY started DESC, id DESC"))?;
         let mut rows = statement.query([])?;
         let mut runs = Vec::new();
         while let Some(row) = rows.next()? {

@@ -174,7 +174,10 @@ fn a_step_passed_again_replaces_its_point() {
     assert_eq!(history.point("a", "val", Some(2), true).unwrap(), Some(again));
     assert_eq!(steps(&history, "a", "val"), [1, 3]);
     let split = StoredSplit { split: "val".into(), points: 3, last_step: 3 };
-    assert_eq!(history.splits("a").unwrap(), [split]);
+    assert_eq!(history.splits("a").unwrap(), std::slice::from_ref(&split));
+    history.record_run(&run("b", 3), &Identity::default(), 1.0).unwrap();
+    let listed = history.listing().unwrap().into_iter().map(|(stored, splits)| (stored.run.name.clone(), splits));
+    assert_eq!(listed.collect::<Vec<_>>(), [("b".to_owned(), vec![]), ("a".to_owned(), vec![split])]);
 }
 
 #[test]

@@ -212,14 +212,9 @@ impl ConceptWatch for Service {
     }
 
     async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {
-        let stored = self
-            .blocking(|history| {
-                let runs = history.runs()?;
-                runs.into_iter().map(|run| Ok((history.splits(&run.run.name)?, run))).collect::<Result<Vec<_>, _>>()
-            })
-            .await?;
+        let stored = self.blocking(History::listing).await?;
         let live = self.ingest.runs.statuses();
-        let status = |(splits, stored): (Vec<StoredSplit>, StoredRun)| {
+        let status = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
             let live = live.iter().find(|live| live.name == stored.run.name);
             let mut statuses: Vec<proto::SplitStatus> = splits
                 .into_iter()
