@@ -63,7 +63,7 @@ export function begin(listener) {
       const again = store.connection.state === "down";
       store.connection = { state: "live", since: now() };
       // What was missed meanwhile comes with the curves.
-      if (again) curves.clear();
+      if (again) outdate();
       load();
     },
     down() {
@@ -93,7 +93,7 @@ export function begin(listener) {
       changed();
     },
     lost() {
-      curves.clear();
+      outdate();
       load();
     },
   });
@@ -196,6 +196,14 @@ export function curvesOf(run, of, scores) {
   const missing = [...held.wanted].some((score) => !held.scores.has(score));
   if (missing && !held.fetching && held.fault === null && store.connection.state !== "down") fetchCurves(key, run, of, held);
   return held;
+}
+
+/** Has all curves asked for again. Until they come, those at hand stay. */
+function outdate() {
+  for (const [key, { series, wanted }] of curves) {
+    // What is in flight belongs to the entry that this one replaces.
+    curves.set(key, { series, wanted, scores: new Set(), fetching: false, fault: null, missed: [] });
+  }
 }
 
 /** Asks again for what failed. */

@@ -28,7 +28,7 @@ ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
     "pip install ./python": ".ci/run",
-    "conceptwatch watch --address https:": "tests/peers.rs",
+    "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
 }
 # Their Python is run by `test_integration_docs.py` and `test_tutorial.py`.
 APART = {"docs/integrations.md", "docs/tutorial.md"}
