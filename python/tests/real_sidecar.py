@@ -35,6 +35,8 @@ def free_ports() -> int:
     """A port that is free together with the one above it."""
     for _ in range(100):
         with socket.socket() as first, socket.socket() as second:
+            # Ports of connections that ended a moment ago are free for a server.
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             first.bind(("127.0.0.1", 0))
             port: int = first.getsockname()[1]
             try:
