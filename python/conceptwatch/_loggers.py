@@ -1,6 +1,6 @@
 """The loggers that a job has already: Weights & Biases, TensorBoard, MLflow, or an object of another one.
 
-None is imported before it is asked for. What one raises is said once, and the others go on.
+Each is imported on first use. An error that one raises is reported once, and the others go on.
 """
 
 from __future__ import annotations

@@ -81,13 +81,17 @@ def test_a_job_whose_sidecar_has_gone_starts_another_and_loses_nothing(
     wait_for(lambda: not sidecars(tmp_path))
 
 
+def kill_sidecar_of(job: Job) -> None:
+    (process,) = children(job.process.pid)
+    os.kill(process, signal.SIGKILL)
+
+
 def test_a_job_of_its_own_sidecar_starts_another(job: Callable[..., Job], tmp_path: Path) -> None:
     own = job("own")
     begin(own, "a", "127.0.0.1:0", data_dir=None)
     own.do("evaluate(run, 1)")
     assert settled(own, 1) == {"point": 1}
-    (process,) = children(own.process.pid)
-    os.kill(process, signal.SIGKILL)
+    kill_sidecar_of(own)
     own.do("evaluate(run, 2, 3)")
     assert settled(own, 3) == {"point": 3}
     assert "started a sidecar, its page is" in own.said()
@@ -99,8 +103,7 @@ def test_a_sidecar_that_a_person_started_is_not_replaced(job: Callable[..., Job]
     begin(own, "a", f"127.0.0.1:{free_ports()}")
     # As one that does not say that it ends unused.
     own.do("setattr(run._link, 'ends_unused', False)")
-    (process,) = children(own.process.pid)
-    os.kill(process, signal.SIGKILL)
+    kill_sidecar_of(own)
     own.do("evaluate(run, 1)")
     wait_for(lambda: own.do("run._sender.down"))
     assert own.do("run.finish(timeout=1)") is False
@@ -111,8 +114,7 @@ def test_where_no_other_can_be_started_training_goes_on(job: Callable[..., Job],
     own = job("own")
     begin(own, "a", f"127.0.0.1:{free_ports()}")
     own.do("os.environ.update(CONCEPTWATCH_BINARY='/nowhere')")
-    (process,) = children(own.process.pid)
-    os.kill(process, signal.SIGKILL)
+    kill_sidecar_of(own)
     own.do("evaluate(run, 1, 2)")
     wait_for(lambda: "no other could be started" in own.said())
     assert own.do("run.finish(timeout=1)") is False

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use serde::Serialize;
 
 use super::app::App;
 use super::refusal::Refusal;
 use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
-use crate::history::{SeriesPoint, StoredRun};
+use crate::history::{SeriesPoint, StoredRun, StoredSplit};
 use crate::limits;
 use crate::point::{Outcome, Point};
 use crate::server::clock::lock;
@@ -104,18 +105,20 @@ impl Rows {
     pub fn read(&self, app: &App, split: &str, only: Option<&str>) -> Result<Overview, Refusal> {
         let begun = Instant::now();
         let (latest, alerts) = (app.live.latest(), app.live.alerts());
-        let runs: Vec<StoredRun> = app.history.runs()?;
-        if let Some(name) = only
-            && runs.iter().all(|stored| stored.run.name != name)
-        {
-            return Err(Refusal::unknown("run", name));
-        }
-        lock(&self.0).retain(|(run, _), _| runs.iter().any(|stored| stored.run.name == *run));
+        let runs = match only {
+            Some(name) => vec![listed(app, name)?],
+            None => {
+                let runs = app.history.listing()?;
+                lock(&self.0).retain(|(run, _), _| runs.iter().any(|(stored, _)| stored.run.name == *run));
+                runs
+            }
+        };
         let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0 };
-        for stored in runs.iter().filter(|stored| only.is_none_or(|name| stored.run.name == name)) {
+        for (stored, splits) in &runs {
             let name = stored.run.name.as_str();
             let live = latest.iter().find(|one| &*one.run == name && &*one.split == split);
-            let version = version(app, stored, split, live, advised(&alerts, name, split))?;
+            let of_split = splits.iter().find(|one| one.split == split);
+            let version = version(stored, of_split, live, advised(&alerts, name, split));
             let key = (name.to_owned(), split.to_owned());
             let known = lock(&self.0).get(&key).filter(|(of, _)| *of == version).map(|(_, row)| Arc::clone(row));
             let row = match known {
@@ -127,7 +130,11 @@ impl Rows {
                 }
                 None => {
                     let before = lock(&self.0).get(&key).map(|(_, row)| Arc::clone(row));
-                    let row = Arc::new(row(app, stored, split, &version, before.as_deref())?);
+                    let row = match row(app, stored, split, &version, before.as_deref()) {
+                        // The size limit has removed the run since the runs were listed.
+                        Err(refusal) if refusal.status == StatusCode::NOT_FOUND && only.is_none() => continue,
+                        row => Arc::new(row?),
+                    };
                     lock(&self.0).insert(key, (version, Arc::clone(&row)));
                     row
                 }
@@ -138,22 +145,27 @@ impl Rows {
     }
 }
 
+/// A run by its name.
+fn listed(app: &App, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), Refusal> {
+    let mut runs = app.history.runs()?.into_iter();
+    let stored = runs.find(|stored| stored.run.name == name).ok_or_else(|| Refusal::unknown("run", name))?;
+    Ok((stored, app.history.splits(name)?))
+}
+
 fn version(
-    app: &App,
     stored: &StoredRun,
-    split: &str,
+    of_split: Option<&StoredSplit>,
     live: Option<&Latest>,
     advised: Option<StopAdvised>,
-) -> Result<Version, Refusal> {
-    let of_split = app.history.splits(&stored.run.name)?.into_iter().find(|one| one.split == split);
-    Ok(Version {
+) -> Version {
+    Version {
         started: stored.started,
         finished: stored.finished.is_some(),
-        points: of_split.as_ref().map_or(0, |one| one.points),
+        points: of_split.map_or(0, |one| one.points),
         last_step: of_split.map(|one| one.last_step),
         newest: live.and_then(|live| live.point.as_ref()).map(|point| (point.step, point.time, point.seconds)),
         advised,
-    })
+    }
 }
 
 /// The rule on the split that advises to stop this run, and the step at which it began to fire.
@@ -174,7 +186,7 @@ fn row(app: &App, stored: &StoredRun, split: &str, version: &Version, before: Op
     let mut found = judge(&points, points.len() < LOOKED_BACK[0]);
     let farther = found.as_ref().is_some_and(|found| found.or_earlier);
     if farther {
-        // Leakage that was known to last longer does not begin anew where the first look ends.
+        // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
         let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.kind == Kind::Leaking);
         let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
         match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {

@@ -103,7 +103,7 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
 
 /// Serves one connection. Its errors are ignored because the client caused them; hyper answers 400 to a malformed request.
 async fn connection(connection: Connection, router: Router, stop: CancellationToken, bounds: Bounds) {
-    // Not `Router::layer`, which builds every route anew.
+    // Not `Router::layer`, which would rebuild every route for each connection.
     let service = Extension::<Arc<Visit>>(connection.visit()).layer(router);
     let stream = WriteDeadline { stream: connection, patience: bounds.write, waiting: None };
     let served = http1::Builder::new()
