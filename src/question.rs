@@ -10,7 +10,7 @@ use crate::compare::{
     Evaluations, GroupReport, PUBLISHED, PairReport, Side, SplitReport, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS,
     compare_groups, compare_pair, compare_splits,
 };
-use crate::diagnosis::{Diagnosis, diagnose};
+use crate::diagnosis::{Diagnosis, LOOKED_BACK, diagnose};
 use crate::fault::{Fault, in_short};
 use crate::history::{History, HistoryError, StoredRun};
 use crate::point::Point;
@@ -23,8 +23,6 @@ const LAST: usize = 5;
 const MOST: usize = 1000;
 const CONFIDENCE: f64 = 0.95;
 const SPLIT: &str = "val";
-/// Evaluations that a diagnosis looks back over.
-const LOOKED_BACK: usize = 100;
 /// Names that an error message lists before it only counts the rest.
 const LISTED: usize = 12;
 

@@ -20,7 +20,7 @@ use crate::run::Run;
 pub use curve::Curve;
 pub use judgement::{Evidence, Judgement, Reading};
 pub use rules::{RULES, Rule};
-pub use verdict::{Kind, Moment, StopAdvised, Verdict, verdict};
+pub use verdict::{Kind, LOOKED_BACK, Moment, StopAdvised, Verdict, verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

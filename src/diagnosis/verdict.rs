@@ -13,15 +13,13 @@ use crate::run::Run;
 use super::causes::{
     Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding, removable_information,
 };
-use super::curve::Curve;
+use super::curve::{Curve, INTERVAL};
 use super::judgement::{Evidence, Judgement};
 use super::leakage::{Interventions, concepts, interventions};
 use super::sample::too_few_rows;
 
-/// Evaluations that each conclusion looks back over, as a diagnosis does.
-const LOOKED_BACK: usize = 100;
-/// Half-width of an interval in standard errors: 95 % of a normal distribution.
-const INTERVAL: f64 = 1.96;
+/// Evaluations that a diagnosis looks back over.
+pub const LOOKED_BACK: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
