@@ -13,7 +13,7 @@ import pytest
 from test_launch import Naming
 
 import conceptwatch
-from conftest import not_tested
+from conftest import not_tested, wait_for
 
 
 @pytest.fixture
@@ -43,6 +43,11 @@ def jobs(sidecar: Naming) -> int:
     return len({request.job for request in sidecar.starts})
 
 
+def named(monitor: Any) -> None:
+    """Waits until the sidecar has named the run: a checkpoint from before that names none."""
+    wait_for(lambda: monitor.run is not None and monitor.run._link.answered)
+
+
 # ---------------------------------------------------------------- Lightning
 
 
@@ -53,11 +58,11 @@ def lightning_monitor(sidecar: Naming, name: str = "run", **options: Any) -> Any
     )
 
 
-def fit(monitor: Any, folder: Path, **options: Any) -> None:
+def fit(monitor: Any, folder: Path, *callbacks: Any, **options: Any) -> None:
     pl, toy = modules("lightning.pytorch", "toy")
     trainer = pl.Trainer(
         accelerator="cpu", max_epochs=options.pop("epochs", 1), limit_train_batches=1, limit_val_batches=1,
-        callbacks=[monitor, pl.callbacks.ModelCheckpoint(folder, save_last=True)],
+        callbacks=[monitor, *callbacks, pl.callbacks.ModelCheckpoint(folder, save_last=True)],
         logger=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     trainer.fit(toy.module(pl, 1.0), *toy.loaders(), **options)
@@ -77,7 +82,9 @@ def test_another_fit_of_lightning_continues_the_run(taken: Naming, tmp_path: Pat
 
 
 def test_lightning_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Path) -> None:
-    fit(lightning_monitor(taken), tmp_path)
+    (pl,) = modules("lightning.pytorch")
+    first = lightning_monitor(taken)
+    fit(first, tmp_path, pl.callbacks.LambdaCallback(on_train_start=lambda *_: named(first)))
     restored = lightning_monitor(taken)
     fit(restored, tmp_path, epochs=2, ckpt_path=str(tmp_path / "last.ckpt"))
     assert declared(taken) == [("run", False), ("run-2", True)]
@@ -158,7 +165,13 @@ def train(sidecar: Naming, folder: Path, name: str = "run", checkpoint: str | No
     monitor = toy.LeakageMonitor(
         name, concepts=3, extract=toy.extract, timeout=0.0, address=sidecar.address, spawn=False, advice=False
     )
-    trainer = toy.trainer(folder, monitor, save_strategy="steps", save_steps=1, **options)
+    (transformers,) = modules("transformers")
+
+    class Named(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *positional: Any, **keywords: Any) -> None:
+            named(monitor)
+
+    trainer = toy.trainer(folder, monitor, Named(), save_strategy="steps", save_steps=1, **options)
     trainer.train(resume_from_checkpoint=checkpoint)
     return monitor
 
@@ -210,12 +223,20 @@ def test_a_training_that_keras_restores_continues_its_run(
             if epoch == 2:
                 raise Interrupted
 
+    class Named(keras.callbacks.Callback):  # type: ignore[misc]
+        def __init__(self, monitor: Any) -> None:
+            super().__init__()
+            self._monitor = monitor
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            named(self._monitor)
+
     def fit(*callbacks: Any, epochs: int = 3) -> Any:
         monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=backup)
         restoring = keras.callbacks.BackupAndRestore(backup)
         model = test_keras.bottleneck(keras, 1.0)
         data = test_keras.Rows(256, 0)
-        everything = [restoring, monitor, *callbacks]
+        everything = [restoring, monitor, Named(monitor), *callbacks]
         model.fit(data.x, [data.c, data.y], epochs=epochs, verbose=0, callbacks=everything)
         return monitor
 
