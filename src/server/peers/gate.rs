@@ -22,7 +22,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::dial::Stream;
-use super::listener::{Listener, Peer, Socket};
+use super::listener::{Listener, Peer, Socket, is_silent};
 use super::tls::{ClientCertificate, Made, Protocol, Tls};
 use crate::server::metrics::Metrics;
 
@@ -122,6 +122,11 @@ impl Gate {
             if matches!(peer, Peer::Unix(_)) && !self.token && !peer.is_own() {
                 self.counts.other_user.inc();
                 tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
+                continue;
+            }
+            // It has had its time, and takes no place: thousands of them may come at once.
+            if is_silent(&socket) {
+                self.counts.silent.inc();
                 continue;
             }
             // Clients of HTTP/1 repeat a request that finds an idle connection closed.

@@ -84,6 +84,7 @@ impl Listener {
         &self.local
     }
 
+    /// The next connection, [silent](is_silent) ones included.
     pub async fn accept(&self) -> io::Result<(Socket, Peer)> {
         match &self.bound {
             Bound::Tcp(listener) => {
@@ -98,6 +99,16 @@ impl Listener {
                 Ok((Either::Right(stream), Peer::Unix(user)))
             }
         }
+    }
+}
+
+/// Whether the system has waited for a connection's first bytes in vain, and passed it on without any.
+///
+/// Connections that it did not hold back, as when too many were half open, may still have theirs in flight.
+pub fn is_silent(socket: &Socket) -> bool {
+    match socket {
+        Either::Left(stream) => was_held_back(stream),
+        Either::Right(_) => false,
     }
 }
 
@@ -137,6 +148,30 @@ fn hold_back_silent(listener: &TcpListener, time: Duration) {
 
 #[cfg(not(target_os = "linux"))]
 fn hold_back_silent(_: &TcpListener, _: Duration) {}
+
+/// The system ends its wait by greeting the peer once more, which it counts as a packet sent again.
+#[cfg(target_os = "linux")]
+fn was_held_back(stream: &TcpStream) -> bool {
+    let socket = stream.as_raw_fd();
+    let mut byte = 0_u8;
+    // SAFETY: the descriptor is open, and one byte may be written to `byte`.
+    let read = unsafe { libc::recv(socket, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    if read >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+        return false;
+    }
+    // SAFETY: all bit patterns are valid for its integers.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and `size` is that of the value written to.
+    let status =
+        unsafe { libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut size) };
+    status == 0 && info.tcpi_total_retrans > 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn was_held_back(_: &TcpStream) -> bool {
+    false
+}
 
 /// The file of a socket, removed when the port closes unless another process has replaced it.
 struct SocketFile {
@@ -237,6 +272,30 @@ mod tests {
         assert!(!Peer::Unix(Some(own_user() + 1)).is_own() && !Peer::Unix(None).is_own());
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn who_was_waited_for_in_vain_is_known_from_who_speaks_late() {
+        use tokio::io::AsyncWriteExt;
+
+        let tcp = bind_address("127.0.0.1:0".parse().unwrap()).unwrap();
+        // Rounded up by the system to the time of a repeated packet.
+        hold_back_silent(&tcp, Duration::from_secs(1));
+        let listener = Listener::try_from(tcp).unwrap();
+        let address = listener.local().tcp().unwrap();
+        let _silent = TcpStream::connect(address).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        assert!(is_silent(&socket));
+        let mut speaker = TcpStream::connect(address).await.unwrap();
+        speaker.write_all(b"x").await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        assert!(!is_silent(&socket));
+        // Without the option the system passes on at once who has not spoken yet.
+        let listener = Listener::try_from(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
+        let _late = TcpStream::connect(listener.local().tcp().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        assert!(!is_silent(&socket));
     }
 
     #[tokio::test]
