@@ -22,7 +22,7 @@
  * @typedef {{value: (number|null)[], standard_error: (number|null)[], undefined: Record<string, number[]>,
  *   left_out: [number, LeftOut|null][], p_value: number|null}} Column
  * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], tie_fraction: number[], provisional: number[],
- *   incomplete: number[], scores: Record<string, Column>}} Columns
+ *   incomplete: number[], superseded: number[][], scores: Record<string, Column>}} Columns superseded: a list for each attempt that was left
  * @typedef {{step: number[], epoch: (number|null)[], concepts: string[], values: (number|null)[][]}} ConceptCurves
  * @typedef {{run: string, split: string, step: number, time: number, outcome: string, reason: string, rows_seen: number}} Unscored
  * @typedef {{concepts: number[], pairs?: number, of: number, why: string}} LeftOut numbers of concepts, of which the score has `of`

@@ -1,7 +1,7 @@
 // Charts of scores over the run: one for each score, the shown runs laid over each other.
 import { get } from "./api.js";
 import { figure } from "./figure.js";
-import { chartText, hasScore, lineOf } from "./lines.js";
+import { chartText, hasScore, linesOf } from "./lines.js";
 import { hueOf, lookOf } from "./palette.js";
 import { titleOf } from "./prefs.js";
 import { change, current } from "./state.js";
@@ -51,8 +51,8 @@ export function curves(host, group) {
       const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
         ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
       if (one.chart.signature === signature) return;
-      const lines = having.flatMap(({ run, slot, series }) => (series && lineOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
-        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] })) ?? []);
+      const lines = having.flatMap(({ run, slot, series }) => (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
+        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
       const word = wordOf(score);
       const limit = shown.limitOf(score);
       const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
@@ -72,11 +72,11 @@ export function curves(host, group) {
 
 /** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */
 async function table(score, split, runs) {
-  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete"];
+  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete", "superseded"];
   const rows = [];
   for (const run of runs) {
     const { points } = await get("series", { run, split, score });
-    for (const point of points) rows.push([run, split, score, ...columns.slice(3).map((key) => point[key])]);
+    for (const point of points) rows.push([run, split, score, ...columns.slice(3).map((key) => point[key] ?? (key === "superseded" ? false : null))]);
   }
   return { name: `${score} ${split}`, columns, rows };
 }

@@ -19,6 +19,8 @@ import { hideTip, showTip } from "./tip.js";
  * @property {boolean[]} [broken] no line leads here from the value before
  * @property {{x: number, text: string}[]} [gaps] where there is no value, and why
  * @property {{x: number, y: number, text: string}[]} [alerts]
+ * @property {boolean} [superseded] left by its run, which has returned to an earlier step: faint and dashed
+ * @property {[number, number]} [from] where the run left it
  * @property {(at: number) => string[]} [notes] what stands below a value in the tip
  * @typedef {object} Spec
  * @property {Line[]} lines
@@ -41,6 +43,8 @@ import { hideTip, showTip } from "./tip.js";
 const MOST_BANDS = 8;
 /** Labels at the ends of more lines than this would not find room. */
 const MOST_ENDS = 10;
+/** Dashes of what a run has left. */
+const SUPERSEDED = [4, 4];
 const FONT = "11px -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, sans-serif";
 const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
 
@@ -109,7 +113,7 @@ export class LineChart {
     if (this.signature === signature) return;
     this.signature = signature;
     this.spec = spec;
-    const ends = spec.lines.slice(0, MOST_ENDS).map(({ name, y }) => `${name} ${spec.text(Number(y.findLast((value) => value !== null) ?? NaN))}`);
+    const ends = current(spec).slice(0, MOST_ENDS).map(({ name, y }) => `${name} ${spec.text(Number(y.findLast((value) => value !== null) ?? NaN))}`);
     this.root.setAttribute("aria-label", `${this.label}: ${ends.join("; ") || "no values"}. Arrow keys read values.`);
     schedule(this);
   }
@@ -125,6 +129,7 @@ export class LineChart {
   fit(spec) {
     let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
     const positive = spec.logy;
+    const few = current(spec).length <= MOST_BANDS;
     for (const { x, y, half } of spec.lines) {
       for (let i = 0; i < x.length; i += 1) {
         const at = x[i];
@@ -133,7 +138,7 @@ export class LineChart {
         if (at > right) right = at;
         const value = y[i];
         if (value === null || (positive && value <= 0)) continue;
-        const error = spec.lines.length <= MOST_BANDS ? (half?.[i] ?? 0) : 0;
+        const error = few ? (half?.[i] ?? 0) : 0;
         if (value - error < low) low = positive ? value : value - error;
         if (value + error > high) high = value + error;
       }
@@ -169,7 +174,7 @@ export class LineChart {
     context.clearRect(0, 0, width, height);
     context.font = FONT;
     this.fit(spec);
-    const right = spec.places || spec.lines.length > MOST_ENDS ? 12 : RIGHT;
+    const right = spec.places || current(spec).length > MOST_ENDS ? 12 : RIGHT;
     const box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
     this.box = box;
     if (box.width < 20) return;
@@ -178,11 +183,11 @@ export class LineChart {
     context.beginPath();
     context.rect(box.left - 5, box.top - 6, box.width + 10, box.height + 8);
     context.clip();
-    const many = spec.lines.length > MOST_BANDS;
+    const many = current(spec).length > MOST_BANDS;
     if (!many && !spec.whiskers) for (const line of spec.lines) this.band(context, line, box);
     for (const line of spec.lines) this.line(context, line, spec, box, many);
     context.restore();
-    if (!spec.places && spec.lines.length <= MOST_ENDS) this.ends(context, spec, box);
+    if (!spec.places && current(spec).length <= MOST_ENDS) this.ends(context, spec, box);
     this.empty(context, spec, box);
   }
 
@@ -294,27 +299,31 @@ export class LineChart {
     const drawn = spec.smooth > 0 ? smooth(raw, spec.smooth) : raw;
     context.lineJoin = "round";
     context.strokeStyle = color;
-    const dashes = many ? [] : DASHES[line.look % DASHES.length];
-    if (spec.smooth > 0) {
+    const dashes = line.superseded ? SUPERSEDED : many ? [] : DASHES[line.look % DASHES.length];
+    if (spec.smooth > 0 && !line.superseded) {
       context.globalAlpha = many ? 0.12 : 0.3;
       context.lineWidth = 1;
       this.trace(context, line, px, raw, box, []);
     }
-    context.globalAlpha = many ? 0.75 : 1;
-    context.lineWidth = many ? 1.2 : spec.places ? 1.3 : 1.8;
+    const faint = line.superseded ? 0.55 : 1;
+    context.globalAlpha = (many ? 0.75 : 1) * faint;
+    context.lineWidth = many || line.superseded ? 1.2 : spec.places ? 1.3 : 1.8;
     this.trace(context, line, px, drawn, box, dashes);
-    context.globalAlpha = 1;
+    context.globalAlpha = faint;
     context.setLineDash([]);
     if (spec.whiskers) this.whiskers(context, line, px, box);
     this.marks(context, line, px, drawn, box, spec.points === true);
+    context.globalAlpha = 1;
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {(number|null)[]} y @param {any} box @param {number[]} dashes */
   trace(context, line, px, y, box, dashes) {
     let before = -1;
     let dotted = false;
+    let arriving = line.from !== undefined;
     context.setLineDash(dashes);
     context.beginPath();
+    if (line.from) context.moveTo(this.x(line.from[0], box), this.y(line.from[1], box));
     for (const i of thin(px, y)) {
       if (y[i] === null || Number.isNaN(px[i])) {
         before = -1;
@@ -322,7 +331,8 @@ export class LineChart {
       }
       const at = this.y(Number(y[i]), box);
       const open = line.open?.[i] ?? false;
-      if (before < 0 || line.broken?.[i]) context.moveTo(px[i], at);
+      if (before < 0 && arriving) context.lineTo(px[i], at);
+      else if (before < 0 || line.broken?.[i]) context.moveTo(px[i], at);
       else {
         const dot = open || (line.open?.[before] ?? false);
         if (dot !== dotted) {
@@ -335,6 +345,7 @@ export class LineChart {
         context.lineTo(px[i], at);
       }
       before = i;
+      arriving = false;
     }
     context.stroke();
   }
@@ -395,7 +406,7 @@ export class LineChart {
 
   /** Marks and values at the ends of lines, moved apart. @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
   ends(context, spec, box) {
-    const found = spec.lines.flatMap((line) => {
+    const found = current(spec).flatMap((line) => {
       const y = spec.smooth > 0 ? smooth(line.y, spec.smooth) : line.y;
       const at = y.findLastIndex((value, i) => value !== null && !Number.isNaN(line.x[i]) && line.x[i] <= this.across.to && line.x[i] >= this.across.from);
       return at < 0 ? [] : [{ line, text: spec.text(Number(y[at])), place: this.y(Number(y[at]), box) }];
@@ -527,6 +538,9 @@ function nearest({ x, y, gaps }, wanted) {
   }
   return best;
 }
+
+/** The lines that runs go on with. @param {Spec} spec */
+const current = (spec) => spec.lines.filter(({ superseded }) => !superseded);
 
 /** Rows of a tip: more would leave the window. */
 const MOST_ROWS = 12;

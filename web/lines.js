@@ -26,20 +26,24 @@ export function hasScore(series, score) {
   return values !== undefined && (values.why.size > 0 || values.value.some((value) => value !== null));
 }
 
-/** Lines that were made, by their evaluations: with a hundred runs in the charts, one more costs one line. @type {WeakMap<Series, Map<string, {made: string, line: Line|null}>>} */
+/** Lines that were made, by their evaluations: with a hundred runs in the charts, one more costs one line. @type {WeakMap<Series, Map<string, {made: string, lines: Line[]}>>} */
 const kept = new WeakMap();
 
-/** A line as it was made before, where nothing that it rests on has changed. @param {Parameters<typeof made>[0]} of @returns {Line|null} */
-export function lineOf(of) {
+/**
+ * The line of a score, after those of what attempts that were left have made. As they were before, where nothing that they
+ * rest on has changed.
+ * @param {Parameters<typeof made>[0]} of @returns {Line[]}
+ */
+export function linesOf(of) {
   const bySeries = kept.get(of.series) ?? new Map();
   kept.set(of.series, bySeries);
   const key = `${of.score}/${of.name}`;
   const now = JSON.stringify([of.series.version, of.series.step.length, of.series.scores.has(of.score), of.color, of.look, of.along, of.started, of.split, of.unscored?.length, store.changes.length]);
   const known = bySeries.get(key);
-  if (known?.made === now) return known.line;
-  const line = made(of);
-  bySeries.set(key, { made: now, line });
-  return line;
+  if (known?.made === now) return known.lines;
+  const lines = made(of);
+  bySeries.set(key, { made: now, lines });
+  return lines;
 }
 
 /**
@@ -54,11 +58,11 @@ export function lineOf(of) {
  * @param {Along} of.along
  * @param {number} of.started
  * @param {Unscored[]} [of.unscored]
- * @returns {Line|null} null where no evaluation has the score
+ * @returns {Line[]} none where no evaluation has the score
  */
 function made({ series, score, run, split, name, color, look, along, started, unscored = [] }) {
   const values = series.scores.get(score);
-  if (!values || !hasScore(series, score)) return null;
+  if (!values || !hasScore(series, score)) return [];
   const { scale } = wordOf(score);
   const x = placesOf(series, along, started);
   const y = values.value.map((value) => (value === null ? null : value * scale));
@@ -84,10 +88,31 @@ function made({ series, score, run, split, name, color, look, along, started, un
     localTime(series.time[at]),
     values.left[at] ? `${overText(/** @type {any} */ (values.left[at]))}: ${/** @type {any} */ (values.left[at]).why}` : "",
     values.p !== null && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",
+    series.superseded.has(series.step[at]) ? "superseded: the run has gone on from an earlier checkpoint since" : "",
     series.provisional.has(series.step[at]) ? "provisional: the sample is still filling" : "",
     series.incomplete.has(series.step[at]) ? "evaluation cut short: a part of its rows did not arrive" : "",
   ].filter(Boolean);
-  return { name, color, look, x, y, half, open, broken, gaps, alerts, notes };
+  const whole = { name, color, look, x, y, half, open, broken, gaps, alerts, notes };
+  if (series.superseded.size === 0) return [whole];
+  const attempts = new Set(series.superseded.values());
+  const kept = (/** @type {number} */ at) => !series.superseded.has(series.step[at]);
+  const left = [...attempts].map((attempt) => {
+    const part = partOf(whole, (at) => series.superseded.get(series.step[at]) === attempt, notes);
+    const first = series.step.findIndex((step) => series.superseded.get(step) === attempt);
+    const before = series.step.findLastIndex((_, at) => at < first && kept(at) && series.time[at] < series.time[first] && y[at] !== null);
+    const from = before < 0 || Number.isNaN(x[before]) ? undefined : /** @type {[number, number]} */ ([x[before], Number(y[before])]);
+    return { ...part, name: `${name}, superseded`, half: undefined, superseded: true, from };
+  });
+  const now = partOf(whole, kept, notes);
+  const own = (/** @type {{x: number}} */ { x: place }) => !left.some((line) => line.x.includes(place));
+  return [...left.filter((line) => line.y.some((value) => value !== null)), { ...now, gaps: gaps.filter(own), alerts: alerts.filter(own) }];
+}
+
+/** The places of a line that belong to one attempt. @param {Line} line @param {(at: number) => boolean} belongs @param {(at: number) => string[]} notes @returns {Line} */
+function partOf({ name, color, look, x, y, half, open, broken }, belongs, notes) {
+  const places = x.map((_, at) => at).filter(belongs);
+  const pick = (/** @type {any[]|undefined} */ column) => places.map((at) => column?.[at]);
+  return { name, color, look, x: pick(x), y: pick(y), half: pick(half), open: pick(open), broken: pick(broken), notes: (at) => notes(places[at]) };
 }
 
 /** Where the mean leaves out other concepts than before. @param {(import("./api.js").LeftOut|null)[]} left */

@@ -6,7 +6,7 @@ import { conceptsPanel } from "./concepts.js";
 import { curveControls, curves } from "./curves.js";
 import { figure } from "./figure.js";
 import { lanesPanel } from "./lanes.js";
-import { chartText, lineOf } from "./lines.js";
+import { chartText, linesOf } from "./lines.js";
 import { options } from "./overview.js";
 import { pairsPanel } from "./pairs.js";
 import { isHidden, isPinned, retitle, titleOf, toggleHidden, togglePin } from "./prefs.js";
@@ -143,7 +143,7 @@ export function runView(again) {
     const { view, lines: [line] } = shown;
     const series = line?.series;
     const lines = series ? ACCURACIES.flatMap(([score, called, color, look]) =>
-      lineOf({ series, score, run: view.run, split: view.split, name: called, color, look, along: shown.along, started: line.run.started }) ?? []) : [];
+      linesOf({ series, score, run: view.run, split: view.split, name: called, color, look, along: shown.along, started: line.run.started })) : [];
     accuracy.root.hidden = series !== null && series !== undefined && lines.length === 0;
     accuracy.show({ lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: [50, 100], range: [0, 100], text: chartText("task_accuracy") },
       [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, series?.version, series?.step.length, lines.length].join());

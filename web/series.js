@@ -8,7 +8,8 @@
  * @typedef {{value: (number|null)[], error: (number|null)[], why: Map<number, string>, left: (LeftOut|null)[], p: number|null}} Values
  *   why: by step
  * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], ties: number[], provisional: Set<number>,
- *   incomplete: Set<number>, scores: Map<string, Values>, version: number}} Series sets are of steps
+ *   incomplete: Set<number>, superseded: Map<number, number>, scores: Map<string, Values>, version: number}} Series sets are
+ *   of steps; superseded: beyond the step to which the run has returned since, with a number of the attempt that made it
  */
 
 /** @param {Columns} columns @returns {Series} */
@@ -18,7 +19,8 @@ export function seriesOf(columns) {
   /** @type {Map<string, Values>} */
   const scores = new Map();
   for (const [id, column] of Object.entries(columns.scores)) scores.set(id, valuesOf(column, step));
-  const series = { step, epoch, time, rows, ties, provisional: steps(columns.provisional), incomplete: steps(columns.incomplete), scores, version: 0 };
+  const series = { step, epoch, time, rows, ties, provisional: steps(columns.provisional), incomplete: steps(columns.incomplete),
+    superseded: new Map(columns.superseded.flatMap((places, attempt) => places.map((at) => /** @type {[number, number]} */ ([step[at], attempt])))), scores, version: 0 };
   dropTrail(series);
   return series;
 }
@@ -42,12 +44,14 @@ function dropTrail(series) {
 function remove(series, at) {
   series.provisional.delete(series.step[at]);
   series.incomplete.delete(series.step[at]);
+  series.superseded.delete(series.step[at]);
   for (const column of [series.step, series.epoch, series.time, series.rows, series.ties]) column.splice(at, 1);
   for (const { value, error, left } of series.scores.values()) for (const column of [value, error, left]) column.splice(at, 1);
 }
 
 /**
- * Takes an evaluation as it was published. A provisional one never replaces the final one of its step.
+ * Takes an evaluation as it was published. A provisional one never replaces the final one of its step. Returns whether the
+ * run seems to have returned to an earlier step: what lies beyond is older, and the sidecar knows which attempt made it.
  * @param {Series} series @param {Point} point
  */
 export function take(series, point) {
@@ -55,7 +59,7 @@ export function take(series, point) {
   let at = step.length;
   while (at > 0 && step[at - 1] >= point.step) at -= 1;
   const known = step[at] === point.step;
-  if (known && point.provisional && !series.provisional.has(point.step)) return;
+  if (known && point.provisional && !series.provisional.has(point.step)) return false;
   if (!known) {
     step.splice(at, 0, point.step);
     for (const column of [series.epoch, series.time, series.rows, series.ties]) column.splice(at, 0, 0);
@@ -65,6 +69,7 @@ export function take(series, point) {
   series.time[at] = point.time;
   series.rows[at] = point.rows;
   series.ties[at] = point.tie_fraction;
+  series.superseded.delete(point.step);
   for (const [set, marked] of /** @type {[Set<number>, boolean][]} */ ([[series.provisional, point.provisional], [series.incomplete, point.incomplete]])) {
     if (marked) set.add(point.step);
     else set.delete(point.step);
@@ -79,6 +84,8 @@ export function take(series, point) {
     if (outcome.undefined === undefined) values.why.delete(point.step);
     else values.why.set(point.step, outcome.undefined);
   }
+  const returned = step.some((beyond, i) => i > at && series.time[i] < point.time && !series.superseded.has(beyond));
   dropTrail(series);
   series.version += 1;
+  return returned;
 }

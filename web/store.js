@@ -73,7 +73,7 @@ export function begin(listener) {
     point(point) {
       store.version += 1;
       const held = curves.get(keyOf(point.run, point.split));
-      if (held?.series) take(held.series, point);
+      if (held?.series && take(held.series, point)) held.scores = new Set();
       if (held?.fetching) held.missed.push(point);
       const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
       if (of) {
@@ -228,13 +228,13 @@ async function fetchCurves(key, run, of, held) {
     const answer = await get("curves", { run, split: of, scores: scores.join(",") });
     if (curves.get(key) === held) {
       held.series = seriesOf(answer);
-      for (const point of held.missed) take(held.series, point);
-      held.scores = new Set(scores);
+      const returned = held.missed.filter((/** @type {import("./api.js").Point} */ point) => take(held.series, point));
+      held.scores = new Set(returned.length ? [] : scores);
     }
   } catch (error) {
     if (error instanceof ApiError && error.code === 404) {
       // A run without this split has no curves there.
-      held.series = seriesOf({ step: [], epoch: [], time: [], rows: [], tie_fraction: [], provisional: [], incomplete: [], scores: {} });
+      held.series = seriesOf({ step: [], epoch: [], time: [], rows: [], tie_fraction: [], provisional: [], incomplete: [], superseded: [], scores: {} });
       held.scores = new Set(scores);
     } else {
       held.fault = error instanceof ApiError ? error.message : String(error);

@@ -65,6 +65,9 @@ pub struct SeriesPoint {
     /// A later attempt of the run has returned to an earlier step, and has not reached this one.
     #[serde(skip_serializing_if = "is_false")]
     pub superseded: bool,
+    /// The launch and its restart that made the point; absent in points older than schema 6.
+    #[serde(skip)]
+    pub attempt: (Option<u32>, Option<u32>),
 }
 
 fn is_false(value: &bool) -> bool {
@@ -416,7 +419,7 @@ impl History {
             if intact {
                 // Points older than schema 6 have no attempt, and precede all that have one.
                 let attempt: (Option<u32>, Option<u32>) = (row.get(LAUNCH)?, row.get(LAUNCH + 1)?);
-                points.push(SeriesPoint { superseded: attempt < newest, ..of.point(row)? });
+                points.push(SeriesPoint { superseded: attempt < newest, attempt, ..of.point(row)? });
                 newest = newest.max(attempt);
             } else {
                 self.note_damage(row);
@@ -501,6 +504,7 @@ impl Curve<'_> {
             left_out: if self.place.is_none() { left_out(row, value(8))? } else { None },
             p_value: if self.place.is_none() { row.get(value(9))? } else { None },
             superseded: false,
+            attempt: (None, None),
         })
     }
 }

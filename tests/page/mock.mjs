@@ -55,7 +55,7 @@ function noise(...parts) {
 
 /** The made-up world: runs whose curves rise to a level that their λ decides. */
 export function world({ runs = 2, concepts = 3, points = 30, labels = {}, constant = null, rename = () => {}, cem = [], swept = [], intervened = [], twins = [],
-  partial = null } = {}) {
+  partial = null, left = {} } = {}) {
   const parts = ["wing", "bill", "tail", "crown", "belly", "leg", "nape", "eye"];
   const names = concepts <= 8 ? Array.from({ length: concepts }, (_, i) => `c${i + 1}`)
     : Array.from({ length: concepts }, (_, i) => `has_${parts[i % 8]}_colour::${["grey", "black", "white", "buff", "red"][i % 5]}_${i}`);
@@ -76,6 +76,8 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
     intervened: intervened.includes(r),
     // Whether its evaluations are also of the split with regions dropped.
     twin: twins.includes(r) ? "val_dropped" : null,
+    // Evaluations that attempts before the newest have made, a list for each.
+    left: left[r] ?? [],
   }));
   made.forEach(rename);
   return made;
@@ -195,7 +197,7 @@ function curvesOf(run, ids, split) {
   const of = all.map((i) => facts(run, i));
   return { step: of.map(({ step }) => step), epoch: of.map(({ epoch }) => epoch), time: of.map(({ time }) => time), rows: of.map(({ rows }) => rows),
     tie_fraction: of.map(({ tie_fraction }) => tie_fraction), provisional: of.flatMap(({ provisional }, i) => (provisional ? [i] : [])),
-    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), scores };
+    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), superseded: run.left.filter((places) => places.length > 0), scores };
 }
 
 /** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
@@ -370,7 +372,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         response.end(JSON.stringify({ error: { field: "history", message: "is being compacted" } }));
         return;
       }
-      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda]))}`;
+      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda, run.left]))}`;
       const body = remembered.get(asked) ?? api(url.pathname.slice(8), url.searchParams);
       // What was computed once is only sent again: it is the page that is measured.
       if (/(overview|curves)$/.test(url.pathname)) remembered.set(asked, body);

@@ -45,6 +45,26 @@ test("a score that no run has logged says what to log, and takes no room", async
   assert.match(await page.locator(".missing").first().innerText(), /Intervention drop: not sent\. Pass head= to init/);
 });
 
+test("what a resumed run has left stays, faint and apart, until the run has reached it again", async (t) => {
+  const { page, mock, asked } = await scene(t, { hash: "#/?along=step", left: { 1: [[20, 22], [27, 28, 29, 30]] } });
+  const name = `${LEAKY}, superseded`;
+  const found = async () => (await lines(page, "ctl_conditional")).filter((one) => one.name.startsWith(LEAKY)).map((one) => [one.name, one.superseded ?? false, one.from?.[0], one.x.slice(-4).join()]);
+  const places = (from) => Array.from({ length: 4 }, (_, i) => (from + i) * 20).join();
+  await eventually("three lines", async () => (await found()).length === 3 || JSON.stringify(await found()));
+  assert.deepEqual(await found(), [[name, true, 380, "400,440"], [name, true, 520, places(27)], [LEAKY, false, undefined, places(23)]]);
+  assert.match(await pointAt(page, "ctl_conditional", 0.99), /superseded/);
+  assert.ok(!(await page.locator('.chart[data-score="ctl_conditional"] .plot').getAttribute("aria-label")).includes("superseded"));
+  // Its newest evaluation is older than those beyond: the sidecar says which attempt made what.
+  const fetched = () => asked.filter((url) => url.includes("/curves") && url.includes(LEAKY)).length;
+  const before = fetched();
+  const run = mock.runs.find((one) => one.name === LEAKY);
+  const point = await (await fetch(`${mock.url}/api/v1/point?run=${LEAKY}&split=val`)).json();
+  run.left = [[24, 25, 26, 27, 28, 29, 30]];
+  mock.send("point", { ...point, provisional: false, step: 460, time: point.time + 1000 });
+  await eventually("the curves are asked for once more", async () => fetched() === before + 1 || fetched());
+  await eventually("what is left now", async () => JSON.stringify(await found()) === JSON.stringify([[name, true, 460, places(27)], [LEAKY, false, undefined, places(20)]]) || JSON.stringify(await found()));
+});
+
 test("a point that arrives is appended without fetching the curve again, and the verdict follows", async (t) => {
   const { page, mock, asked } = await scene(t);
   const before = (await drawn(page))[LEAKY];

@@ -44,7 +44,7 @@ test("a provisional value is replaced by the final one of its step, never the ot
   const { page } = await scene(t);
   const kept = await page.evaluate(async () => {
     const { seriesOf, take } = await import("/assets/series.js");
-    const series = seriesOf({ step: [10], epoch: [1], time: [0], rows: [9], tie_fraction: [0], provisional: [], incomplete: [],
+    const series = seriesOf({ step: [10], epoch: [1], time: [0], rows: [9], tie_fraction: [0], provisional: [], incomplete: [], superseded: [],
       scores: { ctl: { value: [1], standard_error: [null], undefined: {}, left_out: [], p_value: null } } });
     const point = (step, value, provisional) => take(series, { step, provisional, incomplete: false, epoch: null, time: 0, rows: 9, tie_fraction: 0, scores: { ctl: value === null ? { undefined: "why" } : { value } } });
     point(30, 3, true); point(30, 4, false); point(30, 5, true); point(20, 2, false); point(25, 6, true); point(40, 7, true); point(50, null, false);

@@ -46,7 +46,7 @@ export const runHash = (run, query = "") => `#/run/${encodeURIComponent(run)}${q
 
 /** The lines of a chart as they were given to it. */
 export const lines = (page, score) => page.evaluate((score) => (document.querySelector(`.chart[data-score="${score}"]`)?.curves ?? [])
-  .map(({ name, color, look, x, y, open, broken, gaps, alerts }) => ({ name, color, look, x, y, open, broken, gaps, alerts })), score);
+  .map(({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from }) => ({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from })), score);
 
 /** For each run in a chart, at how many places its line has a value. */
 export const drawn = async (page, score = "ctl") => Object.fromEntries((await lines(page, score)).map(({ name, y }) => [name, y.filter((value) => value !== null).length]));

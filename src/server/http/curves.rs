@@ -20,6 +20,8 @@ pub(super) struct Curves {
     /// Places of evaluations whose sample was still filling, and of those cut short.
     provisional: Vec<usize>,
     incomplete: Vec<usize>,
+    /// Places of evaluations beyond the step to which the run has returned since, a list for each attempt that made some.
+    superseded: Vec<Vec<usize>>,
     scores: BTreeMap<String, Column>,
 }
 
@@ -39,18 +41,24 @@ impl Curves {
     /// The curves of a run's split from `first_step` on. Blocks.
     pub fn read(app: &App, run: &str, split: &str, scores: &[String], first_step: u64) -> Result<Self, HistoryError> {
         let mut places: BTreeMap<u64, SeriesPoint> = BTreeMap::new();
-        let mut series = Vec::new();
+        let (mut series, mut superseded) = (Vec::new(), BTreeMap::new());
         for score in scores {
             let points = app.history.series(run, split, score, None, first_step, None)?;
             for point in &points {
                 places.entry(point.step).or_insert_with(|| point.clone());
             }
+            let behind = points.iter().filter(|point| point.superseded);
+            superseded.extend(behind.map(|point| (point.step, point.attempt)));
             series.push((score, points));
         }
         let at: BTreeMap<u64, usize> = places.keys().enumerate().map(|(at, step)| (*step, at)).collect();
         let each = |marked: fn(&SeriesPoint) -> bool| {
             places.values().enumerate().filter(|(_, point)| marked(point)).map(|(at, _)| at).collect()
         };
+        let mut by_attempt: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (step, attempt) in superseded {
+            by_attempt.entry(attempt).or_default().push(at[&step]);
+        }
         Ok(Self {
             step: places.keys().copied().collect(),
             epoch: places.values().map(|point| point.epoch).collect(),
@@ -60,6 +68,7 @@ impl Curves {
             tie_fraction: places.values().map(|point| point.tie_fraction as f32).collect(),
             provisional: each(|point| point.provisional),
             incomplete: each(|point| point.incomplete),
+            superseded: by_attempt.into_values().collect(),
             scores: series.into_iter().map(|(score, points)| (score.clone(), column(&points, &at))).collect(),
         })
     }

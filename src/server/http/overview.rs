@@ -243,7 +243,8 @@ fn concepts_above(point: &Point) -> Option<Concepts> {
 fn spark(app: &App, run: &str, split: &str) -> Result<Option<Spark>, Refusal> {
     for score in CURVES {
         let series = app.history.series(run, split, score, None, 0, None)?;
-        let known = |point: &SeriesPoint| Some((point.step, point.value?)).filter(|_| !point.provisional);
+        let known =
+            |point: &SeriesPoint| Some((point.step, point.value?)).filter(|_| !point.provisional && !point.superseded);
         let points: Vec<(u64, f64)> = series.iter().filter_map(known).collect();
         if !points.is_empty() {
             let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);

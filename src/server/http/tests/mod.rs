@@ -325,6 +325,7 @@ async fn curves_come_as_columns() {
     assert_eq!(curves["scores"]["ctl"]["value"], json!([null, null]));
     let later = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl&first_step=2")).await.json();
     assert_eq!(later["step"], json!([2]));
+    assert_eq!(later["superseded"], json!([]));
     let concepts = port.get(&format!("/api/v1/concepts?run={ENCODED}&split=val&score=icl")).await.json();
     assert_eq!(
         concepts,
@@ -338,6 +339,22 @@ async fn curves_come_as_columns() {
             .unwrap()
             .contains(&json!({"score": "ctl_conditional", "limit": 0.16, "bad": "above"}))
     );
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_attempts_have_left_is_listed_by_attempt() {
+    let port = port().await;
+    let made = |step, launch| {
+        let attempt = crate::sample::Attempt { launch, restart: 0 };
+        port.app.history.record_point(&point(step), Some(attempt)).unwrap();
+    };
+    [10, 20, 30, 40].iter().for_each(|step| made(*step, 0));
+    [15, 35].iter().for_each(|step| made(*step, 1));
+    made(16, 2);
+    let curves = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl&first_step=10")).await.json();
+    assert_eq!(curves["step"], json!([10, 15, 16, 20, 30, 35, 40]));
+    assert_eq!(curves["superseded"], json!([[3, 4, 6], [5]]));
     port.stopped().await;
 }
 
