@@ -2,7 +2,7 @@
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
-	licences release-check sbom docs
+	licences release-check sbom docs reference
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -49,6 +49,11 @@ check: .venv/ready ## formatting, lints and types
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
 	cd python && ../$(VENV)/mypy
 	sh tests/page/types.sh
+
+reference: .venv/ready ## the generated pages of docs/, from the code
+	UPDATE_DOCS=1 cargo test --locked --lib reference::
+	UPDATE_DOCS=1 cargo test --locked --test scores --test tensor_table --test diagnosis
+	$(VENV)/python python/reference.py docs/python.md
 
 docs: .cache/tools/bin/mdbook ## the documentation as a site, in target/book
 	$< build docs

@@ -16,6 +16,8 @@ pub mod npz;
 mod options;
 mod places;
 mod read;
+#[cfg(test)]
+mod reference;
 mod replay;
 mod rules;
 mod score;

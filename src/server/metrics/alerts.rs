@@ -26,7 +26,7 @@ impl AlertCollector {
     }
 }
 
-fn family() -> Result<IntGaugeVec, Error> {
+pub(super) fn family() -> Result<IntGaugeVec, Error> {
     let help = "State of an alert rule for a run: 0 inactive, 1 pending, 2 firing.";
     IntGaugeVec::new(Opts::new(names::ALERT_STATE, help), &LABELS)
 }

@@ -3,6 +3,8 @@
 mod alerts;
 pub mod names;
 mod own;
+#[cfg(test)]
+mod reference;
 mod scores;
 #[cfg(test)]
 mod tests;

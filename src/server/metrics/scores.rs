@@ -19,7 +19,7 @@ const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
 /// Families that every curve has, whatever its scores.
-const CURVE_FAMILIES: [(&str, &str, &[&str]); 12] = [
+pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 12] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
     (names::SAMPLE_ROWS, "Rows in the sample of the newest curve point.", &CURVE),

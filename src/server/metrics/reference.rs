@@ -1,0 +1,108 @@
+//! `docs/metrics.md`, written by `UPDATE_DOCS=1 cargo test --lib metrics::reference`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use prometheus::Registry;
+use prometheus::core::Collector;
+use prometheus::proto::MetricType;
+
+use super::scores::CURVE_FAMILIES;
+use super::*;
+use crate::history::{History, Limits};
+
+const HEAD: &str = "\
+# Metrics
+
+Every family of `/metrics`. [Prometheus](prometheus.md) says how to scrape them, [Operating](operating.md#metrics-to-watch) which of
+them to watch. Besides these, each score has the gauge `conceptwatch_<score>` with labels `run, split` and, where it has a value for
+each concept, `conceptwatch_per_concept_<score>` with labels `run, split, concept`; [Scores](scores.md) lists them.
+";
+
+struct Family {
+    kind: &'static str,
+    labels: Vec<String>,
+    help: String,
+}
+
+/// The sidecar's own families, by name. A family with labels has no series before it is used, so each gets one.
+fn own() -> BTreeMap<String, Family> {
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry, "1.2.3", 1).unwrap();
+    let one = [
+        &metrics.rows_dropped,
+        &metrics.batches_refused,
+        &metrics.passes_settled,
+        &metrics.tokens_refused,
+        &metrics.notifications,
+        &metrics.notifications_failed,
+        &metrics.notifications_dropped,
+    ];
+    for family in one {
+        family.with_label_values(&[""]);
+    }
+    for family in [&metrics.connections_closed, &metrics.requests] {
+        family.with_label_values(&["", ""]);
+    }
+    for family in [&metrics.connections, &metrics.scoring_memory] {
+        family.with_label_values(&[""]);
+    }
+    let history = Arc::new(History::open(None, Limits { bytes: 1 << 20 }).unwrap());
+    HistoryCollector::register(&registry, history).unwrap();
+    let described = |family: prometheus::proto::MetricFamily| {
+        let kind = match family.get_field_type() {
+            MetricType::COUNTER => "counter",
+            MetricType::GAUGE => "gauge",
+            _ => "histogram",
+        };
+        let labels = family.get_metric()[0].get_label().iter().map(|label| label.name().to_owned()).collect();
+        (family.name().to_owned(), Family { kind, labels, help: family.help().to_owned() })
+    };
+    registry.gather().into_iter().map(described).collect()
+}
+
+/// Those of each curve and of each alert rule.
+fn of_runs() -> BTreeMap<String, Family> {
+    let described = |name: &str, help: &str, labels: Vec<String>| {
+        (name.to_owned(), Family { kind: "gauge", labels, help: help.to_owned() })
+    };
+    let curves = CURVE_FAMILIES
+        .iter()
+        .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
+    let alerts = super::alerts::family().unwrap();
+    let alerts = alerts.desc().into_iter().map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
+    curves.chain(alerts).collect()
+}
+
+fn table(families: &BTreeMap<String, Family>) -> String {
+    let mut table = "| family | type | labels | |\n|---|---|---|---|\n".to_owned();
+    for (name, family) in families {
+        let labels = match family.labels.join(", ") {
+            none if none.is_empty() => none,
+            some => format!("`{some}`"),
+        };
+        writeln!(table, "| `{name}` | {} | {labels} | {} |", family.kind, family.help).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_reference_has_every_family() {
+    let (own, of_runs) = (own(), of_runs());
+    let constants = include_str!("names.rs").lines().filter_map(|line| line.split_once("&str = \""));
+    for name in constants.filter_map(|(_, rest)| rest.split_once('"')).map(|(name, _)| name) {
+        let is_there = own.contains_key(name) || of_runs.contains_key(name);
+        assert!(is_there || name == names::PREFIX, "{name} is not in the reference");
+    }
+    let expected = format!("{HEAD}\n## Of runs\n\n{}\n## Of the sidecar\n\n{}", table(&of_runs), table(&own));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap();
+    assert!(
+        written == expected,
+        "docs/metrics.md is out of date: run UPDATE_DOCS=1 cargo test --lib metrics::reference"
+    );
+}
