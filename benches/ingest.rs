@@ -18,7 +18,7 @@ use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use conceptwatch::server::proto::concept_watch_server::{ConceptWatch, ConceptWatchServer};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{self, IngestRequest, IngestResponse};
-use conceptwatch::server::{Listeners, run, transport};
+use conceptwatch::server::{Listeners, Window, run, transport};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::net::TcpListener;
@@ -115,7 +115,7 @@ async fn start_bare() -> SocketAddr {
     let (listener, address) = bind().await;
     let service = ConceptWatchServer::new(Bare).max_decoding_message_size(5 << 20);
     let connections = TcpListenerStream::new(listener).map(|stream| stream.inspect(|s| drop(s.set_nodelay(true))));
-    tokio::spawn(transport().add_service(service).serve_with_incoming(connections));
+    tokio::spawn(transport(Window::Wide).add_service(service).serve_with_incoming(connections));
     address
 }
 

@@ -132,7 +132,7 @@ pub struct ServeOptions {
     /// MiB that scoring may take, half of it for slow scores; scores that need more are undefined [default: 2048]
     #[arg(long, env = "CONCEPTWATCH_SCORING_MEMORY_MIB", value_name = "MIB")]
     scoring_memory_mib: Option<u32>,
-    /// Simultaneous gRPC connections [default: 256]
+    /// Simultaneous gRPC connections [default: 1280]
     #[arg(long, env = "CONCEPTWATCH_CONNECTIONS", value_name = "CONNECTIONS")]
     connections: Option<u16>,
     /// On rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
@@ -360,7 +360,7 @@ impl ServeOptions {
                 non_finite: self.non_finite.unwrap_or_default(),
             },
             ingest_bytes: mebibytes("ingest_mib", self.ingest_mib, 256)?,
-            connections: usize::from(within("connections", self.connections.unwrap_or(256), 1, 10_000)?),
+            connections: usize::from(within("connections", self.connections.unwrap_or(1280), 1, 10_000)?),
             http_connections: 128,
             data_dir: self.data_dir.clone(),
             data_home: self.data_home.clone(),

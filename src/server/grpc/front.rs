@@ -34,10 +34,25 @@ use crate::server::peers::Visit;
 /// What an open call takes besides its messages: its headers, the tasks that serve it, and a frame being read.
 const CALL: usize = 32 << 10;
 
-/// The HTTP/2 window of a connection and of each stream, in bytes: what a peer may send that nobody has read. It counts
-/// towards the byte budget from a connection's first call on, so it is no larger than needed to keep a local connection
-/// busy.
-pub const WINDOW: u32 = 512 << 10;
+/// The HTTP/2 windows of a connection and of each stream, in bytes: what a peer may send that nobody has read. They count
+/// towards the byte budget from a connection's first call on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// No larger than needed to keep a local connection busy.
+    Wide,
+    /// The least that HTTP/2 has without a setting. For connections beyond those whose wide windows fit into the budget,
+    /// as those of a thousand ranks: each of them sends little.
+    Narrow,
+}
+
+impl Window {
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Wide => 512 << 10,
+            Self::Narrow => 64 << 10,
+        }
+    }
+}
 
 /// A service behind its limits.
 #[derive(Clone)]
@@ -88,7 +103,7 @@ where
         // An unknown call is refused by its path; nothing of it is read.
         let Some(call) = calls::find(request.uri().path()) else { return self.inner.call(request).boxed() };
         let peer = request.extensions().get::<Caller>().map(|caller| caller.peer.clone());
-        let peer = peer.unwrap_or_else(|| Peer::new(&self.limits.budget));
+        let peer = peer.unwrap_or_else(|| Peer::new(&self.limits.budget, Window::Narrow));
         let Some(room) = peer.open() else {
             let refused = unreadable(&Unreadable::OverBudget { limit: self.limits.budget.limit() }, call);
             self.limits.metrics.batches_refused.with_label_values(&["Unavailable"]).inc();
@@ -208,19 +223,20 @@ pub struct Caller {
 #[derive(Clone)]
 pub struct Peer {
     account: Account,
-    window: Arc<OnceLock<Reservation>>,
+    window: Window,
+    reserved: Arc<OnceLock<Reservation>>,
 }
 
 impl Peer {
-    pub fn new(budget: &Budget) -> Self {
-        Self { account: budget.account(), window: Arc::default() }
+    pub fn new(budget: &Budget, window: Window) -> Self {
+        Self { account: budget.account(), window, reserved: Arc::default() }
     }
 
     /// Reserves what a call takes, and on the first one what the connection may send unread.
     fn open(&self) -> Option<Reservation> {
-        if self.window.get().is_none() {
+        if self.reserved.get().is_none() {
             // Two first calls at once: one of the reservations is dropped.
-            let _ = self.window.set(self.account.reserve(WINDOW as usize)?);
+            let _ = self.reserved.set(self.account.reserve(self.window.bytes() as usize)?);
         }
         self.account.reserve(CALL)
     }

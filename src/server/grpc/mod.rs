@@ -18,6 +18,7 @@ pub mod wire;
 pub use budget::Budget;
 #[cfg(fuzzing)]
 pub use convert::tensor as tensor_of;
+pub use front::Window;
 pub use ingest::{Ingest, Limits as IngestLimits};
 pub use serve::{Port, serve, transport};
 pub use service::Service;

@@ -1,5 +1,6 @@
 //! Serves the gRPC port: connections, limits, authorisation and graceful stop.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +11,9 @@ use axum::http::HeaderValue;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +29,8 @@ use crate::server::peers::{
     Visit, same_secret,
 };
 
-use super::front::{Caller, Front, Limits, Peer, WINDOW};
+use super::budget::Budget;
+use super::front::{Caller, Front, Limits, Peer, Window};
 use super::proto::concept_watch_server::ConceptWatchServer;
 use super::service::Service;
 
@@ -80,9 +84,7 @@ pub async fn serve(
         counts: Counts::of(&metrics, "grpc"),
     };
     let attempts = Attempts::new(LONGEST_DELAY, metrics.tokens_refused.with_label_values(&["grpc"]));
-    let budget = service.ingest.budget.clone();
-    let accepted = move |connection| Ok::<_, std::io::Error>(Accepted { connection, peer: Peer::new(&budget) });
-    let connections = ReceiverStream::new(gate.open()).map(accepted);
+    let (wide, narrow, sorted) = by_window(gate.open(), service.ingest.budget.clone(), stop.clone());
     // Somewhat more than a chunk, so that a chunk just above the limit gets an answer that names the limit.
     let largest = port.chunk_bytes + (1 << 20);
     let limits = Limits { budget: service.ingest.budget.clone(), metrics, largest };
@@ -97,16 +99,43 @@ pub async fn serve(
         stop.cancelled().await;
         reporter.set_not_serving::<ConceptWatchServer<Service>>().await;
     };
-    transport().add_routes(routes).serve_with_incoming_shutdown(connections, stopped).await
+    let wide = transport(Window::Wide)
+        .add_routes(routes.clone())
+        .serve_with_incoming_shutdown(wide.map(Ok::<_, io::Error>), stopped);
+    let narrow = transport(Window::Narrow)
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(narrow.map(Ok::<_, io::Error>), stop.cancelled());
+    tokio::try_join!(wide, narrow, sorted.map(Ok))?;
+    Ok(())
+}
+
+/// Connections by their windows, and the task that sorts them until `stop` is cancelled. Wide windows may take a quarter of
+/// the budget.
+fn by_window(
+    mut entering: mpsc::Receiver<Connection>,
+    budget: Budget,
+    stop: CancellationToken,
+) -> (ReceiverStream<Accepted>, ReceiverStream<Accepted>, impl Future<Output = ()>) {
+    let places = Arc::new(Semaphore::new(budget.limit() / 4 / Window::Wide.bytes() as usize));
+    let ((wide, as_wide), (narrow, as_narrow)) = (mpsc::channel(1), mpsc::channel(1));
+    let sorted = async move {
+        while let Some(Some(connection)) = stop.run_until_cancelled(entering.recv()).await {
+            let place = Arc::clone(&places).try_acquire_owned().ok();
+            let (window, to) = if place.is_some() { (Window::Wide, &wide) } else { (Window::Narrow, &narrow) };
+            // Fails only once the server has stopped.
+            let _ = to.send(Accepted { connection, peer: Peer::new(&budget, window), _place: place }).await;
+        }
+    };
+    (ReceiverStream::new(as_wide), ReceiverStream::new(as_narrow), sorted)
 }
 
 /// A server with the HTTP/2 settings of the gRPC port.
-pub fn transport() -> Server {
+pub fn transport(window: Window) -> Server {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(window.bytes())
+        .initial_connection_window_size(window.bytes())
         .max_concurrent_streams(64)
         .http2_max_header_list_size(16 << 10)
 }
@@ -168,6 +197,8 @@ impl Guard {
 struct Accepted {
     connection: Connection,
     peer: Peer,
+    /// Among those with wide windows.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Connected for Accepted {
@@ -183,21 +214,21 @@ impl AsyncRead for Accepted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.connection).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Accepted {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.connection).poll_write(context, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.connection).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.connection).poll_shutdown(context)
     }
 
@@ -205,7 +236,7 @@ impl AsyncWrite for Accepted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffers: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.connection).poll_write_vectored(context, buffers)
     }
 
