@@ -90,6 +90,10 @@ pub mod diagnosis;
 
 // --- The shell.
 
+// Which runs a text names.
+#[cfg(feature = "server")]
+pub mod search;
+
 // Points in SQLite.
 #[cfg(feature = "server")]
 pub mod history;

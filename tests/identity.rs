@@ -106,7 +106,7 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
         assert_eq!(start(&mut client, resumed).await, "r-2");
         let new = StartRunRequest { resume: true, ..launched("nothing-to-resume", "g", "five") };
         assert_eq!(start(&mut client, new).await, "nothing-to-resume");
-        let runs = client.list_runs(ListRunsRequest {}).await.unwrap().into_inner().runs;
+        let runs = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
         let mut names: Vec<String> = runs.into_iter().map(|run: RunStatus| run.run.unwrap().name).collect();
         names.sort();
         assert_eq!(names, ["nothing-to-resume", "r", "r-2", "r-3"], "after a restart: {restarted}");

@@ -243,7 +243,7 @@ async fn connections_are_capped() {
     let sidecar = Sidecar::start(&["--connections", "2"]);
     let ask = async || {
         let mut client = sidecar.connect().await.ok()?;
-        client.list_runs(conceptwatch::server::proto::ListRunsRequest {}).await.ok()?;
+        client.list_runs(conceptwatch::server::proto::ListRunsRequest::default()).await.ok()?;
         Some(client)
     };
     let (mut first, mut second) = (ask().await.unwrap(), ask().await.unwrap());

@@ -225,7 +225,7 @@ async fn a_spawned_sidecar_proves_itself() {
     let expected = Secret::new(&[7; 32]).unwrap().prove(nonce.as_bytes(), &sidecar.grpc.into()).unwrap();
     let mut client = ConceptWatchClient::connect(format!("http://{}", sidecar.grpc)).await.unwrap();
     let ask = |token: Option<&str>, nonce: Option<&str>| {
-        let mut request = Request::new(ListRunsRequest {});
+        let mut request = Request::new(ListRunsRequest::default());
         if let Some(token) = token {
             request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
@@ -376,7 +376,7 @@ async fn two_thousand_silent_sockets_are_not_felt() {
             let mut late = sidecar.client().await;
             late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
         }
-        early.list_runs(ListRunsRequest {}).await.unwrap();
+        early.list_runs(ListRunsRequest::default()).await.unwrap();
         assert!(sidecar.metric("conceptwatch_connections_closed_total", "made_room") >= 500.0);
         // A few may be closing still.
         assert!(sidecar.metric("conceptwatch_connections", "grpc") <= 256.0 + 8.0);
@@ -429,7 +429,7 @@ async fn wrong_tokens_are_counted_and_logged_without_them() {
     let sidecar = Sidecar::start(&["--token-file", text(&token)]);
     let mut client = sidecar.client().await;
     for number in 0..3 {
-        let mut request = Request::new(ListRunsRequest {});
+        let mut request = Request::new(ListRunsRequest::default());
         let wrong = format!("Bearer a-wrong-token-of-{number}");
         request.metadata_mut().insert("authorization", wrong.parse().unwrap());
         assert_eq!(client.list_runs(request).await.unwrap_err().code(), tonic::Code::Unauthenticated);

@@ -8,7 +8,7 @@
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
  *   rows_dropped: number|null, passes_unsettled: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
  *   has received nothing for the split since it started
- * @typedef {{name: string, finished: boolean, started: number, activation_kind: string, concepts: string[],
+ * @typedef {{name: string, title: string|null, note: string|null, finished: boolean, started: number, activation_kind: string, concepts: string[],
  *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
@@ -76,17 +76,28 @@ export class ApiError extends Error {
  * @param {Record<string, string|number|null|undefined>} [query] null and undefined are left out
  * @returns {Promise<any>}
  */
-export async function get(path, query = {}) {
+export function get(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
   const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+  return answerOf(path, API + path + (search && `?${search}`), { cache: "no-store" });
+}
+
+/** Changes a run, or removes it. @param {"PATCH"|"DELETE"} method @param {string} run @param {{title?: string, note?: string}} [fields] @returns {Promise<any>} */
+export function changeRun(method, run, fields) {
+  return answerOf("run", `${API}run?${new URLSearchParams({ run })}`, { method, ...(fields && { body: JSON.stringify(fields) }) });
+}
+
+/** @param {string} path @param {string} address @param {RequestInit} options @returns {Promise<any>} */
+async function answerOf(path, address, options) {
   let response;
   try {
-    response = await fetch(API + path + (search && `?${search}`), { cache: "no-store" });
+    response = await fetch(address, options);
   } catch {
     throw new ApiError(0, "the sidecar does not answer");
   }
   if (response.status === 401) location.assign("login");
   if (response.headers.has("conceptwatch-session")) document.getElementById("logout")?.removeAttribute("hidden");
+  if (response.status === 204) return null;
   const body = await response.json().catch(() => null);
   if (!response.ok) {
     const { field, message } = body?.error ?? {};

@@ -81,7 +81,8 @@ export function overview(again) {
     if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
     hidden.hidden = shown.hidden === 0;
     hidden.textContent = view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`;
-    drawn.textContent = `${count(shown.lines.length)} of ${count(listed.length)} in the charts`;
+    drawn.textContent = shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs read …`
+      : `${count(shown.lines.length)} of ${count(listed.length)} in the charts`;
     table.draw(shown);
     drawKey(shown);
     drawControls();

@@ -1,12 +1,12 @@
-// What this browser remembers: scheme, pinned and hidden runs, displayed titles, the colour slots of runs.
+// What this browser remembers: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
 
-/** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], titles: Record<string, string>, slots: Record<string, number>, columns: string[]|null}} Prefs */
+/** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
 
 const KEY = "conceptwatch";
 /** Slots of more runs than this are forgotten, the oldest first. */
 const SLOTS = 500;
 /** @type {Prefs} */
-const prefs = { theme: null, pinned: [], hidden: [], titles: {}, slots: {}, columns: null };
+const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null };
 /** @type {() => void} */
 let changed = () => {};
 
@@ -29,8 +29,19 @@ function keep() {
 export const onPrefs = (listener) => { changed = listener; };
 export const isPinned = (/** @type {string} */ run) => prefs.pinned.includes(run);
 export const isHidden = (/** @type {string} */ run) => prefs.hidden.includes(run);
-export const titleOf = (/** @type {string} */ run) => prefs.titles[run] ?? run;
 export const columns = () => prefs.columns;
+
+/** @type {Map<string, string>} */
+const titles = new Map();
+/** What is shown in place of a run's name. */
+export const titleOf = (/** @type {string} */ run) => titles.get(run) ?? run;
+/** Takes the titles of runs. @param {import("./api.js").Run[]} runs */
+export function nameRuns(runs) {
+  for (const { name, title } of runs) {
+    if (title) titles.set(name, title);
+    else titles.delete(name);
+  }
+}
 
 const toggled = (/** @type {string[]} */ list, /** @type {string} */ one) => (list.includes(one) ? list.filter((other) => other !== one) : [...list, one]);
 
@@ -38,12 +49,6 @@ const toggled = (/** @type {string[]} */ list, /** @type {string} */ one) => (li
 export function togglePin(run) { prefs.pinned = toggled(prefs.pinned, run); keep(); }
 /** @param {string} run */
 export function toggleHidden(run) { prefs.hidden = toggled(prefs.hidden, run); keep(); }
-/** @param {string} run @param {string} title empty: the run's name */
-export function retitle(run, title) {
-  if (title.trim() && title.trim() !== run) prefs.titles[run] = title.trim();
-  else delete prefs.titles[run];
-  keep();
-}
 /** @param {string[]|null} ids */
 export function keepColumns(ids) { prefs.columns = ids; keep(); }
 

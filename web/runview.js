@@ -9,7 +9,8 @@ import { lanesPanel } from "./lanes.js";
 import { chartText, linesOf } from "./lines.js";
 import { options } from "./overview.js";
 import { pairsPanel } from "./pairs.js";
-import { isHidden, isPinned, retitle, titleOf, toggleHidden, togglePin } from "./prefs.js";
+import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "./prefs.js";
+import { remarks } from "./remarks.js";
 import { isLive } from "./shown.js";
 import { address, change, current } from "./state.js";
 import { statsPanel } from "./stats.js";
@@ -33,7 +34,7 @@ export function runView(again) {
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value, zoom: null }) });
   const pin = el("button", { type: "button", class: "btn", onclick: () => togglePin(current().run) });
   const hide = el("button", { type: "button", class: "btn", onclick: () => toggleHidden(current().run) });
-  const title = el("button", { type: "button", class: "btn", onclick: rename }, "Title");
+  const said = remarks(() => current().run);
   const compare = el("a", { class: "btn" }, "Compare");
   const panel = (/** @type {string} */ className, /** @type {string} */ label, /** @type {any} */ more = {}) => el("section", { class: `panel ${className}`, "aria-label": label, ...more });
   const verdict = panel("verdict", "Verdict");
@@ -71,15 +72,9 @@ export function runView(again) {
   const points = answers("point", again);
   const diagnoses = answers("diagnosis", again);
   const passes = answers("unscored", again);
-  const root = el("div", {}, el("div", { class: "head run" }, el("div", {}, crumb, chips), el("div", { class: "row" }, el("label", { class: "pick" }, "Data ", split), pin, hide, title, compare)),
+  const root = el("div", {}, el("div", { class: "head run" }, el("div", {}, crumb, chips, said.note), el("div", { class: "row" }, el("label", { class: "pick" }, "Data ", split), pin, hide, said.edit, compare, said.remove)),
     verdict, stats, el("div", { class: "grid" }, since, published, lanes, behind, concepts, pairs, embeddings, all));
   let heading = "";
-
-  function rename() {
-    const run = current().run;
-    const given = prompt("Title of this run in this browser. Leave it empty for its name.", titleOf(run));
-    if (given !== null) retitle(run, given);
-  }
 
   /** @param {Shown} shown */
   function draw(shown) {
@@ -120,9 +115,10 @@ export function runView(again) {
   function drawHead(shown, row) {
     const { run: name } = shown.view;
     const run = shown.lines[0]?.run;
-    const now = JSON.stringify([name, titleOf(name), row?.step, isPinned(name), isHidden(name), run && isLive(run), run?.finished, shown.view.split]);
+    const now = JSON.stringify([name, titleOf(name), run?.note, row?.step, isPinned(name), isHidden(name), run && isLive(run), run?.finished, shown.view.split]);
     if (now === heading || !run) return;
     heading = now;
+    said.draw(run);
     crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, titleOf(name)), titleOf(name) === name ? "" : ` (${name})`);
     const chip = (/** @type {(Node|string|false)[]} */ ...parts) => el("span", { class: "chip" }, ...parts);
     const at = row?.step === null || row?.step === undefined ? "" : momentText({ step: row.step, epoch: row.epoch });

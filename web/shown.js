@@ -14,7 +14,8 @@ import { curvesOf, limitOf, store } from "./store.js";
  * @typedef {object} Shown
  * @property {View} view
  * @property {import("./state.js").Along} along the axis that the shown runs allow
- * @property {Run[]} runs all, newest first
+ * @property {Run[]} runs those at hand, newest first
+ * @property {number} total all that the sidecar has
  * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
  * @property {Listed[]} searched the same for all verdicts
  * @property {number} hidden how many are hidden
@@ -56,7 +57,7 @@ export function shownOf(view, scores) {
   const known = lines.filter(({ series }) => series && series.step.length > 0);
   const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
   return {
-    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, listed, searched,
+    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched,
     hidden: runs.filter((run) => isHidden(run.name)).length, rows: store.rows, lines, slot, labels: labelsOf(runs), splits,
     down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
   };

@@ -1,5 +1,6 @@
 // Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
-import { ApiError, follow, get } from "./api.js";
+import { ApiError, changeRun, follow, get } from "./api.js";
+import { nameRuns } from "./prefs.js";
 import { seriesOf, take } from "./series.js";
 import { nameScores } from "./words.js";
 
@@ -17,10 +18,14 @@ import { nameScores } from "./words.js";
 /** How long changes are gathered before they are asked for: training runs on the same machine. */
 const GATHER_MS = 400;
 const STATUS_MS = 5000;
+/** Runs of one answer. */
+const PAGE = 200;
 
 export const store = {
   /** @type {Run[]|null} newest first; null until they have come */
   runs: null,
+  /** Runs that the sidecar has: those beyond the ones at hand are on their way. */
+  total: 0,
   /** @type {Map<string, Row>} of the split on the page */
   rows: new Map(),
   rowsOf: "",
@@ -80,12 +85,12 @@ export function begin(listener) {
         of.points += of.last_step === point.step ? 0 : 1;
         of.last_step = Math.max(of.last_step ?? 0, point.step);
       } else {
-        loadRuns();
+        loadRun(point.run);
       }
       if (point.split === split) gather(point.run);
       changed();
     },
-    run() { loadRuns(); },
+    run(name) { loadRun(name); },
     alert(alert) {
       store.standings = [...store.standings.filter((one) => !(one.rule === alert.rule && one.run === alert.run)), alert];
       store.changes.push(alert);
@@ -107,10 +112,11 @@ const now = () => Date.now() / 1000;
 export async function load() {
   store.fault = null;
   try {
-    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs"), get("alerts"), loadRows(null)]);
+    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts"), loadRows(null)]);
     nameScores(catalogue.scores);
-    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, runs: runs.runs, rules: alerts.rules,
-      standings: alerts.standings, changes: alerts.changes });
+    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, rules: alerts.rules, standings: alerts.standings,
+      changes: alerts.changes });
+    loadRuns(runs);
   } catch (error) {
     fault(error);
   }
@@ -125,13 +131,75 @@ function fault(error) {
   else if (!(error instanceof ApiError)) throw error;
 }
 
-async function loadRuns() {
+/** How often a list of runs was begun: a newer one takes the place of those before. */
+let lists = 0;
+
+/** Takes a page of runs, and asks for those after it. @param {{runs: Run[], total: number, next: string|null}} page */
+async function loadRuns(page) {
+  const list = lists += 1;
+  const before = store.runs;
+  const found = [...page.runs];
   try {
-    store.runs = (await get("runs")).runs;
-    gather(null);
+    for (let next = page.next; ; ) {
+      store.total = page.total;
+      nameRuns(page.runs);
+      // The list at hand stays until the new one is whole.
+      if (before === null || next === null) store.runs = found.slice();
+      changed();
+      if (next === null) return;
+      page = await get("runs", { limit: PAGE, after: next });
+      if (list !== lists) return;
+      found.push(...page.runs);
+      next = page.next;
+    }
   } catch (error) {
     fault(error);
+    changed();
   }
+}
+
+/** Asks for a run that has started, ended, changed or gone. @param {string} name */
+async function loadRun(name) {
+  if (store.runs === null) return;
+  try {
+    keepRun(await get("run", { run: name }));
+    gather(name);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) dropRun(name);
+    else fault(error);
+  }
+  changed();
+}
+
+/** @param {Run} run */
+function keepRun(run) {
+  nameRuns([run]);
+  const others = (store.runs ?? []).filter(({ name }) => name !== run.name);
+  if (others.length === store.runs?.length) store.total += 1;
+  const at = others.findIndex(({ started }) => started <= run.started);
+  store.runs = at < 0 ? [...others, run] : [...others.slice(0, at), run, ...others.slice(at)];
+}
+
+/** @param {string} name */
+function dropRun(name) {
+  const left = (store.runs ?? []).filter((run) => run.name !== name);
+  if (left.length !== store.runs?.length) store.total -= 1;
+  store.runs = left;
+  store.rows.delete(name);
+  store.standings = store.standings.filter(({ run }) => run !== name);
+  store.changes = store.changes.filter(({ run }) => run !== name);
+}
+
+/** Gives a run another title or note, for everyone who reads it. @param {string} run @param {{title?: string, note?: string}} fields */
+export async function remark(run, fields) {
+  keepRun(await changeRun("PATCH", run, fields));
+  changed();
+}
+
+/** Removes a run with its curves. @param {string} run */
+export async function removeRun(run) {
+  await changeRun("DELETE", run);
+  dropRun(run);
   changed();
 }
 
@@ -167,13 +235,15 @@ async function loadRows(only) {
   const of = split;
   try {
     const single = only !== null && only.size === 1 ? [...only][0] : null;
-    for (let pending = 1; pending > 0 && of === split;) {
-      const answer = await get("overview", { split: of, run: single });
+    for (let after = null, more = true; more && of === split;) {
+      const answer = await get("overview", { split: of, run: single, after, limit: single === null ? PAGE : null });
       if (of !== split) break;
       if (store.rowsOf !== of) store.rows = new Map();
       store.rowsOf = of;
       for (const row of answer.runs) store.rows.set(row.name, row);
-      pending = answer.pending;
+      // Rows that take long come with the next answer to the same question.
+      if (answer.pending === 0) after = answer.next;
+      more = answer.pending > 0 || after !== null;
       changed();
     }
   } catch (error) {

@@ -31,7 +31,9 @@ POINT = (
     "superseded",
 )
 ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
-RUN = ("name", "started", "finished", "splits", "points", "last_step", "labels", "source")
+RUN = ("name", "title", "started", "finished", "splits", "points", "last_step", "labels", "source")
+# Runs of one answer.
+PAGE = 200
 
 
 class Matrix:
@@ -83,6 +85,15 @@ class StoredRun:
     name: str
     source: Source
     facts: dict[str, Any] = field(compare=False)
+
+    @property
+    def title(self) -> str:
+        """What the page and the command line show, by `conceptwatch rename`; the name where nobody gave another."""
+        return self.facts.get("title") or self.name
+
+    @property
+    def note(self) -> str:
+        return self.facts.get("note") or ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -144,12 +155,15 @@ class StoredRun:
         points = sum(split["points"] for split in self.facts.get("splits", ()))
         state = "finished" if self.finished else "running or interrupted"
         labels = "".join(f", {key}={value}" for key, value in self.labels.items())
-        return f"<run {self.name!r}: {points} evaluations, {state}, started {self.started:%Y-%m-%d %H:%M} UTC{labels}>"
+        title = f", {self.title!r}" if self.title != self.name else ""
+        started = f"{self.started:%Y-%m-%d %H:%M} UTC"
+        return f"<run {self.name!r}{title}: {points} evaluations, {state}, started {started}{labels}>"
 
     def _row(self) -> dict[str, Any]:
         splits = self.facts.get("splits", ())
         return {
             "name": self.name,
+            "title": self.facts.get("title") or "",
             "started": f"{self.started:%Y-%m-%d %H:%M}",
             "finished": self.finished,
             "splits": ", ".join(self.splits),
@@ -166,8 +180,9 @@ class StoredRun:
 class Runs(Sequence[StoredRun]):
     """Runs, newest start first: by number, or by name."""
 
-    def __init__(self, found: Sequence[StoredRun]) -> None:
+    def __init__(self, found: Sequence[StoredRun], total: int | None = None) -> None:
         self._found = sorted(found, key=lambda run: -run.facts["started"])
+        self.total = len(self._found) if total is None else total  # of all runs that were asked for, without `limit`
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
@@ -195,7 +210,8 @@ class Runs(Sequence[StoredRun]):
 
     @property
     def _count(self) -> str:
-        return f"{len(self)} run" + "s" * (len(self) != 1)
+        of = f" of {self.total}" if self.total != len(self) else ""
+        return f"{len(self)}{of} run" + "s" * (self.total != 1)
 
     def where(self, **labels: Any) -> Runs:
         """The runs with these labels: `runs().where(seed=3)`; names that Python reserves: `**{"lambda": 0.1}`."""
@@ -219,7 +235,13 @@ class Runs(Sequence[StoredRun]):
         return html_table(RUN, [run._row().values() for run in self._found[:200]], self._count)
 
 
-def runs(source: str | os.PathLike[str] | None = None, *, token_file: str | None = None) -> Runs:
+def runs(
+    source: str | os.PathLike[str] | None = None,
+    *,
+    search: str = "",
+    limit: int | None = None,
+    token_file: str | None = None,
+) -> Runs:
     """The runs of a sidecar or a directory of curves, newest first; by default all that this user has.
 
         >>> import conceptwatch
@@ -231,12 +253,16 @@ def runs(source: str | os.PathLike[str] | None = None, *, token_file: str | None
 
     source: a directory of curves, or the HTTP port of a sidecar as HOST:PORT. By default the sidecar at 127.0.0.1:7801
         and all curves below the user's data directory, where sidecars that jobs start keep them.
+    search: words of names, titles and labels, and conditions on labels, such as "soft lambda<1"; runs meet all.
+    limit: runs at most, the newest; `total` of the result counts the others, too.
     token_file: file with the token of the sidecar; by default CONCEPTWATCH_TOKEN_FILE.
 
     Raises ReadError where a source that is given cannot be read.
     """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit: got {limit}, expected at least 1")
     if source is not None:
-        return Runs(_of(source_of(source, token_file)))
+        return Runs(*_of(source_of(source, token_file), search, limit))
     home = user_home()
     places: list[Source] = [Api(USUAL, token_file)]
     stated = set()
@@ -246,29 +272,41 @@ def runs(source: str | os.PathLike[str] | None = None, *, token_file: str | None
     if USUAL.removeprefix("http://") in stated:
         del places[0]  # it keeps one of the directories
     found: list[StoredRun] = []
+    total = 0
     failed: list[ReadError] = []
     for place in places:
         try:
-            found += _of(place)
+            some, of = _of(place, search, limit)
+            found += some
+            total += of
         except Unreachable:
             continue
         except ReadError as error:
             failed.append(error)
     if not found and failed:
         raise failed[0]
-    return Runs(found)
+    return Runs(Runs(found)[:limit], total)
 
 
-def _of(source: Source) -> list[StoredRun]:
-    return [StoredRun(facts["name"], source, facts) for facts in source.ask("/api/v1/runs")["runs"]]
+def _of(source: Source, search: str, limit: int | None) -> tuple[list[StoredRun], int]:
+    """Runs of a source, a page at a time, and how many there are without the limit."""
+    found: list[StoredRun] = []
+    after = None
+    while True:
+        wanted = PAGE if limit is None else min(PAGE, limit - len(found))
+        page = source.ask("/api/v1/runs", search=search or None, limit=wanted, after=after)
+        found += [StoredRun(facts["name"], source, facts) for facts in page["runs"]]
+        after = page["next"]
+        if after is None or len(found) == limit:
+            return found, page["total"]
 
 
 def stored(source: Source, name: str) -> StoredRun:
     """One run of a source."""
-    found = next((run for run in _of(source) if run.name == name), None)
-    if found is None:
-        raise Unknown(f"run: '{name}' is unknown to {source}")
-    return found
+    try:
+        return StoredRun(name, source, source.ask("/api/v1/run", run=name))
+    except Unknown:
+        raise Unknown(f"run: '{name}' is unknown to {source}") from None
 
 
 def _square(rows: Any) -> NDArray[np.float64]:

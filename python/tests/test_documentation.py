@@ -29,7 +29,10 @@ ELSEWHERE = {
     "make test": ".ci/run",
     "pip install ./python": ".ci/run",
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
+    "conceptwatch rm": "tests/curate_command.rs",
 }
+# Commands that ask a sidecar.
+ASKING = ("compare", "diagnose", "export", "ls", "note", "rename")
 # Their Python is run by `test_integration_docs.py` and `test_tutorial.py`.
 APART = {"docs/integrations.md", "docs/tutorial.md"}
 
@@ -131,7 +134,7 @@ def test_every_command_runs(served: Served) -> None:
         if "--data-dir" in arguments:
             later.append(arguments)
             continue
-        where = ["--address", served.http] if arguments[0] in ("compare", "diagnose") else []
+        where = ["--address", served.http] if arguments[0] in ASKING else []
         assert served.run(*arguments, *where).strip(), command
     assert later, "a comparison of curves on disk is documented"
     served.stop()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import ReadError, Run, _plotting, _reading, _scores, _source, _tables
+from conceptwatch import ReadError, Run, _parquet, _plotting, _reading, _scores, _source, _tables
 from conftest import K, batch, package
 from real_sidecar import binary, eager
 
@@ -79,6 +79,19 @@ def test_runs_are_found_by_name_number_and_label(source: str) -> None:
     assert repr(run).startswith("<run 'cub': 3 evaluations, finished, started 20")
     with pytest.raises(KeyError, match="no run is named 'cob'; did you mean cub"):
         found["cob"]
+
+
+def test_runs_are_searched_and_counted(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reading, "PAGE", 2)
+    assert conceptwatch.runs(source).names == ["other", "cub-2", "cub"]
+    newest = conceptwatch.runs(source, limit=1)
+    assert (newest.names, newest.total) == (["other"], 3)
+    assert repr(newest).startswith("1 of 3 runs\n")
+    found = conceptwatch.runs(source, search="CUB seed<2")
+    assert (found.names, found.total) == (["cub"], 1)
+    assert (found["cub"].title, found["cub"].note) == ("cub", "")
+    with pytest.raises(ValueError, match="limit: got 0, expected at least 1"):
+        conceptwatch.runs(source, limit=0)
 
 
 def test_a_curve_is_read_in_the_form_that_is_asked_for(source: str) -> None:
@@ -334,3 +347,71 @@ def test_the_module_is_the_program(curves: Path) -> None:
     missing = as_module("--version", CONCEPTWATCH_BINARY="/nowhere")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     assert "the program was not found" in missing.stderr
+
+
+def test_titles_and_notes_are_read_back(tmp_path: Path) -> None:
+    home = tmp_path / "conceptwatch" / "host-1"
+    with eager("--data-dir", str(home)) as address:
+        conceptwatch.init("a", concepts=3, address=address, spawn=False).finish()
+        for change in (("rename", "a", "A <title>"), ("note", "a", "two\nlines")):
+            assert as_module(*change, XDG_DATA_HOME=str(tmp_path)).returncode == 0
+        run = conceptwatch.runs(page(address))[0]
+    assert (run.name, run.title, run.note) == ("a", "A <title>", "two\nlines")
+    assert conceptwatch.runs(home, search="<title>")["a"].note == run.note
+    assert "A &lt;title&gt;" in run._repr_html_()
+    assert repr(run).startswith("<run 'a', 'A <title>': 0 evaluations, finished")
+
+
+@pytest.mark.parametrize("with_package", ["pyarrow", "polars"])
+def test_parquet_has_what_the_tables_have(
+    with_package: str, curves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    polars = package("polars")
+    package("pyarrow")
+    monkeypatch.setattr(_parquet, "PACKAGES", (with_package,))
+    asked = [
+        "export",
+        "--data-dir",
+        str(curves),
+        "--to",
+        str(tmp_path / "out"),
+        "--format=parquet",
+        "--without",
+        "pairs",
+    ]
+    assert _parquet.wants_parquet(asked)
+    assert _parquet.export(binary(), asked) == 0
+    assert f"rows in {tmp_path}/out\n" in capfd.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "concepts.parquet", "points.parquet", "runs.parquet", "scores.parquet", "unscored.parquet",
+    ]  # fmt: skip
+    scores = polars.read_parquet(tmp_path / "out/scores.parquet").filter(polars.col("run") == "cub")
+    run = conceptwatch.runs(curves)["cub"]
+    for score in ("ctl_conditional", "icl", "concept_accuracy"):
+        found = scores.filter(polars.col("score") == score).sort("step")
+        expected = run.series(score, frame="records")
+        assert found["value"].to_list() == [row["value"] for row in expected]
+        assert found["standard_error"].to_list() == [row["standard_error"] for row in expected]
+    points = polars.read_parquet(tmp_path / "out/points.parquet")
+    assert (points["step"].dtype, points["superseded"].dtype) == (polars.UInt64, polars.Boolean)
+    assert polars.read_parquet(tmp_path / "out/unscored.parquet").height == 0
+    assert _parquet.export(binary(), asked) == 2
+    assert "runs.parquet exists, expected a directory without it" in capfd.readouterr().err
+
+
+def test_parquet_without_a_package_or_with_wrong_arguments_is_one_line(
+    curves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["export", "nobody", "--data-dir", str(curves), "--format", "parquet", "--to", str(tmp_path / "out")]
+    package("polars")
+    assert _parquet.export(binary(), asked) == 2
+    assert capfd.readouterr().err == "conceptwatch export: run: 'nobody' is unknown\n"
+    assert list((tmp_path / "out").iterdir()) == []
+    assert _parquet.export(binary(), asked[:-2]) == 2
+    assert "--to" in capfd.readouterr().err
+    monkeypatch.setattr(_parquet, "find_spec", lambda name: None)
+    assert _parquet.export(binary(), asked) == 2
+    said = "format: got parquet, which needs pyarrow or polars; install one of them, or export csv"
+    assert capfd.readouterr().err == f"conceptwatch export: {said}\n"
+    assert not _parquet.wants_parquet(["export", "--format", "csv"])
+    assert not _parquet.wants_parquet(["watch", "--format", "parquet"])

@@ -19,6 +19,11 @@ impl Failure {
         Self { status: BAD_INPUT, message: message.to_string() }
     }
 
+    /// Whether another place may still have the answer.
+    pub fn is_of_place(&self) -> bool {
+        self.status != BAD_INPUT
+    }
+
     /// A failure that the input did not cause.
     pub fn running(message: impl std::fmt::Display) -> Self {
         Self { status: 1, message: message.to_string() }

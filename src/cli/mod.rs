@@ -5,13 +5,17 @@
 mod agreement;
 mod compare;
 mod contact;
+mod curate;
 mod demo;
 mod diagnose;
 mod doctor;
+mod export;
 mod failure;
+mod holders;
 mod in_process;
 mod log_limit;
 mod logs;
+mod ls;
 pub mod npz;
 mod options;
 mod places;
@@ -58,6 +62,11 @@ enum Command {
     Compare(Box<compare::Options>),
     Diagnose(diagnose::Options),
     Doctor(doctor::DoctorOptions),
+    Ls(Box<ls::Options>),
+    Export(Box<export::Options>),
+    Rename(Box<curate::RenameOptions>),
+    Note(Box<curate::NoteOptions>),
+    Rm(Box<curate::RemoveOptions>),
 }
 
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
@@ -85,5 +94,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Diagnose(options) => diagnose::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Ls(options) => ls::run(&options),
+        Command::Export(options) => export::run(&options),
+        Command::Rename(options) => curate::rename(&options),
+        Command::Note(options) => curate::note(&options),
+        Command::Rm(options) => curate::remove(&options),
     }
 }

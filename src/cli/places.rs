@@ -24,12 +24,13 @@ impl Place {
 /// All directories of the user, the one written last first.
 pub fn places() -> Vec<Place> {
     let directories = user_home().map(|home| histories(&home)).unwrap_or_default();
-    let place = |directory: PathBuf| {
-        let text = std::fs::read_to_string(directory.join(ADDRESS_FILE)).unwrap_or_default();
-        let stated: Vec<Remote> = text.split_whitespace().filter_map(|address| address.parse().ok()).collect();
-        Place { directory, stated: stated.try_into().ok() }
-    };
-    directories.into_iter().map(place).collect()
+    directories.into_iter().map(place_of).collect()
+}
+
+pub fn place_of(directory: PathBuf) -> Place {
+    let text = std::fs::read_to_string(directory.join(ADDRESS_FILE)).unwrap_or_default();
+    let stated: Vec<Remote> = text.split_whitespace().filter_map(|address| address.parse().ok()).collect();
+    Place { directory, stated: stated.try_into().ok() }
 }
 
 /// What to say where neither a sidecar runs nor curves are kept.

@@ -1,13 +1,13 @@
 //! Where commands get answers about finished evaluations: a running sidecar, or the curves of a stopped one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use clap::Args;
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, HOST};
-use hyper::{Request, StatusCode};
+use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 
@@ -101,16 +101,8 @@ impl Source {
         path: &str,
         parameters: &[(&str, String)],
     ) -> Result<T, Unanswered> {
-        let token = self.contact.token()?;
-        let dialer = self.contact.dialer(address, Protocol::Http1)?;
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
-        let target = format!("{path}?{query}");
-        let asked = get(&dialer, &target, token.as_deref());
-        let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
-        let (status, body) = answered
-            .map_err(|_| Failure::running(format!("{address} did not answer within {PATIENCE:?}")))?
-            .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))?;
+        let (status, body) = self.exchange(address, Method::GET, &format!("{path}?{query}"), None)?;
         if status.is_success() {
             let unreadable = |error| Failure::running(format!("the answer of {address} cannot be read: {error}"));
             return Ok(serde_json::from_slice(&body).map_err(unreadable)?);
@@ -123,10 +115,36 @@ impl Source {
         let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND);
         Err(if wrong { Failure::bad_input(message) } else { Failure::running(message) }.into())
     }
+
+    /// A request and its answer.
+    pub(super) fn exchange(
+        &self,
+        address: &Remote,
+        method: Method,
+        target: &str,
+        body: Option<String>,
+    ) -> Result<(StatusCode, Bytes), Unanswered> {
+        let token = self.contact.token()?;
+        let dialer = self.contact.dialer(address, Protocol::Http1)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+        let asked = send(&dialer, method, target, token.as_deref(), body);
+        let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
+        answered
+            .map_err(|_| Failure::running(format!("{address} did not answer within {PATIENCE:?}")))?
+            .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))
+    }
+
+    pub(super) fn address(&self) -> Option<&Remote> {
+        self.address.as_ref()
+    }
+
+    pub(super) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
 }
 
 /// Why a sidecar has not answered.
-enum Unanswered {
+pub(super) enum Unanswered {
     /// Nothing can be reached there.
     Silence(String),
     Failure(Failure),
@@ -153,18 +171,24 @@ impl From<Unanswered> for Failure {
     }
 }
 
-async fn get(
+async fn send(
     dialer: &Dialer,
+    method: Method,
     target: &str,
     token: Option<&str>,
-) -> Result<(StatusCode, axum::body::Bytes), Box<dyn std::error::Error>> {
+    body: Option<String>,
+) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error>> {
     let stream = dialer.connect().await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = Request::get(target).header(HOST, dialer.remote().authority());
+    let remote = dialer.remote();
+    let mut request = Request::builder().method(method.clone()).uri(target).header(HOST, remote.authority());
+    if method != Method::GET {
+        request = request.header(ORIGIN, format!("{}://{}", remote.scheme(), remote.authority()));
+    }
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    let request = request.body(Body::empty())?;
+    let request = request.body(Body::from(body.unwrap_or_default()))?;
     let answered = async {
         let response = sender.send_request(request).await?;
         let status = response.status();

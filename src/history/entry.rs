@@ -1,11 +1,14 @@
 //! A change of the history as a value, so that it can be kept and made again.
 
+use std::collections::HashSet;
+
 use rusqlite::Connection;
 
 use super::declare::{Identity, declare_run};
 use super::error::HistoryError;
 use super::insert::{insert_point, mark_finished};
 use super::ranks::finish_rank;
+use super::remark::{Remark, remove, set_remark};
 use super::settled::{Unscored, Written};
 use super::unscored::insert_unscored;
 use crate::point::{Outcome, Point};
@@ -35,6 +38,11 @@ pub(super) enum Entry {
         rank: u32,
         finished: f64,
     },
+    Remark {
+        run: String,
+        remark: Remark,
+    },
+    RemoveRun(String),
 }
 
 impl Entry {
@@ -70,6 +78,8 @@ impl Entry {
             Self::FinishRank { run, attempt, rank, finished } => {
                 finish_rank(connection, run, *attempt, *rank, *finished)
             }
+            Self::Remark { run, remark } => set_remark(connection, run, remark),
+            Self::RemoveRun(run) => remove(connection, run, &HashSet::new()),
         }
     }
 
@@ -88,7 +98,8 @@ impl Entry {
                 }
                 Self::Point(point, _) => point.scores.iter().map(|(_, outcome)| SMALL + outcome_bytes(outcome)).sum(),
                 Self::Unscored(passes) => passes.iter().map(|pass| SMALL + pass.reason.len()).sum(),
-                Self::FinishRun { .. } | Self::FinishRank { .. } => 0,
+                Self::Remark { remark, .. } => remark.note.as_ref().map_or(0, String::len),
+                Self::FinishRun { .. } | Self::FinishRank { .. } | Self::RemoveRun(_) => 0,
             }
     }
 
@@ -109,7 +120,11 @@ impl Entry {
                 attempt: pass.attempt,
                 ending: Some(pass.outcome),
             })),
-            Self::Run { .. } | Self::FinishRun { .. } | Self::FinishRank { .. } => {}
+            Self::Run { .. }
+            | Self::FinishRun { .. }
+            | Self::FinishRank { .. }
+            | Self::Remark { .. }
+            | Self::RemoveRun(_) => {}
         }
     }
 }

@@ -36,6 +36,9 @@ pub enum HistoryError {
     /// The run is stored with a different declaration; a run's declaration never changes.
     #[error("{field}: got {came}, but run '{run}' was declared with {stored}")]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
+    /// A job may still send to the run.
+    #[error("run: '{run}' is open, expected one that has finished")]
+    Open { run: String },
     /// `what` is `run` or `concept`.
     #[error("{what}: '{name}' is unknown")]
     Unknown { what: &'static str, name: String },

@@ -17,8 +17,8 @@ use super::log;
 use super::open;
 use super::place::{FILE_NAME, is_remote, sync};
 use super::seal::{
-    MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, RUN, RUN_COLUMNS, Seal, UNSCORED, UNSCORED_COLUMNS, VALUE,
-    VALUE_COLUMNS, seal_older,
+    MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal, UNSCORED,
+    UNSCORED_COLUMNS, VALUE, VALUE_COLUMNS, seal_older,
 };
 
 /// Free bytes below which a history may soon not be written.
@@ -34,6 +34,8 @@ pub struct Contents {
     pub matrices: u64,
     /// Records of passes without a complete point.
     pub unscored: u64,
+    /// Titles and notes that are lost; those that are kept are not counted.
+    pub remarks: u64,
 }
 
 /// What an examination found.
@@ -64,8 +66,9 @@ pub struct Repair {
 
 impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, points, matrices, unscored } = self;
-        write!(f, "{runs} runs, {points} points, {matrices} matrices, {unscored} records of passes without a point")
+        let Self { runs, points, matrices, unscored, remarks } = self;
+        write!(f, "{runs} runs, {points} points, {matrices} matrices, {unscored} records of passes without a point")?;
+        if *remarks > 0 { write!(f, ", {remarks} titles and notes") } else { Ok(()) }
     }
 }
 
@@ -183,6 +186,7 @@ fn for_each_intact(
                 keep(connection, &Found { table: "run", condition: "id = ?1", key: &[run.into()] })?;
                 runs.insert(run);
                 intact.runs += 1;
+                keep_remark(connection, run, lost, &mut keep)?;
             }
             None => lost.runs += 1,
         }
@@ -237,6 +241,28 @@ fn for_each_intact(
         }
     }
     Ok(())
+}
+
+/// Keeps what is said about a run, where the schema has that.
+fn keep_remark(
+    connection: &Connection,
+    run: i64,
+    lost: &mut Contents,
+    keep: &mut impl FnMut(&Connection, &Found<'_>) -> Result<(), HistoryError>,
+) -> Result<(), HistoryError> {
+    let select =
+        format!("SELECT {REMARK}, remark.checksum FROM run JOIN remark ON remark.run = run.id WHERE run.id = ?1");
+    match connection.prepare_cached("SELECT 1 FROM remark WHERE run = ?1").and_then(|mut found| found.exists([run])) {
+        Ok(true) if check(connection, &select, run, Seal::new(), REMARK_COLUMNS, true).is_some() => {
+            keep(connection, &Found { table: "remark", condition: "run = ?1", key: &[run.into()] })
+        }
+        Ok(true) => {
+            lost.remarks += 1;
+            Ok(())
+        }
+        // None, or a schema before remarks.
+        Ok(false) | Err(_) => Ok(()),
+    }
 }
 
 fn checksum(table: &str, sealed: bool) -> String {

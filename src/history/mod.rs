@@ -19,13 +19,16 @@ mod place;
 mod ranks;
 mod read;
 mod record;
+mod remark;
 mod retain;
+mod runs;
 mod seal;
 mod settled;
 mod store;
 #[cfg(test)]
 mod tests;
 mod unscored;
+mod whole;
 
 pub use declare::{Identity, RunRecord};
 pub use error::HistoryError;
@@ -33,10 +36,14 @@ pub use examine::{Contents, Examination, Repair, examine, make_private, on_netwo
 pub use gap::MOST_WAITING;
 pub use home::{ADDRESS_FILE, histories, user_home};
 pub use insert::Recorded;
+pub use listing::{Cursor, Listing, Wanted};
 pub use place::FILE_NAME;
 pub use ranks::StoredRank;
-pub use read::{ScoreMatrix, SeriesPoint, StoredRun, StoredSplit};
+pub use read::{ScoreMatrix, SeriesPoint, StoredSplit};
+pub use remark::{MAX_NOTE, Remark};
 pub use retain::{MAX_DECLARATION, Usage};
+pub use runs::StoredRun;
 pub use settled::{Ending, Unscored, Written};
 pub use store::{Dropped, History, Limits, Waiting};
 pub use unscored::UNSCORED_PER_RUN;
+pub use whole::WholePoint;

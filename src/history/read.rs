@@ -8,23 +8,12 @@ use serde::Serialize;
 use super::blob;
 use super::error::HistoryError;
 use super::ranks::{StoredRank, ranks};
-use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, RUN, RUN_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
+use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::settled::{Ending, Unscored};
 use super::store::History;
 use super::unscored::select_unscored;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
-use crate::run::Run;
 use crate::sample::Attempt;
-
-/// A run as declared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRun {
-    pub run: Run,
-    /// Seconds since 1970-01-01 UTC.
-    pub started: f64,
-    /// Seconds since 1970-01-01 UTC; absent until the run finishes.
-    pub finished: Option<f64>,
-}
 
 /// What the history holds of one split.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,27 +79,6 @@ pub struct ScoreMatrix {
 }
 
 impl History {
-    /// All runs, newest start first.
-    pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
-        self.read_runs(&self.store().connection)
-    }
-
-    pub(super) fn read_runs(&self, connection: &Connection) -> Result<Vec<StoredRun>, HistoryError> {
-        let mut statement =
-            connection.prepare_cached(&format!("SELECT {RUN}, checksum FROM run ORDER BY started DESC, id DESC"))?;
-        let mut rows = statement.query([])?;
-        let mut runs = Vec::new();
-        while let Some(row) = rows.next()? {
-            if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
-                self.damage().other(format!("the declaration of run '{}'", text(row, 0)));
-                continue;
-            }
-            let run = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
-            runs.push(StoredRun { run, started: row.get(2)?, finished: row.get(3)? });
-        }
-        Ok(runs)
-    }
-
     /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
     /// that name no job. Errors when the run is unknown.
     pub fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
@@ -310,21 +278,6 @@ impl History {
         Ok(None)
     }
 
-    /// The row number and declaration of a run.
-    fn find_run(&self, connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
-        let mut statement =
-            connection.prepare_cached(&format!("SELECT {RUN}, checksum, id FROM run WHERE name = ?1"))?;
-        let mut rows = statement.query([name])?;
-        let unknown = || HistoryError::Unknown { what: "run", name: name.to_owned() };
-        let row = rows.next()?.ok_or_else(unknown)?;
-        if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
-            self.damage().other(format!("the declaration of run '{name}'"));
-            return Err(unknown());
-        }
-        let declaration = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-        Ok((row.get(RUN_COLUMNS + 1)?, serde_json::from_str(declaration)?))
-    }
-
     /// Notes that the point whose columns begin the row is damaged.
     fn note_damage(&self, row: &Row<'_>) {
         let step = row.get::<_, i64>(2).unwrap_or_default().cast_unsigned();
@@ -332,7 +285,7 @@ impl History {
     }
 
     /// The newest intact point from step `first` to `last`, and the attempt that made it. With `k`, it includes matrices.
-    fn newest(
+    pub(super) fn newest(
         &self,
         connection: &Connection,
         run: i64,
@@ -410,7 +363,7 @@ impl History {
         let mut rows = statement.query(params![of.id, of.split, of.score, first, last])?;
         let mut points = Vec::new();
         let value = POINT_COLUMNS + 1;
-        let mut newest = newest_attempt_before(connection, of, first)?;
+        let mut newest = newest_attempt_before(connection, (of.id, of.split), first)?;
         while let Some(row) = rows.next()? {
             let intact = match Seal::new().matching(row, 0, POINT_COLUMNS)? {
                 Some(head) => Seal::under(head).matching(row, value, VALUE_COLUMNS)?.is_some(),
@@ -454,9 +407,9 @@ impl History {
 }
 
 /// The latest attempt, by launch and restart, that has made a point before `step`.
-fn newest_attempt_before(
+pub(super) fn newest_attempt_before(
     connection: &Connection,
-    of: &Curve<'_>,
+    (run, split): (i64, &str),
     step: i64,
 ) -> rusqlite::Result<(Option<u32>, Option<u32>)> {
     let found = connection
@@ -464,7 +417,7 @@ fn newest_attempt_before(
             "SELECT launch, restart FROM point WHERE run = ?1 AND split = ?2 AND step < ?3 \
              ORDER BY launch DESC, restart DESC LIMIT 1",
         )?
-        .query_row(params![of.id, of.split, step], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(params![run, split, step], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(found.unwrap_or_default())
 }

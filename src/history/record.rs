@@ -9,6 +9,7 @@ use super::entry::Entry;
 use super::error::HistoryError;
 use super::insert::{Recorded, insert_point, mark_finished};
 use super::ranks::finish_rank;
+use super::remark::{Remark, remove, set_remark};
 use super::settled::{Unscored, Written};
 use super::store::History;
 use super::unscored::insert_unscored;
@@ -30,10 +31,11 @@ impl History {
         let apply = |connection: &Connection| {
             let record = declare_run(connection, run, identity, started)?;
             let removed = super::retain::make_room(connection, &record, &declared_here, budget)?;
+            // Before the store is free for whoever would remove the run.
+            self.declared().insert(record.run.name.clone());
             Ok((record, removed))
         };
         let ((record, removed), _) = self.write(apply, || Entry::run(run, identity, started))?;
-        self.declared().insert(record.run.name.clone());
         let mut store = self.store();
         store.dropped.runs += removed;
         store.tell_removed(&self.limits);
@@ -88,6 +90,20 @@ impl History {
         let (removed, durable) = self.write(|connection| insert_unscored(connection, passes), entry)?;
         self.store().dropped.unscored += removed;
         Ok(durable)
+    }
+
+    /// Changes what is said about a run. Errors when the run is unknown, or a text is not one.
+    pub fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
+        remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
+        let entry = || Entry::Remark { run: run.to_owned(), remark: remark.clone() };
+        self.write(|connection| set_remark(connection, run, remark), entry).map(drop)
+    }
+
+    /// Removes a run with all that belongs to it. Errors when it is unknown, or open: it was declared since the history was
+    /// opened and has not finished.
+    pub fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
+        let apply = |connection: &Connection| remove(connection, run, &self.declared());
+        self.write(apply, || Entry::RemoveRun(run.to_owned())).map(drop)
     }
 
     /// Notices whether the file was removed, and writes what is kept because the history could not be written. Returns

@@ -15,6 +15,9 @@ use super::error::HistoryError;
 /// The columns of a run under its checksum. Queries select them in this order, then `checksum`.
 pub(super) const RUN: &str = "name, declaration, started, finished, declared_name";
 pub(super) const RUN_COLUMNS: usize = 5;
+/// The columns of a remark, of `run` and `remark` joined.
+pub(super) const REMARK: &str = "run.name, remark.title, remark.note";
+pub(super) const REMARK_COLUMNS: usize = 3;
 /// The columns of a point, of `run` and `point` joined.
 pub(super) const POINT: &str = "run.name, point.split, point.step, epoch, time, rows, rows_seen, provisional, \
     incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \

@@ -7,6 +7,7 @@ use super::*;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::{Concept, Run, RunFields};
 use crate::sample::Attempt;
+use crate::search::Search;
 use crate::step::Rank;
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
@@ -105,7 +106,10 @@ fn points_survive_reopening_whole() {
     drop(history);
 
     let history = History::open(Some(&path), ROOMY).unwrap();
-    assert_eq!(history.runs().unwrap(), [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0) }]);
+    assert_eq!(
+        history.runs().unwrap(),
+        [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0), title: None, note: None }]
+    );
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
     assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));
     assert_eq!(history.point("a", "val", Some(11), true).unwrap(), None);
@@ -176,7 +180,12 @@ fn a_step_passed_again_replaces_its_point() {
     let split = StoredSplit { split: "val".into(), points: 3, last_step: 3 };
     assert_eq!(history.splits("a").unwrap(), std::slice::from_ref(&split));
     history.record_run(&run("b", 3), &Identity::default(), 1.0).unwrap();
-    let listed = history.listing().unwrap().into_iter().map(|(stored, splits)| (stored.run.name.clone(), splits));
+    let listed = history
+        .listing(&Wanted::default())
+        .unwrap()
+        .runs
+        .into_iter()
+        .map(|(stored, splits)| (stored.run.name.clone(), splits));
     assert_eq!(listed.collect::<Vec<_>>(), [("b".to_owned(), vec![]), ("a".to_owned(), vec![split])]);
 }
 
@@ -451,13 +460,15 @@ fn a_history_of_an_older_schema_is_migrated() {
                          ALTER TABLE point DROP COLUMN restart; ALTER TABLE point DROP COLUMN scores; \
                          ALTER TABLE point DROP COLUMN checksum; ALTER TABLE value DROP COLUMN checksum; \
                          ALTER TABLE matrix DROP COLUMN checksum; DROP TABLE rank; DROP TABLE unscored;";
+    let without_remarks = "DROP TABLE remark; DROP INDEX run_started;";
     let (errors, ages) = (point("r", "val", 1, 2).change_errors, vec![vec![0.0, 7.5], vec![7.5, 0.0]]);
     let older = [
         (1, vec![without_errors, without_ages, without_launches], Vec::new(), (None, None)),
         (2, vec![without_ages, without_launches], errors.clone(), (None, None)),
         (3, vec![without_launches], errors.clone(), (Some(22.5), Some(ages.clone()))),
         (4, vec![], errors.clone(), (Some(22.5), Some(ages.clone()))),
-        (5, vec![], errors, (Some(22.5), Some(ages))),
+        (5, vec![], errors.clone(), (Some(22.5), Some(ages.clone()))),
+        (6, vec![], errors, (Some(22.5), Some(ages))),
     ];
     for (version, undone, errors_then, ages_then) in older {
         let directory = tempfile::tempdir().unwrap();
@@ -467,7 +478,11 @@ fn a_history_of_an_older_schema_is_migrated() {
         old.record_point(&point("r", "val", 1, 2), None).unwrap();
         drop(old);
         let without_left_out = if version < 5 { without_left_out } else { "" };
-        let back = format!("{without_seals} {} {without_left_out} PRAGMA user_version = {version}", undone.concat());
+        let without_seals = if version < 6 { without_seals } else { "" };
+        let back = format!(
+            "{without_remarks} {without_seals} {} {without_left_out} PRAGMA user_version = {version}",
+            undone.concat()
+        );
         Connection::open(&file).unwrap().execute_batch(&back).unwrap();
         let history = History::open(Some(directory.path()), ROOMY).unwrap();
         history.record_point(&point("r", "val", 2, 2), None).unwrap();
@@ -498,7 +513,7 @@ fn a_newer_schema_is_refused() {
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 6, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 7, .. }), "{error}");
 }
 
 #[test]
@@ -932,4 +947,170 @@ fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded() {
     history.record_point(&point("a", "val", 30, 3), second).unwrap();
     history.record_point(&point("a", "val", 50, 3), second).unwrap();
     assert_eq!(superseded(0), [40]);
+}
+
+#[test]
+fn three_thousand_runs_are_listed_in_pages_counted_and_searched() {
+    let history = memory();
+    let declare = |name: &str, number: usize| {
+        let labels = [("seed".to_owned(), (number % 10).to_string()), ("fold".to_owned(), "a b".to_owned())].into();
+        let fields = RunFields { labels, ..RunFields::clone(&run(name, 3)) };
+        history.record_run(&Run::try_from(fields).unwrap(), &Identity::default(), (number / 7) as f64).unwrap();
+    };
+    (0..3000).for_each(|number| declare(&format!("run {number}"), number));
+    for step in [10, 20] {
+        history.record_point(&point("run 2990", "val", step, 3), None).unwrap();
+    }
+    history.record_point(&point("run 2990", "train", 5, 3), None).unwrap();
+    let all = history.listing(&Wanted::default()).unwrap();
+    assert_eq!((all.runs.len(), all.total, all.next), (3000, 3000, None));
+    let names = |listing: &Listing| listing.runs.iter().map(|(stored, _)| stored.run.name.clone()).collect::<Vec<_>>();
+    let newest_first: Vec<String> = (0..3000).rev().map(|number| format!("run {number}")).collect();
+    assert_eq!(names(&all), newest_first);
+
+    // Pages: each run once, also where runs start or are removed meanwhile.
+    let (mut paged, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = history.listing(&Wanted { after, most: Some(64), ..Wanted::default() }).unwrap();
+        paged.extend(names(&page));
+        pages += 1;
+        if pages == 3 {
+            declare("newest", 1_000_000);
+            history.forget_run("run 2990");
+            history.remove_run("run 2990").unwrap();
+        }
+        assert_eq!(page.total, 3000);
+        match page.next {
+            Some(next) => after = Some(next.to_string().parse().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!((paged, pages), (newest_first, 3000_usize.div_ceil(64)));
+
+    let search = |text: &str| Wanted { search: Search::of(text), most: Some(2), ..Wanted::default() };
+    let found = history.listing(&search("run seed>8 fold=a")).unwrap();
+    assert_eq!((names(&found), found.total), (vec!["run 2999".to_owned(), "run 2989".to_owned()], 300));
+    let next = history.listing(&Wanted { after: found.next, ..search("run seed>8 fold=a") }).unwrap();
+    assert_eq!((names(&next), next.total), (vec!["run 2979".to_owned(), "run 2969".to_owned()], 300));
+    history.remark("run 7", &Remark { title: Some("the best one".into()), note: None }).unwrap();
+    let titled = history.listing(&search("BEST")).unwrap();
+    assert_eq!((names(&titled), titled.total, titled.next), (vec!["run 7".to_owned()], 1, None));
+    assert!(matches!(history.listed("run 2990"), Err(HistoryError::Unknown { .. })));
+    for wrong in ["", "x", "7ff0000000000000-1", "-", "0-"] {
+        assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn splits_are_listed_with_their_run() {
+    let history = memory();
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 2), &Identity::default(), 1.0).unwrap();
+    }
+    for (split, step) in [("val", 10), ("val", 30), ("train", 5)] {
+        history.record_point(&point("a", split, step, 2), None).unwrap();
+    }
+    let split = |split: &str, points, last_step| StoredSplit { split: split.into(), points, last_step };
+    let listing = history.listing(&Wanted::default()).unwrap();
+    assert_eq!(listing.runs[0].1, []);
+    assert_eq!(listing.runs[1].1, [split("train", 1, 5), split("val", 2, 30)]);
+    assert_eq!(history.listed("a").unwrap(), listing.runs[1]);
+}
+
+#[test]
+fn titles_and_notes_are_kept_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let set = |history: &History, title: Option<&str>, note: Option<&str>| {
+        history.remark("a", &Remark { title: title.map(str::to_owned), note: note.map(str::to_owned) })
+    };
+    let said = |history: &History| {
+        let stored = history.runs().unwrap().remove(0);
+        (stored.title, stored.note)
+    };
+    let both = (Some("λ = 1, <b>".to_owned()), Some("two\nlines\tand 🦆".to_owned()));
+    set(&history, Some("λ = 1, <b>"), None).unwrap();
+    set(&history, None, Some("two\nlines\tand 🦆")).unwrap();
+    assert_eq!(said(&history), both);
+    drop(history);
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    assert_eq!(said(&history), both);
+    // It resumes, and what is said about it stays.
+    history.record_run(&run("a", 2), &Identity::default(), 2.0).unwrap();
+    assert_eq!(said(&history), both);
+    let (long, longer) = ("x".repeat(MAX_NOTE), "x".repeat(MAX_NOTE + 1));
+    for (title, note) in
+        [(Some(" \t"), None), (Some("a\nb"), None), (Some(&long[..201]), None), (None, Some("\u{1b}[2J"))]
+    {
+        assert!(matches!(set(&history, title, note), Err(HistoryError::Invalid { .. })), "{title:?} {note:?}");
+    }
+    assert!(set(&history, None, Some(&longer)).is_err() && set(&history, None, Some(&long)).is_ok());
+    // The name itself is no title, and empty texts take away.
+    set(&history, Some("a"), Some("")).unwrap();
+    assert_eq!(said(&history), (None, None));
+    let unknown = history.remark("b", &Remark::default());
+    assert!(matches!(unknown, Err(HistoryError::Unknown { .. })));
+    // What was changed behind our back is not shown.
+    set(&history, Some("b"), None).unwrap();
+    history.store().connection.execute("UPDATE remark SET title = 'c'", []).unwrap();
+    assert_eq!(said(&history), (None, None));
+    set(&history, None, Some("new")).unwrap();
+    assert_eq!(said(&history), (None, Some("new".to_owned())));
+    drop(history);
+    let repaired = repair(directory.path()).unwrap();
+    assert_eq!(repaired.lost, Contents::default());
+    assert_eq!(said(&History::open(Some(directory.path()), ROOMY).unwrap()), (None, Some("new".to_owned())));
+}
+
+#[test]
+fn a_run_is_removed_whole_unless_it_is_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let job = Identity { job: "job", ..Identity::default() };
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 4), &job, 1.0).unwrap();
+        history.record_point(&point(name, "val", 1, 4), Some(Attempt { launch: 0, restart: 0 })).unwrap();
+        history.remark(name, &Remark { note: Some("n".into()), ..Remark::default() }).unwrap();
+    }
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { run }) if run == "a"));
+    history.finish_run("a", 5.0).unwrap();
+    history.remove_run("a").unwrap();
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Unknown { .. })));
+    let rows = |table: &str| -> i64 {
+        let count = format!("SELECT count(*) FROM {table}");
+        history.store().connection.query_row(&count, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(["run", "launch", "rank", "point", "value", "matrix", "remark"].map(rows), [1, 1, 1, 1, 3, 1, 1]);
+    assert_eq!(history.point("b", "val", None, true).unwrap(), Some(point("b", "val", 1, 4)));
+    // Its name is free.
+    assert!(!history.record_run(&run("a", 2), &job, 2.0).unwrap().resumed);
+    history.finish_run("a", 5.0).unwrap();
+    // Resumed, it is open again.
+    history.record_run(&run("a", 2), &job, 2.0).unwrap();
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { .. })));
+    drop(history);
+    // A run whose sidecar was killed is not open.
+    History::open(Some(directory.path()), ROOMY).unwrap().remove_run("b").unwrap();
+}
+
+#[test]
+fn whole_points_come_in_order_and_in_parts() {
+    let history = memory();
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let [first, second] = [0, 1].map(|launch| Some(Attempt { launch, restart: 2 }));
+    for step in [10, 20, 30] {
+        history.record_point(&point("a", "val", step, 3), first).unwrap();
+    }
+    history.record_point(&point("a", "val", 15, 3), second).unwrap();
+    let whole = |step, attempt, superseded| WholePoint { point: point("a", "val", step, 3), attempt, superseded };
+    let (points, next) = history.whole_points("a", "val", 0, 3, true).unwrap();
+    assert_eq!(
+        (points, next),
+        (vec![whole(10, first, false), whole(15, second, false), whole(20, first, true)], Some(30))
+    );
+    let (points, next) = history.whole_points("a", "val", 30, 3, false).unwrap();
+    assert_eq!((points[0].superseded, next), (true, None));
+    assert_eq!(points[0].point, without_matrices(point("a", "val", 30, 3)));
+    assert_eq!(history.whole_points("a", "other", 0, 3, true).unwrap(), (Vec::new(), None));
 }

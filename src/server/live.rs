@@ -19,6 +19,8 @@ pub trait Live: Send + Sync {
     /// The state of every rule for every run, and recent changes.
     fn alerts(&self) -> AlertsStatus;
     fn status(&self) -> Status;
+    /// Lets go of a run that the history has removed.
+    fn forget(&self, run: &str);
     /// Whether batches are accepted and points can be stored; the error says why not.
     fn ready(&self) -> Result<(), String>;
 }

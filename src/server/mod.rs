@@ -29,6 +29,7 @@ mod scoring;
 mod settlement;
 mod sidecar;
 mod streams;
+mod traces;
 mod upkeep;
 mod windows;
 

@@ -27,6 +27,7 @@ use super::scoring::Scoring;
 use super::scoring::pool::estimator_name;
 use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
+use super::traces::Traces;
 use super::upkeep::Upkeep;
 use super::windows::Windows;
 
@@ -105,6 +106,7 @@ impl Parts {
             cpu_share: self.options.cpu.cpu_share,
             estimator: estimator_name(self.options.worker.settings.kind),
             started: Instant::now(),
+            traces: self.traces(),
         });
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
@@ -153,8 +155,21 @@ impl Parts {
 
     pub fn upkeep(&self) -> Upkeep {
         Upkeep {
-            history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
+            board: Arc::clone(&self.board),
+            windows: self.windows.clone(),
+            queue: Arc::clone(&self.scoring.queue),
+            slow: Arc::clone(&self.scoring.slow),
+            keeping: Arc::clone(&self.scoring.keeping),
+            advice: Arc::clone(&self.advice),
+            metrics: self.metrics.clone(),
+            traces: self.traces(),
+        }
+    }
+
+    fn traces(&self) -> Traces {
+        Traces {
+            history: Arc::clone(&self.history),
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
@@ -162,7 +177,6 @@ impl Parts {
             slow: Arc::clone(&self.scoring.slow),
             keeping: Arc::clone(&self.scoring.keeping),
             advice: Arc::clone(&self.advice),
-            metrics: self.metrics.clone(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 use super::metrics::Metrics;
 use super::runs::Runs;
 use super::scoring::queue::Queue;
+use super::traces::Traces;
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -27,6 +28,7 @@ pub struct Sidecar {
     pub cpu_share: f64,
     pub estimator: &'static str,
     pub started: Instant,
+    pub traces: Traces,
 }
 
 impl Live for Sidecar {
@@ -44,6 +46,11 @@ impl Live for Sidecar {
 
     fn alerts(&self) -> AlertsStatus {
         self.advice.status()
+    }
+
+    fn forget(&self, run: &str) {
+        self.runs.remove(run);
+        self.traces.forget(run);
     }
 
     fn status(&self) -> Status {

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::history::Ending;
-use crate::history::History;
 use crate::memory;
 use crate::sample::Evaluation;
 
@@ -21,7 +19,7 @@ use super::scoring::keeping::Keeping;
 use super::scoring::queue::Queue;
 use super::scoring::slow::Scored;
 use super::scoring::spare::Spare;
-use super::settlement::{Pass, Settlement};
+use super::traces::Traces;
 use super::windows::Windows;
 
 /// Interval of the periodic work.
@@ -32,16 +30,15 @@ const SAVE: Duration = Duration::from_secs(60);
 
 /// The parts whose state changes with time.
 pub struct Upkeep {
-    pub history: Arc<History>,
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
-    pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
     pub advice: Arc<Advice>,
     pub metrics: Metrics,
+    pub traces: Traces,
 }
 
 impl Upkeep {
@@ -52,7 +49,7 @@ impl Upkeep {
         while !stop.is_cancelled() {
             looks.tick().await;
             for run in self.runs.close_overdue() {
-                self.forget(&run);
+                self.traces.forget(&run);
             }
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
@@ -88,19 +85,5 @@ impl Upkeep {
         };
         // Fails only if the save panics, and then the next one tries again.
         let _ = tokio::task::spawn_blocking(save).await;
-    }
-
-    fn forget(&self, run: &str) {
-        let (windows, name) = (self.windows.clone(), run.to_owned());
-        tokio::task::spawn_blocking(move || windows.remove(&name));
-        for evaluation in self.queue.forget(run) {
-            let reason = "the run was removed from memory before the pass was scored";
-            self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);
-        }
-        self.history.forget_run(run);
-        self.slow.forget(run);
-        self.keeping.forget_run(run);
-        self.board.forget(run);
-        self.advice.forget(run);
     }
 }

@@ -176,7 +176,7 @@ async fn refuses_bad_declarations_and_starts_no_run() {
             Ok(_) => faults.check(&case.name, false, "was taken"),
             Err(status) => check_status(&mut faults, &case.name, &status, case.code, case.field, case.says),
         }
-        let runs = client.list_runs(ListRunsRequest {}).await.unwrap().into_inner().runs;
+        let runs = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
         let names: Vec<&str> = runs.iter().filter_map(|status| Some(status.run.as_ref()?.name.as_str())).collect();
         faults.check(&case.name, names == ["declared"], format!("the runs are {names:?}"));
         assert!(sidecar.is_alive(), "{}: the sidecar ended", case.name);

@@ -247,7 +247,7 @@ pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<
 
 /// The status of a run's split; `None` when the run has no such split.
 pub async fn split(client: &mut Client, run: &str, split: &str) -> Option<proto::SplitStatus> {
-    let runs = client.list_runs(proto::ListRunsRequest {}).await.unwrap().into_inner().runs;
+    let runs = client.list_runs(proto::ListRunsRequest::default()).await.unwrap().into_inner().runs;
     let found = runs.into_iter().find(|status| status.run.as_ref().is_some_and(|r| r.name == run));
     found.expect("the run is listed").splits.into_iter().find(|status| status.split == split)
 }

@@ -302,6 +302,22 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
   const started = Date.now();
   for (const run of runs) if (!run.finished) run.provisional = run.points;
 
+  /** A run as lists have it. */
+  const viewOf = (one) => ({
+    name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
+    world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
+      split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
+      ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null, passes_unsettled: null }),
+    })),
+  });
+
+  /** A page of the runs, newest first, and where the next one begins. */
+  function pageOf(query) {
+    const sorted = runs.toSorted((a, b) => b.started - a.started);
+    const [from, limit] = [Number(query.get("after") ?? 0), Number(query.get("limit") ?? Infinity)];
+    return { page: sorted.slice(from, from + limit), next: from + limit < sorted.length ? String(from + limit) : null };
+  }
+
   function api(path, query) {
     const run = runs.find((one) => one.name === query.get("run"));
     const at = query.get("step") === null ? run?.points : Number(query.get("step")) / PASS;
@@ -313,20 +329,21 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       };
       case "alerts": return alerts;
       case "catalogue": return { scores: SCORES, limits: LIMITS, rows: 500 };
-      case "overview": return { split: query.get("split"), pending: 0, runs: runs.toSorted((a, b) => b.started - a.started)
-        .filter((one) => query.get("run") === null || one.name === query.get("run")).map((one) => rowOf(one, query.get("split"))) };
+      case "overview": {
+        const { page, next } = pageOf(query);
+        return { split: query.get("split"), pending: 0, next: query.get("run") === null ? next : null,
+          runs: (query.get("run") === null ? page : [run].filter(Boolean)).map((one) => rowOf(one, query.get("split"))) };
+      }
       case "curves": return run ? curvesOf(run, query.get("scores").split(","), query.get("split")) : null;
       case "concepts": return run && { step: places(run).map((i) => i * PASS), epoch: places(run), concepts: run.concepts,
         values: run.concepts.map((_, c) => places(run).map((i) => valueAt(run, query.get("score"), i, c).value ?? null)) };
       case "unscored": return run && { passes: (run.unscored ?? []).map((step) => ({ run: run.name, split: "val", step, time: run.started, outcome: "passed_over",
         reason: "a newer evaluation replaced it before it was scored", rows_seen: 2000 })) };
-      case "runs": return { runs: runs.toSorted((a, b) => b.started - a.started).map((one) => ({
-        name: one.name, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
-        world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
-          split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
-          ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null, passes_unsettled: null }),
-        })),
-      })) };
+      case "runs": {
+        const { page, next } = pageOf(query);
+        return { runs: page.map(viewOf), total: runs.length, next };
+      }
+      case "run": return run && viewOf(run);
       case "series": {
         const asked = SCORES.find(({ id }) => id === query.get("score"));
         if (!run || !hasScore(run, asked, 0)) return { points: [] };
@@ -370,6 +387,21 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       if (faults.some((path) => url.pathname.endsWith(path))) {
         response.writeHead(503, { "content-type": "application/json" });
         response.end(JSON.stringify({ error: { field: "history", message: "is being compacted" } }));
+        return;
+      }
+      if (["PATCH", "DELETE"].includes(request.method)) {
+        const at = runs.findIndex((one) => one.name === url.searchParams.get("run"));
+        let body = "";
+        for await (const part of request) body += part;
+        if (request.method === "DELETE") {
+          response.writeHead(204);
+          response.end();
+          runs.splice(at, 1);
+        } else {
+          for (const [key, value] of Object.entries(JSON.parse(body))) runs[at][key] = value || null;
+          response.writeHead(200, { "content-type": "application/json" });
+          response.end(JSON.stringify(viewOf(runs[at])));
+        }
         return;
       }
       const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda, run.left]))}`;

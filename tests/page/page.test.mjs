@@ -312,13 +312,32 @@ test("new runs appear as they start, silent ones are told from live ones", async
   await eventually("its row", async () => /Can’t tell: no evaluation of val/.test(await row(page, "only train").innerText()));
 });
 
+test("hundreds of runs come in pages, and a run that changes comes alone", async (t) => {
+  const { page, mock, asked } = await scene(t, { runs: 450, points: 4 });
+  await eventually("all are read", async () => (await page.locator(".tabs button").first().innerText()) === "All\n450" || page.locator(".tabs button").first().innerText());
+  const lists = () => asked.filter((url) => /\/runs\?/.test(url));
+  assert.ok(new Set(lists()).size === 3 && lists().every((url) => url.includes("limit=200")), lists().join());
+  const before = lists().length;
+  await eventually("their rows", async () => new Set(asked.filter((url) => url.includes("/overview")).map((url) => new URL(url).searchParams.get("after"))).size === 3);
+  mock.runs[3].title = "A title from the command line";
+  mock.send("run", { run: mock.runs[3].name });
+  await page.locator("#search").fill("command line");
+  await eventually("the titled run", async () => (await page.locator(".runs tr[data-run]").count()) === 1);
+  assert.match(await row(page, mock.runs[3].name).innerText(), /A title from the command line/);
+  const [gone] = mock.runs.splice(5, 1);
+  await page.locator("#search").fill("");
+  mock.send("run", { run: gone.name });
+  await eventually("one less", async () => (await page.locator(".tabs button").first().innerText()) === "All\n449");
+  assert.equal(lists().length, before);
+});
+
 test("without runs the page shows how to connect", async (t) => {
   const mock = await serve({ runs: [] });
   const { page, complaints, close } = await open(mock.url);
   t.after(async () => { await close(); await mock.close(); });
   assert.match(await page.locator("#empty").innerText(), /Waiting for a first run.*conceptwatch\.init\("my-run".*run\.evaluation\("val", step=.*p\.log\(concept_activations=/s);
   mock.runs.push(...world());
-  mock.send("run", { run: LEAKY });
+  for (const { name } of mock.runs) mock.send("run", { run: name });
   await eventually("it goes by itself", async () => (await page.locator("#empty").count()) === 0 && (await page.locator(".runs tr[data-run]").count()) === 2);
   assert.deepEqual(complaints, []);
 });

@@ -209,3 +209,22 @@ test("an evaluation of another split is chosen above", async (t) => {
   const { page } = await open(t, { twins: [0, 1] });
   assert.deepEqual(await page.locator(".head").getByLabel("Data").locator("option").allInnerTexts(), ["val", "val_dropped"]);
 });
+
+test("title and note are given, and a run that does not train is removed", async (t) => {
+  const { page, complaints, mock } = await open(t, { run: SOUND, rename: (run) => { if (run.name === SOUND) run.finished = true; } });
+  await page.getByRole("button", { name: "Title, note" }).click();
+  await page.getByLabel("Title, shown in place of the name").fill("The best <b>one</b>");
+  await page.getByLabel("Note", { exact: true }).fill("first line\nsecond");
+  await page.getByRole("button", { name: "Save" }).click();
+  await eventually("the title", async () => /The best <b>one<\/b> \(tabulartoy-lambda-5\)/.test(await page.locator(".head.run").innerText()));
+  assert.equal(await page.locator("p.said").innerText(), "first line\nsecond");
+  assert.deepEqual([mock.runs[0].title, mock.runs[0].note], ["The best <b>one</b>", "first line\nsecond"]);
+  await page.getByRole("button", { name: "Remove this run" }).click();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal(mock.runs.length, 2);
+  await page.getByRole("button", { name: "Remove this run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await eventually("the other run alone", async () => (await page.locator("h1").innerText()) === "1 of 1 run leaks" || page.locator("h1").innerText());
+  assert.equal(mock.runs.length, 1);
+  assert.deepEqual(complaints, []);
+});

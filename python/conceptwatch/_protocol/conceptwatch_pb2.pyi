@@ -270,26 +270,40 @@ class Unsettled(_message.Message):
     def __init__(self, split: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token", "search")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    search: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., search: _Optional[str] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
-    __slots__ = ("runs",)
+    __slots__ = ("runs", "total", "next_page_token")
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RunStatus]
-    def __init__(self, runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ...) -> None: ...
+    total: int
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ..., total: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RunStatus(_message.Message):
-    __slots__ = ("run", "finished", "started", "splits")
+    __slots__ = ("run", "finished", "started", "splits", "title", "note")
     RUN_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     run: Run
     finished: bool
     started: float
     splits: _containers.RepeatedCompositeFieldContainer[SplitStatus]
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., finished: bool = ..., started: _Optional[float] = ..., splits: _Optional[_Iterable[_Union[SplitStatus, _Mapping]]] = ...) -> None: ...
+    title: str
+    note: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., finished: bool = ..., started: _Optional[float] = ..., splits: _Optional[_Iterable[_Union[SplitStatus, _Mapping]]] = ..., title: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
 
 class SplitStatus(_message.Message):
     __slots__ = ("split", "window", "rows_received", "rows_duplicate", "rows_dropped", "points", "last_step")

@@ -159,7 +159,7 @@ static CONSTANTS: Message = Message {
 static PARTS: Message = Message { name: "concept_parts", fields: &[many(1, "parts", 1 << 18, Kind::Varints(4))] };
 
 static FINISH_RUN: Message = Message { name: "message", fields: &[text(1, "run"), text(3, "client")] };
-static LIST_RUNS: Message = Message { name: "message", fields: &[] };
+static LIST_RUNS: Message = Message { name: "message", fields: &[text(2, "page_token"), text(3, "search")] };
 static GET_SCORES: Message = Message { name: "message", fields: &[text(1, "run"), text(2, "split")] };
 static GET_SERIES: Message =
     Message { name: "message", fields: &[text(1, "run"), text(2, "split"), text(3, "score"), text(4, "concept")] };

@@ -257,7 +257,7 @@ impl Reader {
 
     /// Names of all runs, newest start first, and whether each has finished.
     pub async fn runs(&mut self) -> Result<Vec<(String, bool)>, ClientError> {
-        let runs = self.calls.list_runs(self.request(proto::ListRunsRequest {})).await?.into_inner().runs;
+        let runs = self.calls.list_runs(self.request(proto::ListRunsRequest::default())).await?.into_inner().runs;
         Ok(runs.into_iter().filter_map(|status| Some((status.run?.name, status.finished))).collect())
     }
 

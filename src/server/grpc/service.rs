@@ -14,9 +14,10 @@ use tracing::Instrument;
 
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
-use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit};
+use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit, Wanted};
 use crate::name::check_name;
 use crate::point::Point;
+use crate::search::Search;
 use crate::step::Rank;
 
 use super::convert;
@@ -211,8 +212,21 @@ impl ConceptWatch for Service {
         Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
     }
 
-    async fn list_runs(&self, _: Request<proto::ListRunsRequest>) -> Result<Response<proto::ListRunsResponse>, Status> {
-        let stored = self.blocking(History::listing).await?;
+    async fn list_runs(
+        &self,
+        request: Request<proto::ListRunsRequest>,
+    ) -> Result<Response<proto::ListRunsResponse>, Status> {
+        let proto::ListRunsRequest { page_size, page_token, search } = request.into_inner();
+        let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
+            let wrong = |why| Fault::new("page_token", format!("got '{}', {why}", in_short(token)));
+            token.parse().map_err(wrong)
+        });
+        let wanted = Wanted {
+            search: Search::of(&search),
+            after: after.transpose().map_err(refused)?,
+            most: Some(page_size as usize).filter(|most| *most > 0),
+        };
+        let listing = self.blocking(move |history| history.listing(&wanted)).await?;
         let live = self.ingest.runs.statuses();
         let status = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
             let live = live.iter().find(|live| live.name == stored.run.name);
@@ -242,9 +256,15 @@ impl ConceptWatch for Service {
                 finished: stored.finished.is_some(),
                 started: stored.started,
                 splits: statuses,
+                title: stored.title.unwrap_or_default(),
+                note: stored.note.unwrap_or_default(),
             }
         };
-        Ok(Response::new(proto::ListRunsResponse { runs: stored.into_iter().map(status).collect() }))
+        Ok(Response::new(proto::ListRunsResponse {
+            runs: listing.runs.into_iter().map(status).collect(),
+            total: listing.total,
+            next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
+        }))
     }
 
     async fn get_scores(

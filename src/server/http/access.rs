@@ -15,6 +15,9 @@ use super::session::Sessions;
 use crate::fault::in_short;
 use crate::server::peers::{Endpoint, Tls, Visit, same_secret};
 
+/// The path whose run can be changed.
+const RUN: &str = "/api/v1/run";
+
 /// The user name of clients that have a name and a password; the token is the password.
 pub const USER: &str = "conceptwatch";
 
@@ -65,12 +68,13 @@ impl Access {
             }
         }
         let posted = request.method() == Method::POST && matches!(request.uri().path(), "/login" | "/logout");
-        if !posted && request.method() != Method::GET && request.method() != Method::HEAD {
+        let changes = request.uri().path() == RUN && [Method::PATCH, Method::DELETE].contains(request.method());
+        if !posted && !changes && request.method() != Method::GET && request.method() != Method::HEAD {
             let message = format!("got {}, expected GET or HEAD", request.method());
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
         }
-        // A browser names the origin of every form; whatever else posts a token has better ways.
-        if posted && !request.headers().contains_key(ORIGIN) {
+        // A browser names the origin of every form and change; whatever else posts a token has better ways.
+        if (posted || changes) && !request.headers().contains_key(ORIGIN) {
             return Err(foreign("Origin", "nothing", "this server's own"));
         }
         let open = matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout");

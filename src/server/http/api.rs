@@ -1,5 +1,7 @@
 //! The JSON API under `/api/v1/`.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -9,21 +11,25 @@ use serde_json::json;
 
 use super::app::App;
 use super::curves::{ConceptCurves, Curves};
-use super::query::Parameters;
+use super::query::{PAGE, Parameters};
 use super::refusal::Refusal;
 use super::shared::Shared;
-use super::view::{PointView, RunView, RunsView};
+use super::view::{PointView, PointsView, RunView, RunsView};
+use crate::fault::in_short;
 use crate::limits;
 use crate::point::Point;
 use crate::question::{self, Question, diagnosis_of};
+use crate::server::live::SplitStatus;
 
+/// Evaluations of one answer.
+const MOST_POINTS: u64 = 1000;
 /// Evaluations of a concept's curve.
 const CONCEPT_POINTS: usize = 60;
 
-type Answer = Result<Response, Refusal>;
+pub(super) type Answer = Result<Response, Refusal>;
 
 /// Computes `answer` on a thread that may block.
-async fn blocking(shared: Shared, answer: impl FnOnce(&App) -> Answer + Send + 'static) -> Answer {
+pub(super) async fn blocking(shared: Shared, answer: impl FnOnce(&App) -> Answer + Send + 'static) -> Answer {
     let task = tokio::task::spawn_blocking(move || answer(&shared.app));
     task.await.unwrap_or_else(|_| Err(Refusal::unavailable("server", "the answer could not be computed")))
 }
@@ -47,16 +53,20 @@ pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer 
     Ok(Json(json!({"scores": &*shared.app.scores, "limits": limits, "rows": limits::ROWS})).into_response())
 }
 
+/// Runs, newest first: all, or a page of those that a search names.
 pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
-    Parameters::parse(&uri, &[])?;
-    blocking(shared, |app| {
-        let live = app.live.runs();
-        let views = app.history.listing()?.into_iter().map(|(stored, splits)| {
-            let status = live.iter().find(|status| status.name == stored.run.name);
-            RunView::new(stored, splits, status.map_or(&[], |status| &status.splits))
+    let wanted = Parameters::parse(&uri, &PAGE)?.page()?;
+    blocking(shared, move |app| {
+        let live: HashMap<String, Vec<SplitStatus>> =
+            app.live.runs().into_iter().map(|status| (status.name, status.splits)).collect();
+        let listing = app.history.listing(&wanted)?;
+        let views = listing.runs.into_iter().map(|(stored, splits)| {
+            let live = live.get(&stored.run.name).map_or(&[][..], Vec::as_slice);
+            RunView::new(stored, splits, live)
         });
         // Written at once: as a tree of JSON values, thousands of runs take ten times their text.
-        Ok(Json(RunsView { runs: views.collect() }).into_response())
+        let next = listing.next.map(|next| next.to_string());
+        Ok(Json(RunsView { runs: views.collect(), total: listing.total, next }).into_response())
     })
     .await
 }
@@ -81,10 +91,10 @@ pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
 
 /// Verdict, newest values and a small curve of every run in a split: see [`super::overview`].
 pub(super) async fn overview(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["split", "run"])?;
-    let (split, run) = (query.required("split")?, query.text("run"));
+    let query = Parameters::parse(&uri, &["split", "run", "search", "after", "limit"])?;
+    let (split, run, wanted) = (query.required("split")?, query.text("run"), query.page()?);
     let rows = shared.rows.clone();
-    blocking(shared, move |app| Ok(Json(rows.read(app, &split, run.as_deref())?).into_response())).await
+    blocking(shared, move |app| Ok(Json(rows.read(app, &split, run.as_deref(), &wanted)?).into_response())).await
 }
 
 /// The curves of several scores, whose ids are separated by commas, as columns.
@@ -121,6 +131,33 @@ pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
         let found = app.history.point(&run, &split, step, false)?;
         let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
         Ok(Json(PointView::full(&point)).into_response())
+    })
+    .await
+}
+
+/// Evaluations of a split as they are stored, with matrices, from a step on.
+pub(super) async fn points(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split", "first_step", "limit", "matrices"])?;
+    let (run, split) = (query.required("run")?, query.required("split")?);
+    let first = query.number("first_step")?.unwrap_or(0);
+    let most = match query.number("limit")?.unwrap_or(MOST_POINTS) {
+        most @ 1..=MOST_POINTS => most as usize,
+        other => return Err(Refusal::bad("limit", format!("got {other}, expected 1 to {MOST_POINTS}"))),
+    };
+    let matrices = match query.text("matrices").as_deref() {
+        None | Some("true") => true,
+        Some("false") => false,
+        Some(other) => {
+            return Err(Refusal::bad("matrices", format!("got '{}', expected true or false", in_short(other))));
+        }
+    };
+    blocking(shared, move |app| {
+        let (points, next_step) = app.history.whole_points(&run, &split, first, most, matrices)?;
+        if points.is_empty() {
+            check_split(app, &run, &split)?;
+        }
+        let points = points.iter().map(PointView::whole).collect();
+        Ok(Json(PointsView { points, next_step }).into_response())
     })
     .await
 }

@@ -1,10 +1,12 @@
-//! The HTTP port: the page, the metrics, the JSON API and its event stream. Read-only.
+//! The HTTP port: the page, the metrics, the JSON API and its event stream. Titles, notes and the removal of runs are the only
+//! changes.
 
 mod access;
 mod api;
 mod app;
 mod assets;
 mod curves;
+mod edit;
 mod events;
 mod login;
 mod overview;
@@ -23,4 +25,4 @@ mod view;
 pub use access::{Access, USER};
 pub use app::App;
 pub use serve::{Bounds, serve};
-pub use stored::stored_answers;
+pub use stored::{StoredApi, stored_answers};

@@ -3,7 +3,7 @@
 //! A row is computed when it is first read and again after its split has changed. Many rows at once would take longer
 //! than a reader waits, so an answer that takes long says how many rows are missing, and the next one has more of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::app::App;
 use super::refusal::Refusal;
 use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
-use crate::history::{SeriesPoint, StoredRun, StoredSplit};
+use crate::history::{SeriesPoint, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::point::{Outcome, Point};
 use crate::server::clock::lock;
@@ -23,6 +23,8 @@ use crate::server::live::{AlertsStatus, Latest};
 const LOOKED_BACK: [usize; 2] = [100, 1000];
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// Rows that are kept for each run, beyond which those of runs that are gone are dropped.
+const MOST_SPLITS: u64 = 16;
 /// Points of a row's curve.
 const SPARK: usize = 30;
 /// Scores of a row, and those of its curve in the order of preference.
@@ -37,6 +39,8 @@ pub(super) struct Overview {
     runs: Vec<Arc<Row>>,
     /// Rows that another request will have.
     pending: usize,
+    /// What `after` is for the next page, once none is pending; absent on the last.
+    next: Option<String>,
 }
 
 /// A run in one split; without evaluations it has no verdict.
@@ -101,19 +105,24 @@ struct Version {
 }
 
 impl Rows {
-    /// The rows of all runs in a split, or of one. Blocks.
-    pub fn read(&self, app: &App, split: &str, only: Option<&str>) -> Result<Overview, Refusal> {
+    /// The rows of runs in a split, or of one. Blocks.
+    pub fn read(&self, app: &App, split: &str, only: Option<&str>, wanted: &Wanted) -> Result<Overview, Refusal> {
         let begun = Instant::now();
         let (latest, alerts) = (app.live.latest(), app.live.alerts());
-        let runs = match only {
-            Some(name) => vec![listed(app, name)?],
+        let (runs, next) = match only {
+            Some(name) => (vec![app.history.listed(name)?], None),
             None => {
-                let runs = app.history.listing()?;
-                lock(&self.0).retain(|(run, _), _| runs.iter().any(|(stored, _)| stored.run.name == *run));
-                runs
+                let listing = app.history.listing(wanted)?;
+                let mut rows = lock(&self.0);
+                if rows.len() as u64 > MOST_SPLITS * listing.total && wanted.search.is_empty() {
+                    let known: HashSet<String> =
+                        app.history.runs()?.into_iter().map(|stored| stored.run.name.clone()).collect();
+                    rows.retain(|(run, _), _| known.contains(run));
+                }
+                (listing.runs, listing.next.map(|next| next.to_string()))
             }
         };
-        let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0 };
+        let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0, next };
         for (stored, splits) in &runs {
             let name = stored.run.name.as_str();
             let live = latest.iter().find(|one| &*one.run == name && &*one.split == split);
@@ -143,13 +152,6 @@ impl Rows {
         }
         Ok(overview)
     }
-}
-
-/// A run by its name.
-fn listed(app: &App, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), Refusal> {
-    let mut runs = app.history.runs()?.into_iter();
-    let stored = runs.find(|stored| stored.run.name == name).ok_or_else(|| Refusal::unknown("run", name))?;
-    Ok((stored, app.history.splits(name)?))
 }
 
 fn version(

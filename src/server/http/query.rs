@@ -5,6 +5,11 @@ use axum::http::Uri;
 
 use super::refusal::Refusal;
 use crate::fault::in_short;
+use crate::history::Wanted;
+use crate::search::Search;
+
+/// The parameters of a list of runs.
+pub(super) const PAGE: [&str; 3] = ["search", "after", "limit"];
 
 pub(super) struct Parameters(Vec<(String, String)>);
 
@@ -31,6 +36,22 @@ impl Parameters {
 
     pub fn required(&self, key: &str) -> Result<String, Refusal> {
         self.text(key).ok_or_else(|| Refusal::bad(key, "is missing"))
+    }
+
+    /// A list of runs, as [`PAGE`] describes it.
+    pub fn page(&self) -> Result<Wanted, Refusal> {
+        let after = self
+            .text("after")
+            .map(|text| text.parse().map_err(|why| Refusal::bad("after", format!("got '{}', {why}", in_short(&text)))));
+        let most = self.number("limit")?.map(usize::try_from).transpose();
+        match most.unwrap_or(Some(usize::MAX)) {
+            Some(0) => Err(Refusal::bad("limit", "got 0, expected at least 1")),
+            most => Ok(Wanted {
+                search: Search::of(&self.text("search").unwrap_or_default()),
+                after: after.transpose()?,
+                most,
+            }),
+        }
     }
 
     pub fn number(&self, key: &str) -> Result<Option<u64>, Refusal> {

@@ -39,6 +39,11 @@ impl From<HistoryError> for Refusal {
     fn from(error: HistoryError) -> Self {
         match error {
             HistoryError::Unknown { what, name } => Self::unknown(what, &name),
+            HistoryError::Invalid { field, message } => Self::bad(field, message),
+            HistoryError::Open { run } => {
+                let message = format!("'{}' is open, expected one that has finished", in_short(&run));
+                Self::new(StatusCode::CONFLICT, "run", message)
+            }
             other => Self::unavailable("history", other.to_string()),
         }
     }

@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 
 use super::refusal::Refusal;
 use super::shared::Shared;
-use super::{api, events, login};
+use super::{api, edit, events, login};
 use crate::server::peers::{Held, Visit};
 
 pub(super) fn router(shared: Shared) -> Router {
@@ -27,11 +27,13 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/catalogue", get(api::catalogue))
         .route("/api/v1/runs", get(api::runs))
+        .route("/api/v1/run", get(edit::read).patch(edit::change).delete(edit::remove))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/overview", get(api::overview))
         .route("/api/v1/curves", get(api::curves))
         .route("/api/v1/concepts", get(api::concepts))
         .route("/api/v1/point", get(api::point))
+        .route("/api/v1/points", get(api::points))
         .route("/api/v1/unscored", get(api::unscored))
         .route("/api/v1/matrix", get(api::matrix))
         .route("/api/v1/compare", get(api::compare))

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{Method, Request, StatusCode, header};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -72,8 +73,65 @@ impl Live for Stored {
         }
     }
 
+    fn forget(&self, _: &str) {}
+
     fn ready(&self) -> Result<(), String> {
         Err("no sidecar uses this history".to_owned())
+    }
+}
+
+/// The API over a history that no sidecar uses.
+pub struct StoredApi(Router);
+
+impl StoredApi {
+    /// Without alerts, which rules would have to find.
+    pub fn new(history: History) -> Result<Self, ServeError> {
+        Self::with(history, None)
+    }
+
+    fn with(history: History, rules: Option<Rules>) -> Result<Self, ServeError> {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
+        let alerts = rules.map(|rules| judged(&history, rules, &metrics)).transpose()?.unwrap_or_default();
+        let app = App {
+            history: Arc::new(history),
+            registry,
+            metrics: metrics.clone(),
+            scores: CATALOGUE.iter().map(Score::describe).collect(),
+            events: Events::new(Bounds::default()),
+            live: Arc::new(Stored(alerts)),
+            access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),
+        };
+        Ok(Self(router(Shared {
+            app,
+            page: Arc::new(Page::new()),
+            rows: Arc::default(),
+            rooms: Arc::new(Rooms::new(1)),
+            attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),
+            stop: CancellationToken::new(),
+            patience: PATIENCE,
+        })))
+    }
+
+    /// The status and body of the answer to a request for `target`, a path with its query.
+    pub async fn answer(
+        &self,
+        method: Method,
+        target: &str,
+        body: Option<String>,
+    ) -> Result<(StatusCode, Vec<u8>), ServeError> {
+        let request = Request::builder().method(method).uri(target).header(header::HOST, "localhost");
+        let request = request.header(header::ORIGIN, "http://localhost").body(Body::from(body.unwrap_or_default()));
+        let Ok(request) = request else {
+            return Ok((StatusCode::BAD_REQUEST, b"got what is no path and query".to_vec()));
+        };
+        let answer = match self.0.clone().oneshot(request).await {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        };
+        let status = answer.status();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.map_err(std::io::Error::other)?;
+        Ok((status, body.to_vec()))
     }
 }
 
@@ -83,42 +141,12 @@ pub async fn stored_answers(
     rules: Rules,
     requests: &[String],
 ) -> Result<Vec<(u16, Vec<u8>)>, ServeError> {
-    let registry = Registry::new();
-    let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
     let wants_alerts = requests.iter().any(|request| request.starts_with("/api/v1/alerts"));
-    let alerts = if wants_alerts { judged(&history, rules, &metrics)? } else { AlertsStatus::default() };
-    let app = App {
-        history: Arc::new(history),
-        registry,
-        metrics: metrics.clone(),
-        scores: CATALOGUE.iter().map(Score::describe).collect(),
-        events: Events::new(Bounds::default()),
-        live: Arc::new(Stored(alerts)),
-        access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),
-    };
-    let router = router(Shared {
-        app,
-        page: Arc::new(Page::new()),
-        rows: Arc::default(),
-        rooms: Arc::new(Rooms::new(1)),
-        attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),
-        stop: CancellationToken::new(),
-        patience: PATIENCE,
-    });
+    let api = StoredApi::with(history, wants_alerts.then_some(rules))?;
     let mut answers = Vec::new();
     for request in requests {
-        let request = Request::get(request.as_str()).header(header::HOST, "localhost").body(Body::empty());
-        let Ok(request) = request else {
-            answers.push((StatusCode::BAD_REQUEST.as_u16(), b"got what is no path and query".to_vec()));
-            continue;
-        };
-        let answer = match router.clone().oneshot(request).await {
-            Ok(answer) => answer,
-            Err(never) => match never {},
-        };
-        let status = answer.status().as_u16();
-        let body = to_bytes(answer.into_body(), usize::MAX).await.map_err(std::io::Error::other)?;
-        answers.push((status, body.to_vec()));
+        let (status, body) = api.answer(Method::GET, request, None).await?;
+        answers.push((status.as_u16(), body));
     }
     Ok(answers)
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::history::{StoredRun, StoredSplit};
+use crate::history::{StoredRun, StoredSplit, WholePoint};
 use crate::point::{LeftOut, Outcome, Point};
 use crate::run::ActivationKind;
+use crate::sample::Attempt;
 use crate::server::live::SplitStatus;
 
 /// A point with its scores as an object by id, in catalogue order, without matrices.
@@ -35,19 +36,60 @@ pub(super) struct PointView<'a> {
     /// Standard error of the change since the previous evaluation, by score.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     change_errors: BTreeMap<&'a str, f64>,
+    /// The launch of the run that made it, and how often that had been restarted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<AttemptView>,
+    /// The run has returned to an earlier step since, and has not reached this one.
+    #[serde(skip_serializing_if = "is_false")]
+    superseded: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[derive(Serialize)]
+struct AttemptView {
+    launch: u32,
+    restart: u32,
+}
+
+/// What of a score is shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    Means,
+    Concepts,
+    Pairs,
+}
+
+/// Values of pairs; row i is from concept i.
+#[derive(Serialize)]
+struct Pairs<'a> {
+    matrix: &'a [Vec<Option<f64>>],
+    /// Seconds since each pair was computed, where some were on an earlier sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ages: Option<&'a [Vec<f64>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matrix_q: Option<&'a [Vec<Option<f64>>]>,
 }
 
 impl<'a> PointView<'a> {
     pub fn full(point: &'a Point) -> Self {
-        Self::new(point, true)
+        Self::new(point, Detail::Concepts)
+    }
+
+    /// A point as it is stored, with what there is of its matrices.
+    pub fn whole(stored: &'a WholePoint) -> Self {
+        let attempt = stored.attempt.map(|Attempt { launch, restart }| AttemptView { launch, restart });
+        Self { attempt, superseded: stored.superseded, ..Self::new(&stored.point, Detail::Pairs) }
     }
 
     /// A point without matrices and values per concept.
     pub fn summary(point: &'a Point) -> Self {
-        Self::new(point, false)
+        Self::new(point, Detail::Means)
     }
 
-    fn new(point: &'a Point, per_concept: bool) -> Self {
+    fn new(point: &'a Point, detail: Detail) -> Self {
         Self {
             run: &point.run,
             split: &point.split,
@@ -66,7 +108,9 @@ impl<'a> PointView<'a> {
             seed: point.seed,
             catalogue_version: point.catalogue_version,
             seconds: point.seconds,
-            scores: Scores { scores: &point.scores, per_concept },
+            scores: Scores { scores: &point.scores, detail },
+            attempt: None,
+            superseded: false,
             change_errors: point.change_errors.iter().map(|(id, error)| (id.as_str(), *error)).collect(),
         }
     }
@@ -74,7 +118,7 @@ impl<'a> PointView<'a> {
 
 struct Scores<'a> {
     scores: &'a [(String, Outcome)],
-    per_concept: bool,
+    detail: Detail,
 }
 
 #[derive(Serialize)]
@@ -90,6 +134,8 @@ enum ScoreView<'a> {
         left_out: Option<&'a LeftOut>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept_q: Option<&'a [Option<f64>]>,
+        #[serde(flatten, skip_serializing_if = "Option::is_none")]
+        pairs: Option<Pairs<'a>>,
     },
     Value {
         value: f64,
@@ -108,14 +154,22 @@ enum ScoreView<'a> {
         p_value: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept_q: Option<&'a [Option<f64>]>,
+        #[serde(flatten, skip_serializing_if = "Option::is_none")]
+        pairs: Option<Pairs<'a>>,
     },
 }
 
 impl Serialize for Scores<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
-            let per_concept = outcome.per_concept().filter(|_| self.per_concept);
-            let per_concept_q = outcome.per_concept_q().filter(|_| self.per_concept);
+            let concepts = self.detail >= Detail::Concepts;
+            let per_concept = outcome.per_concept().filter(|_| concepts);
+            let per_concept_q = outcome.per_concept_q().filter(|_| concepts);
+            let pairs = outcome.matrix().filter(|_| self.detail == Detail::Pairs).map(|matrix| Pairs {
+                matrix,
+                ages: outcome.ages(),
+                matrix_q: outcome.matrix_q(),
+            });
             let left_out = outcome.left_out();
             let view = match outcome {
                 Outcome::Undefined(undefined) => ScoreView::Undefined {
@@ -124,16 +178,18 @@ impl Serialize for Scores<'_> {
                     age: undefined.age,
                     left_out,
                     per_concept_q,
+                    pairs,
                 },
                 Outcome::Value(value) => ScoreView::Value {
                     value: value.value,
                     standard_error: value.standard_error,
                     per_concept,
-                    curve: value.curve.as_deref().filter(|_| self.per_concept),
+                    curve: value.curve.as_deref().filter(|_| concepts),
                     age: value.age,
                     left_out,
                     p_value: value.p_value,
                     per_concept_q,
+                    pairs,
                 },
             };
             (id, view)
@@ -142,13 +198,27 @@ impl Serialize for Scores<'_> {
 }
 
 #[derive(Serialize)]
+pub(super) struct PointsView<'a> {
+    pub points: Vec<PointView<'a>>,
+    /// Where the next answer begins; absent after the last.
+    pub next_step: Option<u64>,
+}
+
+#[derive(Serialize)]
 pub(super) struct RunsView {
     pub runs: Vec<RunView>,
+    /// Runs that the search names, on all pages.
+    pub total: u64,
+    /// What `after` is for the next page; absent on the last.
+    pub next: Option<String>,
 }
 
 #[derive(Serialize)]
 pub(super) struct RunView {
     name: String,
+    /// Shown in place of the name.
+    title: Option<String>,
+    note: Option<String>,
     finished: bool,
     started: f64,
     activation_kind: ActivationKind,
@@ -191,6 +261,8 @@ impl RunView {
         let run = &*stored.run;
         Self {
             name: run.name.clone(),
+            title: stored.title.clone(),
+            note: stored.note.clone(),
             finished: stored.finished.is_some(),
             started: stored.started,
             activation_kind: run.activation_kind,

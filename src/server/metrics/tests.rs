@@ -33,6 +33,8 @@ impl Live for Scripted {
         unreachable!("a scrape does not read it")
     }
 
+    fn forget(&self, _: &str) {}
+
     fn ready(&self) -> Result<(), String> {
         Ok(())
     }

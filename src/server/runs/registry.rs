@@ -310,6 +310,15 @@ impl Runs {
         forgotten
     }
 
+    /// Frees what is held of a run that the history has removed.
+    pub fn remove(&self, name: &str) {
+        let removed = lock(&self.runs).remove(name);
+        if let Some(removed) = removed {
+            self.give_back(&removed);
+        }
+        lock(&self.forgotten).names.remove(name);
+    }
+
     /// Frees the samples of a run that was removed. It can be resumed from the history.
     fn forget(&self, running: &Running, why: &str) {
         let name = running.run.name.clone();

@@ -37,7 +37,7 @@ async fn every_route_answers() {
         "rows_dropped": 1, "passes_unsettled": 3, "points": 0, "last_step": null});
     let val = json!({"split": "val", "window": "pass", "rows_received": 10, "rows_duplicate": 2,
         "rows_dropped": 1, "passes_unsettled": 3, "points": 2, "last_step": 2});
-    let mut expected = json!({"name": NAME, "finished": false, "started": 20.0, "activation_kind": "probability",
+    let mut expected = json!({"name": NAME, "title": null, "note": null, "finished": false, "started": 20.0, "activation_kind": "probability",
         "concepts": ["x", "y"], "labels": {"lambda": "5"}, "world_size": 1, "splits": [train, val]});
     assert_eq!(runs["runs"][0], expected);
     for (key, value) in
@@ -46,6 +46,7 @@ async fn every_route_answers() {
         expected[key] = value;
     }
     assert_eq!(runs["runs"][1], expected);
+    assert_eq!((&runs["total"], &runs["next"]), (&json!(2), &json!(null)));
 
     let series = port.get(&format!("/api/v1/series?run={ENCODED}&split=val&score=icl&first_step=2")).await.json();
     let left_out = json!({"concepts": [1], "of": 2, "why": "one class"});
@@ -81,6 +82,103 @@ async fn every_route_answers() {
     assert_eq!(port.get("/ready").await.status, 200);
     let page = port.get("/").await;
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_paged_searched_and_counted() {
+    let port = port().await;
+    let page = port.get("/api/v1/runs?limit=1&search=lambda%3C6").await.json();
+    assert_eq!((&page["runs"][0]["name"], &page["runs"][1], &page["total"]), (&json!(NAME), &json!(null), &json!(2)));
+    let next = page["next"].as_str().unwrap();
+    let last = port.get(&format!("/api/v1/runs?limit=1&search=lambda%3C6&after={next}")).await.json();
+    assert_eq!((&last["runs"][0]["name"], &last["next"], &last["total"]), (&json!("earlier"), &json!(null), &json!(2)));
+    let rows = port.get(&format!("/api/v1/overview?split=val&limit=1&after={next}")).await.json();
+    assert_eq!((&rows["runs"][0]["name"], &rows["runs"][1]), (&json!("earlier"), &json!(null)));
+    assert_eq!(port.get("/api/v1/runs?search=lambda%3E6").await.json(), json!({"runs": [], "total": 0, "next": null}));
+    for (query, field) in [("limit=0", "limit"), ("limit=-1", "limit"), ("after=x", "after"), ("page=2", "page")] {
+        let reply = port.get(&format!("/api/v1/runs?{query}")).await;
+        assert_eq!((reply.status, reply.field().as_str()), (400, field));
+    }
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_titled_noted_and_removed() {
+    let port = port().await;
+    let own = format!("Host: {}\r\nOrigin: http://{}\r\n", port.address, port.address);
+    let ask = |method: &'static str, run: &'static str, headers: String, body: &'static str| {
+        let path = format!("/api/v1/run?run={run}");
+        let headers = format!("{headers}Content-Length: {}\r\n", body.len());
+        let port = &port;
+        async move { port.ask_with(method, &path, &headers, body).await }
+    };
+    let mut events = port.events().await;
+    let title = r#"{"title": " The best ", "note": "a\nb"}"#;
+    let changed = ask("PATCH", ENCODED, own.clone(), title).await.json();
+    assert_eq!(
+        (&changed["name"], &changed["title"], &changed["note"]),
+        (&json!(NAME), &json!("The best"), &json!("a\nb"))
+    );
+    assert_eq!(next_event(&mut events).await, ("run".into(), json!({"run": NAME})));
+    assert_eq!(port.get(&format!("/api/v1/run?run={ENCODED}")).await.json(), changed);
+    assert_eq!(ask("PATCH", ENCODED, own.clone(), r#"{"title": null}"#).await.json()["title"], json!(null));
+    for (body, field) in [
+        ("", "body"),
+        ("[]", "body"),
+        ("{}", "body"),
+        (r#"{"title": 1}"#, "title"),
+        (r#"{"name": "x"}"#, "name"),
+        (r#"{"title": "\u0007"}"#, "title"),
+        (r#"{"note": "\u0007"}"#, "note"),
+    ] {
+        let reply = ask("PATCH", ENCODED, own.clone(), body).await;
+        assert_eq!((reply.status, reply.field().as_str()), (400, field), "{body}");
+    }
+    // Only this server's own page changes runs, and only of the runs that there are.
+    for (headers, status, field) in [
+        ("Host: localhost\r\n", 403, "Origin"),
+        ("Host: localhost\r\nOrigin: http://evil.example\r\n", 403, "Origin"),
+        ("Host: evil.example\r\nOrigin: http://evil.example\r\n", 403, "Host"),
+    ] {
+        for method in ["PATCH", "DELETE"] {
+            let reply = ask(method, "earlier", headers.into(), title).await;
+            assert_eq!((reply.status, reply.field().as_str()), (status, field), "{method} {headers}");
+        }
+    }
+    assert_eq!(ask("DELETE", "nobody", own.clone(), "").await.status, 404);
+    let open = ask("DELETE", ENCODED, own.clone(), "").await;
+    assert_eq!((open.status, open.field().as_str()), (409, "run"));
+    assert_eq!(ask("DELETE", "earlier", own.clone(), "").await.status, 204);
+    assert_eq!(port.get("/api/v1/run?run=earlier").await.status, 404);
+    assert_eq!(port.get("/api/v1/runs").await.json()["total"], 1);
+    port.stopped().await;
+    let secret = port_with(Some("a secret of the tests"), Ok(()), Bounds::default()).await;
+    let own = format!("Host: {}\r\nOrigin: http://{}\r\n", secret.address, secret.address);
+    let token = "Authorization: Bearer a secret of the tests\r\n";
+    for (headers, status) in [(own.clone(), 401), (format!("{own}{token}"), 204)] {
+        assert_eq!(secret.ask("DELETE", "/api/v1/run?run=earlier", &headers).await.status, status);
+    }
+    secret.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_come_whole() {
+    let port = port().await;
+    let points = port.get(&format!("/api/v1/points?run={ENCODED}&split=val&limit=1")).await.json();
+    assert_eq!((&points["points"][0]["step"], &points["next_step"]), (&json!(1), &json!(2)));
+    let icl = &points["points"][0]["scores"]["icl"];
+    assert_eq!(
+        (&icl["matrix"], &icl["matrix_q"]),
+        (&json!([[null, 0.25], [0.75, null]]), &json!([[null, 0.5], [1.0, null]]))
+    );
+    let points = port.get(&format!("/api/v1/points?run={ENCODED}&split=val&first_step=2&matrices=false")).await.json();
+    assert_eq!((&points["next_step"], points["points"][0]["scores"]["icl"].get("matrix")), (&json!(null), None));
+    for (query, field) in [("limit=0", "limit"), ("limit=1001", "limit"), ("matrices=1", "matrices")] {
+        let reply = port.get(&format!("/api/v1/points?run={ENCODED}&split=val&{query}")).await;
+        assert_eq!((reply.status, reply.field().as_str()), (400, field));
+    }
+    assert_eq!(port.get(&format!("/api/v1/points?run={ENCODED}&split=no")).await.status, 404);
     port.stopped().await;
 }
 

@@ -89,6 +89,8 @@ impl Live for Scripted {
         }
     }
 
+    fn forget(&self, _: &str) {}
+
     fn ready(&self) -> Result<(), String> {
         self.ready.clone()
     }

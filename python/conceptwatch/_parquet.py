@@ -1,0 +1,132 @@
+"""`python -m conceptwatch export --format parquet`: the tables of `conceptwatch export`, as Parquet.
+
+The program writes CSV, which pyarrow or Polars turn into Parquet a part at a time. A crate for it would add 38 s of CPU
+time to every build, and who reads Parquet has one of the two.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+# Columns that hold something else than text.
+TYPES = {
+    "runs": {"started": "float64", "finished": "bool", "world_size": "uint32"},
+    "points": {
+        "step": "uint64", "epoch": "float64", "time": "float64", "rows": "uint64", "rows_seen": "uint64",
+        "provisional": "bool", "incomplete": "bool", "superseded": "bool", "launch": "uint32", "restart": "uint32",
+        "tie_fraction": "float64", "neighbours": "uint32", "seed": "uint64", "catalogue_version": "uint32",
+        "seconds": "float64",
+    },
+    "scores": {
+        "step": "uint64", "value": "float64", "standard_error": "float64", "p_value": "float64",
+        "change_error": "float64", "age": "float64",
+    },
+    "concepts": {"step": "uint64", "value": "float64", "q": "float64"},
+    "pairs": {"step": "uint64", "value": "float64", "q": "float64", "age": "float64"},
+    "unscored": {"step": "uint64", "time": "float64", "rows_seen": "uint64"},
+}  # fmt: skip
+PACKAGES = ("pyarrow", "polars")
+
+
+def wants_parquet(arguments: Sequence[str]) -> bool:
+    """Whether these arguments of the program ask for what it leaves to this package."""
+    if not arguments or arguments[0] != "export":
+        return False
+    return "--format=parquet" in arguments or ("--format", "parquet") in pairwise(arguments)
+
+
+def export(binary: str, arguments: Sequence[str]) -> int:
+    """Runs the program for CSV, and writes the same tables as Parquet. Returns the exit status."""
+    package = next((name for name in PACKAGES if find_spec(name) is not None), None)
+    if package is None:
+        return _failed("format: got parquet, which needs pyarrow or polars; install one of them, or export csv")
+    to = _directory(arguments)
+    if to is None:
+        return subprocess.run([binary, *arguments], check=False).returncode  # it says what is missing
+    names = [f"{kind}.parquet" for kind in TYPES]
+    taken = next((to / name for name in names if (to / name).exists()), None)
+    if taken is not None:
+        return _failed(f"to: {taken} exists, expected a directory without it")
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        # On the same file system, which has the room for what is asked for.
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=to) as scratch:
+            done = subprocess.run(
+                [binary, *_in_csv(arguments, f"{scratch}/csv")], check=False, stdout=subprocess.PIPE, text=True
+            )
+            if done.returncode != 0:
+                return done.returncode
+            written = []
+            for source in sorted(Path(scratch, "csv").glob("*.csv")):
+                target = Path(scratch, f"{source.stem}.parquet")
+                (_by_pyarrow if package == "pyarrow" else _by_polars)(source, target, TYPES[source.stem])
+                source.unlink()
+                written.append(target)
+            for target in written:
+                shutil.move(target, to / target.name)
+    except OSError as error:
+        return _failed(f"to: {to} cannot be written: {error.strerror or error}")
+    print(done.stdout.replace(f"{scratch}/csv", str(to)), end="")
+    return 0
+
+
+def _failed(message: str) -> int:
+    print(f"conceptwatch export: {message}", file=sys.stderr)
+    return 2
+
+
+def _directory(arguments: Sequence[str]) -> Path | None:
+    for place, one in enumerate(arguments):
+        if one == "--to" and place + 1 < len(arguments):
+            return Path(arguments[place + 1])
+        if one.startswith("--to="):
+            return Path(one.removeprefix("--to="))
+    return None
+
+
+def _in_csv(arguments: Sequence[str], directory: str) -> list[str]:
+    """The same arguments, for CSV in another directory."""
+    changed = {"--to": directory, "--format": "csv"}
+    result = []
+    before = ""
+    for one in arguments:
+        option = one.partition("=")[0]
+        if before in changed:
+            result.append(changed[before])
+            before = ""
+            continue
+        result.append(f"{option}={changed[option]}" if "=" in one and option in changed else one)
+        before = one
+    return result
+
+
+def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
+    arrow, csv, parquet = (import_module(name) for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))
+    with source.open(encoding="utf-8") as file:
+        header = file.readline().rstrip("\n").split(",")
+    chosen = {name: arrow.type_for_alias(types.get(name, "string")) for name in header}
+    options = csv.ConvertOptions(column_types=chosen, null_values=[""], strings_can_be_null=True)
+    parsing = csv.ParseOptions(newlines_in_values=True)
+    with (
+        csv.open_csv(source, convert_options=options, parse_options=parsing) as rows,
+        parquet.ParquetWriter(target, rows.schema, compression="zstd") as writer,
+    ):
+        for batch in rows:
+            writer.write_batch(batch)
+
+
+def _by_polars(source: Path, target: Path, types: dict[str, str]) -> None:
+    polars = import_module("polars")
+    named = {"float64": "Float64", "uint64": "UInt64", "uint32": "UInt32", "bool": "Boolean"}
+    with source.open(encoding="utf-8") as file:
+        header = file.readline().rstrip("\n").split(",")
+    schema = {name: getattr(polars, named.get(types.get(name, ""), "String")) for name in header}
+    polars.scan_csv(source, schema=schema).sink_parquet(target)

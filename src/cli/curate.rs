@@ -1,0 +1,119 @@
+//! `conceptwatch rename`, `note` and `rm`: what people say about runs, and removing them. Through the sidecar that holds the
+//! history, where one runs.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use axum::http::Method;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::fault::printable;
+
+use super::failure::{Failure, conclude, print};
+use super::source::Source;
+
+const PATH: &str = "/api/v1/run";
+
+/// Give a run another title
+///
+/// The title is shown in place of the run's name, which stays: commands, jobs and metrics go on using it.
+#[derive(Args)]
+pub struct RenameOptions {
+    /// The run's name.
+    run: String,
+    /// The title, 1 to 200 characters; empty: the name again.
+    title: String,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// Write a note to a run, or print it
+#[derive(Args)]
+pub struct NoteOptions {
+    /// The run's name.
+    run: String,
+    /// The note, at most 10,000 characters; empty: none. Without it, the run's note is printed.
+    text: Option<String>,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// Remove runs with their curves
+///
+/// Asks before it does. A run that is open, because its job has not finished, is refused.
+#[derive(Args)]
+pub struct RemoveOptions {
+    /// The runs' names.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    source: Source,
+}
+
+pub fn rename(options: &RenameOptions) -> ExitCode {
+    let (run, title) = (printable(&options.run), options.title.trim());
+    let said =
+        if title.is_empty() { format!("{run} has its name as title") } else { format!("{run}: {}", printable(title)) };
+    conclude("rename", change(&options.source, &options.run, &json!({"title": title}), said))
+}
+
+pub fn note(options: &NoteOptions) -> ExitCode {
+    let done = match &options.text {
+        Some(text) => {
+            let said = if text.trim().is_empty() { "removed the note of" } else { "noted to" };
+            let said = format!("{said} {}", printable(&options.run));
+            change(&options.source, &options.run, &json!({"note": text}), said)
+        }
+        None => options.source.with_run(&options.run, |_, run| {
+            let note = run["note"].as_str().unwrap_or_default();
+            // Lines stay lines; what could move a cursor does not.
+            Ok(note.lines().map(|line| format!("{}\n", printable(line))).collect())
+        }),
+    };
+    conclude("note", done)
+}
+
+pub fn remove(options: &RemoveOptions) -> ExitCode {
+    let removed = options.runs.iter().try_for_each(|run| remove_one(options, run));
+    conclude("rm", removed.map(|()| String::new()))
+}
+
+/// Makes a change, and says so.
+fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<String, Failure> {
+    source.with_run(run, |holder, _| {
+        holder.request(Method::PATCH, PATH, &[("run", run.to_owned())], Some(change))?.expect_ok()?;
+        Ok(format!("{said}\n"))
+    })
+}
+
+fn remove_one(options: &RemoveOptions, run: &str) -> Result<(), Failure> {
+    // Nothing is held open while a person thinks.
+    let question = options.source.with_run(run, |holder, found| {
+        let splits = found["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
+        Ok(format!("remove run '{}' with {points} evaluations from {}?", printable(run), holder.name()))
+    })?;
+    if !options.yes && !is_agreed(&question)? {
+        return Ok(());
+    }
+    options.source.with_run(run, |holder, _| {
+        holder.request(Method::DELETE, PATH, &[("run", run.to_owned())], None)?.expect_ok()?;
+        print(&format!("removed {}\n", printable(run)));
+        Ok(())
+    })
+}
+
+fn is_agreed(question: &str) -> Result<bool, Failure> {
+    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() {
+        return Err(Failure::bad_input("yes: expected --yes where there is no terminal to ask at"));
+    }
+    write!(output, "{question} [y/N] ").and_then(|()| output.flush()).map_err(Failure::running)?;
+    let mut answer = String::new();
+    input.read_line(&mut answer).map_err(Failure::running)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,372 @@
+//! `conceptwatch export`: writes runs as tables, one file for each kind of row. Every stored number is written in full.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use crate::fault::{Fault, in_short};
+
+use super::failure::{Failure, conclude};
+use super::holders::Holder;
+use super::source::Source;
+
+/// Write runs as tables
+///
+/// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and pairs (its
+/// values for concepts and for pairs of them), and unscored (passes without an evaluation). Every number is written in full:
+/// read back, it is the same. `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
+#[derive(Args)]
+pub struct Options {
+    /// Runs by name; by default all.
+    #[arg(value_name = "RUN")]
+    runs: Vec<String>,
+    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1'; runs meet all.
+    #[arg(long, value_name = "TEXT", default_value = "", conflicts_with = "runs")]
+    search: String,
+    /// Directory for the files; it is created if it is absent.
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+    /// Kinds of rows to leave out, such as pairs, which are most of the bytes.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
+    without: Vec<Kind>,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    /// By the Python package: python -m conceptwatch export
+    Parquet,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Runs,
+    Points,
+    Scores,
+    Concepts,
+    Pairs,
+    Unscored,
+}
+
+const KINDS: [Kind; 6] = [Kind::Runs, Kind::Points, Kind::Scores, Kind::Concepts, Kind::Pairs, Kind::Unscored];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Points => "points",
+            Self::Scores => "scores",
+            Self::Concepts => "concepts",
+            Self::Pairs => "pairs",
+            Self::Unscored => "unscored",
+        }
+    }
+
+    /// The columns after `source` and `run`.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Runs => {
+                &["title", "note", "started", "finished", "activation_kind", "world_size", "concepts", "labels"]
+            }
+            Self::Points => &[
+                "split",
+                "step",
+                "epoch",
+                "time",
+                "rows",
+                "concept_rows",
+                "rows_seen",
+                "provisional",
+                "incomplete",
+                "superseded",
+                "launch",
+                "restart",
+                "tie_fraction",
+                "warnings",
+                "estimator",
+                "neighbours",
+                "seed",
+                "catalogue_version",
+                "seconds",
+            ],
+            Self::Scores => &[
+                "split",
+                "step",
+                "score",
+                "value",
+                "standard_error",
+                "undefined",
+                "p_value",
+                "change_error",
+                "age",
+                "left_out",
+                "curve",
+            ],
+            Self::Concepts => &["split", "step", "score", "concept", "value", "q"],
+            Self::Pairs => &["split", "step", "score", "from", "to", "value", "q", "age"],
+            Self::Unscored => &["split", "step", "time", "outcome", "reason", "rows_seen"],
+        }
+    }
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    conclude("export", export(options))
+}
+
+fn export(options: &Options) -> Result<String, Failure> {
+    if options.format == Format::Parquet {
+        let how = "got parquet, which the Python package writes: python -m conceptwatch export, with pyarrow or Polars";
+        return Err(Fault::new("format", how).into());
+    }
+    let mut tables = Tables::create(&options.to, options.format, &options.without)?;
+    let (mut found, mut holders) = (Vec::new(), 0);
+    let unread = options.source.each_holder(|holder| {
+        holders += 1;
+        let mut after = None;
+        loop {
+            let mut asked = vec![("search", options.search.clone()), ("limit", "200".to_owned())];
+            asked.extend(after.take().map(|next| ("after", next)));
+            let page = holder.ask("/api/v1/runs", &asked)?.expect_ok()?;
+            for run in page["runs"].as_array().into_iter().flatten() {
+                let name = run["name"].as_str().unwrap_or_default();
+                if options.runs.is_empty() || options.runs.iter().any(|wanted| wanted == name) {
+                    tables.run(holder, run)?;
+                    found.push(name.to_owned());
+                }
+            }
+            match page["next"].as_str() {
+                Some(next) => after = Some(next.to_owned()),
+                None => return Ok(()),
+            }
+        }
+    })?;
+    if let Some(missing) = options.runs.iter().find(|wanted| !found.contains(wanted)) {
+        let why = unread.first().map(|why| format!(", and {why}")).unwrap_or_default();
+        return Err(Fault::new("run", format!("'{}' is unknown{why}", in_short(missing))).into());
+    }
+    if let (true, Some(why)) = (holders == 0, unread.first()) {
+        return Err(Failure::running(why));
+    }
+    for why in unread {
+        eprintln!("conceptwatch export: {why}");
+    }
+    let rows = tables.finish()?;
+    Ok(format!("{} runs, {rows} rows in {}\n", found.len(), options.to.display()))
+}
+
+/// The files in the making. They get their names when they are complete.
+struct Tables {
+    directory: PathBuf,
+    tables: Vec<(Kind, Table)>,
+}
+
+struct Table {
+    name: String,
+    writer: Writer,
+    rows: u64,
+}
+
+enum Writer {
+    Csv(Box<csv::Writer<BufWriter<File>>>),
+    Jsonl(BufWriter<File>),
+}
+
+/// What rows of a run begin with.
+struct Of<'a> {
+    source: String,
+    run: &'a str,
+    concepts: Vec<&'a str>,
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        for (_, table) in &self.tables {
+            // Gone already where they are complete.
+            let _ = std::fs::remove_file(self.directory.join(part(&table.name)));
+        }
+    }
+}
+
+fn part(name: &str) -> String {
+    format!(".{name}.part")
+}
+
+impl Tables {
+    fn create(directory: &Path, format: Format, without: &[Kind]) -> Result<Self, Failure> {
+        let fault = |message: String| Failure::from(Fault::new("to", message));
+        std::fs::create_dir_all(directory)
+            .map_err(|error| fault(format!("{} cannot be created: {error}", directory.display())))?;
+        let mut tables = Self { directory: directory.to_owned(), tables: Vec::new() };
+        let extension = if format == Format::Csv { "csv" } else { "jsonl" };
+        for kind in KINDS.into_iter().filter(|kind| !without.contains(kind)) {
+            let name = format!("{}.{extension}", kind.name());
+            if directory.join(&name).exists() {
+                return Err(fault(format!(
+                    "{} exists, expected a directory without it",
+                    directory.join(&name).display()
+                )));
+            }
+            let file = File::create(directory.join(part(&name)))
+                .map_err(|error| fault(format!("{} cannot be written: {error}", directory.join(&name).display())))?;
+            let file = BufWriter::with_capacity(1 << 18, file);
+            let mut writer = match format {
+                Format::Csv => Writer::Csv(Box::new(csv::Writer::from_writer(file))),
+                _ => Writer::Jsonl(file),
+            };
+            if let Writer::Csv(writer) = &mut writer {
+                writer.write_record(["source", "run"].iter().chain(kind.columns())).map_err(Failure::running)?;
+            }
+            tables.tables.push((kind, Table { name, writer, rows: 0 }));
+        }
+        Ok(tables)
+    }
+
+    fn wants(&self, kind: Kind) -> bool {
+        self.tables.iter().any(|(of, _)| *of == kind)
+    }
+
+    fn row(&mut self, kind: Kind, of: &Of<'_>, values: &[Value]) -> Result<(), Failure> {
+        let Some((_, table)) = self.tables.iter_mut().find(|(found, _)| *found == kind) else { return Ok(()) };
+        let written = match &mut table.writer {
+            Writer::Csv(writer) => {
+                let cells = values.iter().map(cell);
+                let first = [of.source.clone(), of.run.to_owned()];
+                writer.write_record(first.into_iter().chain(cells)).map_err(std::io::Error::other)
+            }
+            Writer::Jsonl(writer) => {
+                let mut row = Map::new();
+                row.insert("source".to_owned(), of.source.as_str().into());
+                row.insert("run".to_owned(), of.run.into());
+                row.extend(kind.columns().iter().zip(values).map(|(name, value)| ((*name).to_owned(), value.clone())));
+                writeln!(writer, "{}", Value::Object(row))
+            }
+        };
+        table.rows += 1;
+        written.map_err(|error| cannot_be_written(&self.directory, &error))
+    }
+
+    fn run(&mut self, holder: &Holder<'_>, run: &Value) -> Result<(), Failure> {
+        let name = run["name"].as_str().unwrap_or_default();
+        let concepts = run["concepts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let of = Of { source: holder.name(), run: name, concepts };
+        self.row(Kind::Runs, &of, &pick(run, Kind::Runs.columns()))?;
+        for split in run["splits"].as_array().into_iter().flatten().filter_map(|split| split["split"].as_str()) {
+            self.split(holder, &of, split)?;
+        }
+        Ok(())
+    }
+
+    fn split(&mut self, holder: &Holder<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
+        let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
+        if self.wants(Kind::Unscored) {
+            let answer = holder.ask("/api/v1/unscored", &asked)?.expect_ok()?;
+            for pass in answer["passes"].as_array().into_iter().flatten() {
+                self.row(Kind::Unscored, of, &pick(pass, Kind::Unscored.columns()))?;
+            }
+        }
+        asked.push(("matrices", self.wants(Kind::Pairs).to_string()));
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let page = [&asked[..], &[("first_step", first.to_string())]].concat();
+            let mut answer = holder.ask("/api/v1/points", &page)?.expect_ok()?;
+            next = answer["next_step"].as_u64();
+            for point in answer["points"].as_array_mut().into_iter().flatten() {
+                self.point(of, point)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn point(&mut self, of: &Of<'_>, point: &mut Value) -> Result<(), Failure> {
+        let attempt = point["attempt"].take();
+        for key in ["launch", "restart"] {
+            point[key] = attempt.get(key).cloned().unwrap_or_default();
+        }
+        if point["superseded"].is_null() {
+            point["superseded"] = false.into();
+        }
+        self.row(Kind::Points, of, &pick(point, Kind::Points.columns()))?;
+        let (split, step) = (point["split"].clone(), point["step"].clone());
+        let changes = point["change_errors"].take();
+        for (score, found) in point["scores"].as_object().into_iter().flatten() {
+            let mut row = vec![split.clone(), step.clone(), score.as_str().into()];
+            row.extend(pick(found, &["value", "standard_error", "undefined", "p_value"]));
+            row.push(changes.get(score).cloned().unwrap_or_default());
+            row.extend(pick(found, &["age", "left_out", "curve"]));
+            self.row(Kind::Scores, of, &row)?;
+            let first = [&split, &step, &score.as_str().into()].map(Value::clone);
+            self.concepts(of, &first, found)?;
+            self.pairs(of, &first, found)?;
+        }
+        Ok(())
+    }
+
+    fn concepts(&mut self, of: &Of<'_>, first: &[Value; 3], found: &Value) -> Result<(), Failure> {
+        let values = found["per_concept"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for (i, (concept, value)) in of.concepts.iter().zip(values).enumerate() {
+            let q = found["per_concept_q"].get(i).cloned().unwrap_or_default();
+            let row = [&first[..], &[json!(concept), value.clone(), q]].concat();
+            self.row(Kind::Concepts, of, &row)?;
+        }
+        Ok(())
+    }
+
+    fn pairs(&mut self, of: &Of<'_>, first: &[Value; 3], found: &Value) -> Result<(), Failure> {
+        let rows = found["matrix"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for (i, (from, values)) in of.concepts.iter().zip(rows).enumerate() {
+            let values = values.as_array().map(Vec::as_slice).unwrap_or_default();
+            for (j, (to, value)) in of.concepts.iter().zip(values).enumerate() {
+                let beside = |key: &str| found[key].get(i).and_then(|row| row.get(j)).cloned().unwrap_or_default();
+                let row = [json!(from), json!(to), value.clone(), beside("matrix_q"), beside("ages")];
+                self.row(Kind::Pairs, of, &[&first[..], &row].concat())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the files their names. Returns how many rows they have.
+    fn finish(mut self) -> Result<u64, Failure> {
+        let mut rows = 0;
+        for (_, table) in &mut self.tables {
+            let flushed = match &mut table.writer {
+                Writer::Csv(writer) => writer.flush(),
+                Writer::Jsonl(writer) => writer.flush(),
+            };
+            flushed.map_err(|error| cannot_be_written(&self.directory, &error))?;
+            rows += table.rows;
+        }
+        for (_, table) in &self.tables {
+            std::fs::rename(self.directory.join(part(&table.name)), self.directory.join(&table.name))
+                .map_err(|error| cannot_be_written(&self.directory, &error))?;
+        }
+        Ok(rows)
+    }
+}
+
+fn cannot_be_written(directory: &Path, error: &std::io::Error) -> Failure {
+    Failure::bad_input(Fault::new("to", format!("{} cannot be written: {error}", directory.display())))
+}
+
+/// Fields of an object in the order of the columns; null where it has none.
+fn pick(object: &Value, columns: &[&str]) -> Vec<Value> {
+    columns.iter().map(|column| object.get(column).cloned().unwrap_or_default()).collect()
+}
+
+/// A value as a cell; lists and objects as JSON.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

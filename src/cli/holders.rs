@@ -1,0 +1,192 @@
+//! All places where runs are, for commands that list runs or change one. Each answers requests of the API: a running sidecar
+//! at its port, or the curves of a stopped one in this process.
+
+use std::path::{Path, PathBuf};
+
+use axum::http::{Method, StatusCode};
+use serde_json::Value;
+
+use crate::fault::{Fault, in_short};
+use crate::history::{FILE_NAME, History};
+use crate::server::http::StoredApi;
+use crate::server::peers::Remote;
+
+use super::failure::Failure;
+use super::options::DEFAULT_ADDRESSES;
+use super::places::{Place, place_of, places};
+use super::source::{Source, Unanswered};
+
+/// A place with runs.
+pub struct Holder<'a> {
+    source: &'a Source,
+    kind: Kind,
+}
+
+enum Kind {
+    Sidecar(Remote),
+    Stored(PathBuf, StoredApi),
+}
+
+/// An answer of the API.
+pub struct Answer {
+    pub status: StatusCode,
+    pub body: Value,
+}
+
+impl Source {
+    /// Calls `take` with each place in turn: the one that is stated, or else the sidecar at the default port and all
+    /// directories below the user's data directory, each through the sidecar that uses it. Returns why places could not be
+    /// read; one that is stated is an error.
+    pub fn each_holder(
+        &self,
+        mut take: impl FnMut(&Holder<'_>) -> Result<(), Failure>,
+    ) -> Result<Vec<String>, Failure> {
+        if let Some(directory) = self.data_dir() {
+            if !directory.join(FILE_NAME).is_file() {
+                return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
+            }
+            take(&self.holder_of(&place_of(directory.to_owned()))?)?;
+            return Ok(Vec::new());
+        }
+        if let Some(address) = self.address() {
+            take(&Holder { source: self, kind: Kind::Sidecar(address.clone()) })?;
+            return Ok(Vec::new());
+        }
+        let mut unread = Vec::new();
+        let usual = Remote::from(DEFAULT_ADDRESSES[1]);
+        let places = places();
+        let stated = places.iter().any(|place| place.stated.as_ref().is_some_and(|[_, http]| *http == usual));
+        if !stated && self.is_live(&usual)? {
+            take(&Holder { source: self, kind: Kind::Sidecar(usual) })?;
+        }
+        for place in places {
+            match self.holder_of(&place).and_then(|holder| take(&holder)) {
+                Err(failure) if failure.is_of_place() => unread.push(failure.message),
+                taken => taken?,
+            }
+        }
+        Ok(unread)
+    }
+
+    fn holder_of(&self, place: &Place) -> Result<Holder<'_>, Failure> {
+        if let Some([_, http]) = &place.stated
+            && self.is_live(http)?
+        {
+            return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
+        }
+        let history: History = place.open()?;
+        let api = StoredApi::new(history).map_err(Failure::running)?;
+        Ok(Holder { source: self, kind: Kind::Stored(place.directory.clone(), api) })
+    }
+
+    /// Whether something answers there.
+    fn is_live(&self, address: &Remote) -> Result<bool, Failure> {
+        match self.exchange(address, Method::GET, "/live", None) {
+            Ok(_) => Ok(true),
+            Err(Unanswered::Silence(_)) => Ok(false),
+            Err(Unanswered::Failure(failure)) => Err(failure),
+        }
+    }
+
+    /// What `take` makes of the one place that has a run. Errors when none has it, or several have one of that name.
+    pub fn with_run<T>(
+        &self,
+        run: &str,
+        mut take: impl FnMut(&Holder<'_>, &Value) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut found = Vec::new();
+        let unread = self.each_holder(|holder| {
+            let answer = holder.ask("/api/v1/run", &[("run", run.to_owned())])?;
+            if answer.status == StatusCode::OK {
+                found.push(holder.name());
+            } else if answer.status != StatusCode::NOT_FOUND {
+                return Err(answer.into_failure());
+            }
+            Ok(())
+        })?;
+        let [name] = &found[..] else {
+            let short = in_short(run);
+            return Err(match (found.is_empty(), unread.into_iter().next()) {
+                (true, Some(why)) => Failure::running(format!("run: '{short}' was not found, and {why}")),
+                (true, None) => Failure::bad_input(format!("run: '{short}' is unknown: `conceptwatch ls` lists runs")),
+                (false, _) => Failure::bad_input(format!(
+                    "run: '{short}' is in {}, expected --data-dir or --address to say which",
+                    found.join(" and in ")
+                )),
+            });
+        };
+        // Only one place is open at a time, so that a command holds no history longer than it must.
+        let (name, mut taken) = (name.clone(), None);
+        self.each_holder(|holder| {
+            if holder.name() == name && taken.is_none() {
+                let answer = holder.ask("/api/v1/run", &[("run", run.to_owned())])?.expect_ok()?;
+                taken = Some(take(holder, &answer)?);
+            }
+            Ok(())
+        })?;
+        taken.ok_or_else(|| Failure::running(format!("{name} has gone")))
+    }
+}
+
+impl Holder<'_> {
+    /// The directory or the address.
+    pub fn name(&self) -> String {
+        match &self.kind {
+            Kind::Sidecar(address) => address.to_string(),
+            Kind::Stored(directory, _) => shown(directory),
+        }
+    }
+
+    pub fn ask(&self, path: &str, parameters: &[(&str, String)]) -> Result<Answer, Failure> {
+        self.request(Method::GET, path, parameters, None)
+    }
+
+    pub fn request(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &[(&str, String)],
+        body: Option<&Value>,
+    ) -> Result<Answer, Failure> {
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let target = format!("{path}?{query}");
+        let body = body.map(Value::to_string);
+        let (status, bytes) = match &self.kind {
+            Kind::Sidecar(address) => {
+                let (status, bytes) = self.source.exchange(address, method, &target, body)?;
+                (status, bytes.to_vec())
+            }
+            Kind::Stored(_, api) => {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+                runtime.block_on(api.answer(method, &target, body)).map_err(Failure::running)?
+            }
+        };
+        let body = match bytes.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&bytes)
+                .map_err(|error| Failure::running(format!("the answer of {} cannot be read: {error}", self.name())))?,
+        };
+        Ok(Answer { status, body })
+    }
+}
+
+impl Answer {
+    /// The body of an answer that is no error.
+    pub fn expect_ok(self) -> Result<Value, Failure> {
+        if self.status.is_success() { Ok(self.body) } else { Err(self.into_failure()) }
+    }
+
+    pub fn into_failure(self) -> Failure {
+        let error = &self.body["error"];
+        let message = match (error["field"].as_str(), error["message"].as_str()) {
+            (Some(field), Some(message)) => format!("{field}: {message}"),
+            _ => format!("got status {}", self.status),
+        };
+        if self.status.is_client_error() { Failure::bad_input(message) } else { Failure::running(message) }
+    }
+}
+
+fn shown(directory: &Path) -> String {
+    directory.display().to_string()
+}

@@ -1,0 +1,163 @@
+//! `conceptwatch ls`: lists runs.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::fault::printable;
+
+use super::failure::{Failure, conclude};
+use super::source::Source;
+
+/// List runs
+///
+/// The newest first: those of the sidecar at 127.0.0.1:7801, and all whose curves are kept below the user's data directory.
+#[derive(Args)]
+pub struct Options {
+    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1' or seed=0; runs meet all.
+    search: Vec<String>,
+    /// Runs at most.
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Print one JSON object, with the number of all runs that the search names.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: Source,
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    conclude("ls", list(options))
+}
+
+fn list(options: &Options) -> Result<String, Failure> {
+    let asked = [("search", options.search.join(" ")), ("limit", options.limit.to_string())];
+    let (mut runs, mut total, mut holders) = (Vec::new(), 0, 0);
+    let unread = options.source.each_holder(|holder| {
+        let mut answer = holder.ask("/api/v1/runs", &asked)?.expect_ok()?;
+        total += answer["total"].as_u64().unwrap_or_default();
+        holders += 1;
+        for mut run in answer["runs"].as_array_mut().map(std::mem::take).unwrap_or_default() {
+            run["source"] = holder.name().into();
+            runs.push(run);
+        }
+        Ok(())
+    })?;
+    if let (true, Some(why)) = (holders == 0, unread.first()) {
+        return Err(Failure::running(why));
+    }
+    for why in unread {
+        eprintln!("conceptwatch ls: {why}");
+    }
+    let started = |run: &Value| run["started"].as_f64().unwrap_or_default();
+    runs.sort_by(|a, b| started(b).total_cmp(&started(a)));
+    runs.truncate(options.limit as usize);
+    match options.json {
+        true => Ok(format!("{}\n", json!({"runs": runs, "total": total}))),
+        false => Ok(table(&runs, total, holders > 1)),
+    }
+}
+
+const HEAD: [&str; 6] = ["RUN", "STARTED (UTC)", "STATE", "EVALUATIONS", "STEP", "LABELS"];
+
+fn table(runs: &[Value], total: u64, several: bool) -> String {
+    if runs.is_empty() {
+        return "no runs\n".to_owned();
+    }
+    let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
+    rows.extend(runs.iter().map(row));
+    if several {
+        rows[0].push("SOURCE".to_owned());
+        for (row, run) in rows[1..].iter_mut().zip(runs) {
+            row.push(text(&run["source"]));
+        }
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut lines = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            // Writing to a string does not fail.
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        let _ = writeln!(lines, "{}", line.trim_end());
+        if at > 0 {
+            lines += &remark(&runs[at - 1]);
+        }
+    }
+    if total > runs.len() as u64 {
+        let _ = writeln!(lines, "{} of {total} runs; --limit lists more", runs.len());
+    }
+    lines
+}
+
+fn row(run: &Value) -> Vec<String> {
+    let splits = run["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
+    let step = splits.iter().filter_map(|split| split["last_step"].as_u64()).max();
+    let state = match (run["finished"].as_bool(), splits.iter().any(|split| split["window"].is_string())) {
+        (Some(true), _) => "finished",
+        (_, true) => "open",
+        _ => "interrupted",
+    };
+    let labels = run["labels"].as_object().into_iter().flatten();
+    let labels: Vec<String> = labels.map(|(key, value)| format!("{}={}", printable(key), text(value))).collect();
+    vec![
+        text(&run["name"]),
+        minute(run["started"].as_f64().unwrap_or_default()),
+        state.to_owned(),
+        points.to_string(),
+        step.map(|step| step.to_string()).unwrap_or_default(),
+        labels.join(", "),
+    ]
+}
+
+/// Lines with the title and the note of a run.
+fn remark(run: &Value) -> String {
+    let title = run["title"].as_str().map(|title| format!("  title: {}\n", printable(title)));
+    let note = run["note"].as_str().map(|note| format!("  note: {}\n", printable(note)));
+    title.unwrap_or_default() + &note.unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or_default())
+}
+
+/// A time in seconds since 1970-01-01 UTC, to the minute.
+fn minute(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).floor() as i64;
+    let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));
+    // Years of 365.2425 days that begin in March: http://howardhinnant.github.io/date_algorithms.html#civil_from_days
+    let day = days + 719_468;
+    let era = day.div_euclid(146_097);
+    let of_era = day.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let date = of_year - (153 * from_march + 2) / 5 + 1;
+    format!("{year:04}-{month:02}-{date:02} {:02}:{:02}", minute / 60, minute % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::minute;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let cases = [
+            (0.0, "1970-01-01 00:00"),
+            (951_782_399.0, "2000-02-28 23:59"),
+            (951_868_740.0, "2000-02-29 23:59"),
+            (1_795_433_999.5, "2026-11-23 11:39"),
+            (4_107_542_400.0, "2100-03-01 00:00"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(minute(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Reading runs: what was declared, when, and what people say about it.
+
+use rusqlite::{Connection, Row};
+
+use super::error::HistoryError;
+use super::seal::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
+use super::store::History;
+use crate::run::Run;
+
+/// A run as declared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    pub run: Run,
+    /// Seconds since 1970-01-01 UTC.
+    pub started: f64,
+    /// Seconds since 1970-01-01 UTC; absent until the run finishes.
+    pub finished: Option<f64>,
+    /// Shown in place of the name, where someone gave it one.
+    pub title: Option<String>,
+    pub note: Option<String>,
+}
+
+/// Index of the columns of a remark, after those of a run, its checksum and its number.
+const REMARKED: usize = RUN_COLUMNS + 2;
+
+/// A run as a row, before its declaration is read.
+pub(super) struct RunRow<'r, 's>(&'r Row<'s>);
+
+/// What a row says beside the declaration.
+pub(super) struct Head {
+    pub name: String,
+    pub started: f64,
+    finished: Option<f64>,
+    pub title: Option<String>,
+    note: Option<String>,
+}
+
+impl RunRow<'_, '_> {
+    /// `None` if the row is damaged.
+    pub fn head(&self, history: &History) -> Result<Option<Head>, HistoryError> {
+        let row = self.0;
+        let name: String = row.get(0)?;
+        if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
+            history.damage().other(format!("the declaration of run '{name}'"));
+            return Ok(None);
+        }
+        let (mut title, mut note) = (None, None);
+        if row.get::<_, Option<i64>>(REMARKED + REMARK_COLUMNS)?.is_some() {
+            match Seal::new().matching(row, REMARKED, REMARK_COLUMNS)? {
+                Some(_) => (title, note) = (row.get(REMARKED + 1)?, row.get(REMARKED + 2)?),
+                None => history.damage().other(format!("the title and note of run '{name}'")),
+            }
+        }
+        Ok(Some(Head { name, started: row.get(2)?, finished: row.get(3)?, title, note }))
+    }
+
+    /// As JSON.
+    pub fn declaration(&self) -> Result<&str, HistoryError> {
+        Ok(self.0.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
+    }
+
+    pub fn run(&self, head: Head) -> Result<StoredRun, HistoryError> {
+        let Head { started, finished, title, note, .. } = head;
+        Ok(StoredRun { run: serde_json::from_str(self.declaration()?)?, started, finished, title, note })
+    }
+}
+
+/// The runs of a condition.
+fn select(condition: &str) -> String {
+    format!(
+        "SELECT {RUN}, run.checksum, run.id, {REMARK}, remark.checksum FROM run LEFT JOIN remark ON remark.run = run.id \
+         {condition}"
+    )
+}
+
+impl History {
+    /// All runs, newest start first.
+    pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
+        let mut runs = Vec::new();
+        self.each_run(&self.store().connection, |_, row| {
+            if let Some(head) = row.head(self)? {
+                runs.push(row.run(head)?);
+            }
+            Ok(())
+        })?;
+        Ok(runs)
+    }
+
+    /// Calls `take` with the number and the row of every run, newest start first.
+    pub(super) fn each_run(
+        &self,
+        connection: &Connection,
+        mut take: impl FnMut(i64, &RunRow<'_, '_>) -> Result<(), HistoryError>,
+    ) -> Result<(), HistoryError> {
+        let mut statement = connection.prepare_cached(&select("ORDER BY started DESC, run.id DESC"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            take(row.get(RUN_COLUMNS + 1)?, &RunRow(row))?;
+        }
+        Ok(())
+    }
+
+    /// The number of a run, and the run. Errors when it is unknown or damaged.
+    pub(super) fn one_run(&self, connection: &Connection, name: &str) -> Result<(i64, StoredRun), HistoryError> {
+        let unknown = || HistoryError::Unknown { what: "run", name: name.to_owned() };
+        let mut statement = connection.prepare_cached(&select("WHERE name = ?1"))?;
+        let mut rows = statement.query([name])?;
+        let row = rows.next()?.ok_or_else(unknown)?;
+        let found = RunRow(row);
+        let head = found.head(self)?.ok_or_else(unknown)?;
+        Ok((row.get(RUN_COLUMNS + 1)?, found.run(head)?))
+    }
+
+    /// The number and declaration of a run.
+    pub(super) fn find_run(&self, connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
+        self.one_run(connection, name).map(|(id, stored)| (id, stored.run))
+    }
+}

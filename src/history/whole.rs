@@ -1,0 +1,61 @@
+//! Points as they are stored, some at a time, for those who take all away.
+
+use rusqlite::params;
+
+use super::error::HistoryError;
+use super::read::newest_attempt_before;
+use super::store::History;
+use crate::point::Point;
+use crate::sample::Attempt;
+
+/// Bytes of points after which an answer ends.
+const ENOUGH: usize = 16 << 20;
+
+/// A point with what the history knows of its making.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholePoint {
+    pub point: Point,
+    /// Absent in points older than schema 6, and of launches that name no job.
+    pub attempt: Option<Attempt>,
+    /// As in [`SeriesPoint`](super::SeriesPoint).
+    pub superseded: bool,
+}
+
+impl History {
+    /// At most `most` points of a split from `first_step` on, in ascending order, and the step at which the next ones begin.
+    /// Errors when the run is unknown.
+    pub fn whole_points(
+        &self,
+        run: &str,
+        split: &str,
+        first_step: u64,
+        most: usize,
+        matrices: bool,
+    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
+        let store = self.store();
+        let (id, declared) = self.find_run(&store.connection, run)?;
+        let Ok(first) = i64::try_from(first_step) else { return Ok((Vec::new(), None)) };
+        let steps: Vec<i64> = store
+            .connection
+            .prepare_cached(
+                "SELECT step FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 ORDER BY step LIMIT ?4",
+            )?
+            .query_map(params![id, split, first, most.saturating_add(1) as i64], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let k = matrices.then(|| declared.concept_count());
+        let mut newest = newest_attempt_before(&store.connection, (id, split), first)?;
+        let (mut points, mut bytes) = (Vec::new(), 0);
+        for (place, &step) in steps.iter().enumerate() {
+            if place == most || bytes > ENOUGH {
+                return Ok((points, Some(step.cast_unsigned())));
+            }
+            if let Some((point, attempt)) = self.newest(&store.connection, id, split, (step, step), k)? {
+                let made_by = (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart));
+                bytes += point.bytes();
+                points.push(WholePoint { point, attempt, superseded: made_by < newest });
+                newest = newest.max(made_by);
+            }
+        }
+        Ok((points, None))
+    }
+}

@@ -1,0 +1,61 @@
+// What people say about a run, its title and note, and removing it. The sidecar keeps them for everyone who reads the run.
+import { isLive } from "./shown.js";
+import { address } from "./state.js";
+import { remark, removeRun, store } from "./store.js";
+import { el } from "./text.js";
+
+/** @param {() => string} name of the run on the page */
+export function remarks(name) {
+  const note = el("p", { class: "said", hidden: true });
+  const edit = el("button", { type: "button", class: "btn", onclick: open }, "Title, note");
+  const remove = el("button", { type: "button", class: "btn", "aria-label": "Remove this run", onclick: () => ask(`Remove ${name()} with its curves? They cannot be brought back.`) }, "Remove");
+
+  function open() {
+    const of = name();
+    const run = store.runs?.find((one) => one.name === of);
+    const title = el("input", { id: "remark-title", value: run?.title ?? "", maxlength: "200", placeholder: of });
+    const text = el("textarea", { id: "remark-note", rows: "6", maxlength: "10000" });
+    text.value = run?.note ?? "";
+    show("Title and note", "Save", () => remark(of, { title: title.value, note: text.value }),
+      el("label", { for: "remark-title" }, "Title, shown in place of the name"), title, el("label", { for: "remark-note" }, "Note"), text);
+  }
+
+  /** @param {string} question */
+  function ask(question) {
+    const of = name();
+    show("Remove this run", "Remove", async () => {
+      await removeRun(of);
+      location.hash = address({});
+    }, el("p", {}, question));
+  }
+
+  return {
+    note, edit, remove,
+    /** @param {import("./api.js").Run} run */
+    draw(run) {
+      note.hidden = !run.note;
+      note.textContent = run.note ?? "";
+      remove.hidden = isLive(run);
+    },
+  };
+}
+
+/** A box that stays open until what it does has been done. @param {string} head @param {string} act @param {() => Promise<void>} done @param {...Node} content */
+function show(head, act, done, ...content) {
+  const fault = el("p", { class: "fault", role: "alert", hidden: true });
+  const box = el("dialog", { class: "panel editor", "aria-label": head },
+    el("form", { onsubmit: async (/** @type {Event} */ event) => {
+      event.preventDefault();
+      try {
+        await done();
+        box.close();
+      } catch (error) {
+        fault.hidden = false;
+        fault.textContent = error instanceof Error ? error.message : String(error);
+      }
+    } }, el("h2", {}, head), ...content, fault,
+    el("div", { class: "row" }, el("button", { type: "button", class: "btn quiet", onclick: () => box.close() }, "Cancel"), el("button", { class: "btn" }, act))));
+  box.addEventListener("close", () => box.remove());
+  document.body.append(box);
+  box.showModal();
+}
