@@ -25,11 +25,12 @@ pub struct Options {
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
     /// Words of names, titles and labels, and conditions on labels such as 'lambda<1'; runs meet all.
-    #[arg(long, value_name = "TEXT", default_value = "", conflicts_with = "runs")]
-    search: String,
+    #[arg(long, value_name = "TEXT", conflicts_with = "runs")]
+    search: Option<String>,
     /// Directory for the files; it is created if it is absent.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
+    /// What to write. Parquet is written by the Python package: python -m conceptwatch export
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
     /// Kinds of rows to leave out, such as pairs, which are most of the bytes.
@@ -134,7 +135,7 @@ fn export(options: &Options) -> Result<String, Failure> {
         holders += 1;
         let mut after = None;
         loop {
-            let mut asked = vec![("search", options.search.clone()), ("limit", "200".to_owned())];
+            let mut asked = vec![("search", options.search.clone().unwrap_or_default()), ("limit", "200".to_owned())];
             asked.extend(after.take().map(|next| ("after", next)));
             let page = holder.ask("/api/v1/runs", &asked)?.expect_ok()?;
             for run in page["runs"].as_array().into_iter().flatten() {
