@@ -354,7 +354,6 @@ fn bad_input_is_one_line_that_names_the_array() {
         (extra(Array::new("image_size", "<f8", &[2], &[1.5, 2.0])), "image_size: got 1.5, expected whole numbers"),
         (extra(Array::new("task_labels", "<i8", &[ROWS - 1], &[0.0; ROWS - 1])), "task_labels.shape: got 119 rows"),
         (extra(Array::new("concept_activations", "<f8", &[ROWS, K], &nan)), "concept_activations: row 2 has a NaN"),
-        (extra(Array::new("surplus", "<f8", &[1], &[1.0])), "surplus: is not a known array"),
     ];
     for (arrays, expected) in cases {
         let output = score(&arrays, &["--json"]);
@@ -366,4 +365,130 @@ fn bad_input_is_one_line_that_names_the_array() {
     let unknown = score(&with_types("<f4", "<i8"), &["--scores", "ctl,leak"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8(unknown.stderr).unwrap().starts_with("--scores: got 'leak', expected one of ctl, "));
+}
+
+/// The JSON of the program for these files and options, and what it says beside it.
+fn scored(files: &[&std::path::Path], options: &[&str]) -> (Value, String) {
+    let output = program().arg("score").args(files).args(["--json", "--no-tests"]).args(options).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
+}
+
+#[test]
+fn every_format_gives_the_same_scores() {
+    let (logits, labels, task) = values();
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let arrays = [
+        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+        Array::new("task_labels", "<i8", &[ROWS], &task),
+        Array::new("epochs", "<f8", &[1], &[7.0]),
+    ];
+    let (_kept, npz) = archive(&arrays);
+    let (expected, said) = scored(&[&npz], &[]);
+    assert_eq!(expected["passed_over"], serde_json::json!(["epochs"]));
+    assert!(said.contains("passed over") && said.contains("epochs") && said.contains("--map"), "{said}");
+
+    let bytes: Vec<u8> = arrays.iter().flat_map(|array| array.data.clone()).collect();
+    let mut header = serde_json::Map::new();
+    let mut at = 0;
+    std::fs::create_dir(place("arrays")).unwrap();
+    for array in &arrays {
+        let dims: String = array.shape.iter().map(|dim| format!("{dim}, ")).collect();
+        let npy = npy::npy(&format!("'{}'", array.dtype), false, &format!("({dims})"), &array.data);
+        std::fs::write(place("arrays").join(format!("{}.npy", array.name)), npy).unwrap();
+        let dtype = if array.dtype == "<f8" { "F64" } else { "I64" };
+        let offsets = [at, at + array.data.len()];
+        header.insert(
+            array.name.into(),
+            serde_json::json!({"dtype": dtype, "shape": array.shape, "data_offsets": offsets}),
+        );
+        at += array.data.len();
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    std::fs::write(place("t.safetensors"), [&(header.len() as u64).to_le_bytes(), header.as_slice(), &bytes].concat())
+        .unwrap();
+    let mut table = "row,p.wing,p.beak,p.tail,has_wing,has_beak,has_tail,y\n".to_owned();
+    for row in 0..ROWS {
+        let cells = |values: &[f64]| values[row * K..][..K].iter().map(|value| format!("{value},")).collect::<String>();
+        table += &format!("{row},{}{}{}\n", cells(&logits), cells(&labels), task[row]);
+    }
+    std::fs::write(place("t.csv"), table).unwrap();
+    let map = ["--map", "concept_activations=p", "--map", "concept_labels=has_*", "--map", "task_labels=y"];
+
+    let single: Vec<PathBuf> = ["concept_activations", "concept_labels", "task_labels"]
+        .map(|name| place("arrays").join(format!("{name}.npy")))
+        .to_vec();
+    let single: Vec<&std::path::Path> = single.iter().map(PathBuf::as_path).collect();
+    let formats: [(&[&std::path::Path], &[&str], &[&str]); 4] = [
+        (&[&place("arrays")], &[], &["epochs"]),
+        (&single, &[], &[]),
+        (&[&place("t.safetensors")], &[], &["epochs"]),
+        (&[&place("t.csv")], &map, &["row"]),
+    ];
+    for (files, options, over) in formats {
+        let (found, _) = scored(files, options);
+        assert_eq!(found["scores"], expected["scores"], "{files:?}");
+        let over = if over.is_empty() { Value::Null } else { serde_json::json!(over) };
+        assert_eq!(found["passed_over"], over, "{files:?}");
+    }
+}
+
+#[test]
+fn a_mapped_array_takes_the_place_of_the_one_with_its_name() {
+    let (logits, labels, task) = values();
+    let turned: Vec<f64> = labels.iter().map(|label| 1.0 - label).collect();
+    let (_kept, npz) = archive(&[
+        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+        Array::new("concept_labels", "<i8", &[ROWS, K], &turned),
+        Array::new("c", "<i8", &[ROWS, K], &labels),
+        Array::new("task_labels", "<i8", &[ROWS], &task),
+    ]);
+    let (_other, plain) = archive(&[
+        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+        Array::new("task_labels", "<i8", &[ROWS], &task),
+    ]);
+    let (found, _) = scored(&[&npz], &["--map", "concept_labels=c"]);
+    assert_eq!(found["scores"], scored(&[&plain], &[]).0["scores"]);
+    assert_eq!(found["passed_over"], serde_json::json!(["concept_labels"]));
+}
+
+#[test]
+fn the_report_is_one_page_that_fetches_nothing_and_shows_names_as_text() {
+    let (logits, labels, task) = values();
+    let hostile = "<img src=x onerror=alert(1)>";
+    let names: String = [hostile, "beak", "tail"].iter().map(|name| format!("{name:\0<28}")).collect();
+    let mut arrays = vec![
+        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+        Array::new("task_labels", "<i8", &[ROWS], &task),
+    ];
+    arrays.push(Array { shape: vec![K], ..Array::text("concept_names", "|S28", &names) });
+    let (folder, npz) = archive(&arrays);
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, "an older one").unwrap();
+    let (scores, _) = scored(&[&npz], &["--html", page.to_str().unwrap()]);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
+    assert!(html.contains("default-src 'none'") && html.contains("&lt;img src=x onerror=alert(1)&gt;"));
+    for fetching in ["<img", "<script", "<link", "src=\"", "url(", "@import", "http://", "https://"] {
+        let allowed = fetching.starts_with("http");
+        let found = html.match_indices(fetching).filter(|(at, _)| !allowed || html[..*at].ends_with("href=\"")).count();
+        assert_eq!(found, 0, "{fetching}");
+    }
+    let value = scores["scores"]["ctl_conditional"]["value"].as_f64().unwrap();
+    assert!(html.contains(&format!("<td class=\"n\">{value:.4}</td>")), "the value of the table");
+    for chart in ["class=\"interval\"", "class=\"bar", "class=\"heat\""] {
+        assert!(html.contains(chart), "{chart}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the archive and the report alone");
+    // Bad input leaves the older page as it is.
+    std::fs::write(&npz, "no archive").unwrap();
+    let output = program().arg("score").arg(&npz).arg("--html").arg(&page).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), html);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }

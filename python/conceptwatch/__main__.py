@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ._files import score
 from ._parquet import export, wants_parquet
 from ._sidecar import find_binary
 
@@ -19,6 +20,10 @@ def main() -> int:
         return 2
     if wants_parquet(sys.argv[1:]):
         return export(binary, sys.argv[1:])
+    if sys.argv[1:2] == ["score"]:
+        status = score(binary, sys.argv[2:])
+        if status is not None:
+            return status
     try:
         # In place of this process, so signals and the exit status are the program's own.
         os.execv(binary, ["conceptwatch", *sys.argv[1:]])  # noqa: S606 (the package's own program)

@@ -6,11 +6,13 @@ place runs are listed with it: one that is neither listed nor run fails the test
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import wait_for
+from conftest import package, wait_for
 from real_sidecar import binary
 
 ROOT = Path(__file__).parents[2]
@@ -84,12 +86,26 @@ class Served:
             self.process.send_signal(signal.SIGTERM)
             assert self.process.wait(30) == 0
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, program: Sequence[str] = ()) -> str:
+        command = [*(program or [self.binary]), *arguments]
+        environment = {**os.environ, "CONCEPTWATCH_BINARY": self.binary, "PYTHONPATH": str(ROOT / "python")}
         done = subprocess.run(
-            [self.binary, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
+
+
+def _write_tables(folder: Path, found: dict[str, Any]) -> None:
+    columns = {
+        **{f"p_{at}": found["x"][:, at] for at in range(3)},
+        **{f"has_{at}": found["c"][:, at] for at in range(3)},
+        "species": found["y"],
+    }
+    table = np.column_stack(list(columns.values()))
+    np.savetxt(folder / "table.csv", table, delimiter=",", header=",".join(columns), comments="")
+    pyarrow, parquet = package("pyarrow"), package("pyarrow.parquet", "pyarrow")
+    parquet.write_table(pyarrow.table(columns), folder / "table.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +126,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                     assert p.scores(timeout=60) is not None
     found = rows(random, 200, 3)
     np.savez(folder / "outputs.npz", concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])
+    _write_tables(folder, found)
     (folder / "scores.csv").write_text("concept_score,bleu\n0.1,0.3\n0.4,0.2\n0.7,0.9\n")
     (folder / "ratings.csv").write_text("a,b\n1,2\n3,3\n5,4\n")
     yield served
@@ -128,6 +145,9 @@ def test_every_command_runs(served: Served) -> None:
         if any(command.startswith(start) for start in ELSEWHERE):
             continue
         program, *arguments = [names.get(word, word) for word in shlex.split(command)]
+        if [program, *arguments[:2]] == ["python", "-m", "conceptwatch"]:
+            assert served.run(*arguments, program=[sys.executable]).strip(), command
+            continue
         assert program == "conceptwatch", f"not run by any test: {command}"
         if arguments[0] == "serve":
             continue  # as the fixture does

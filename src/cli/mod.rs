@@ -16,13 +16,15 @@ mod in_process;
 mod log_limit;
 mod logs;
 mod ls;
-pub mod npz;
 mod options;
+pub mod outputs;
 mod places;
+mod progress;
 mod read;
 #[cfg(test)]
 mod reference;
 mod replay;
+mod report;
 mod rules;
 mod score;
 mod serve;

@@ -1,6 +1,5 @@
-//! `conceptwatch score`: computes all scores of one file, without a sidecar.
+//! `conceptwatch score`: computes all scores of files, without a sidecar.
 
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,16 +19,29 @@ use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate, test};
 
 use super::failure::print;
-use super::{BAD_INPUT, npz};
+use super::progress::Progress;
+use super::report::{Page, Report};
+use super::{BAD_INPUT, outputs};
 
-/// Score a file of model outputs
+/// Score files of model outputs
 ///
-/// The file is a NumPy archive whose arrays are named like the tensors of the protocol, such as concept_activations
-/// [n, k], concept_labels [n, k] and task_labels [n]. Scores whose arrays are absent are omitted.
+/// Their arrays are named like the tensors of the protocol, such as concept_activations [n, k], concept_labels [n, k] and
+/// task_labels [n]. Other arrays are named and passed over; --map gives them the names that scores know. Scores whose
+/// arrays are absent are omitted.
 #[derive(Args)]
 pub struct Options {
-    /// Archive written by np.savez or np.savez_compressed.
-    file: PathBuf,
+    /// .npz archives; .npy arrays, or folders of them, named like the file; .safetensors; .csv tables, whose columns
+    /// concept_labels.wing and concept_labels.beak are the array concept_labels and name its concepts. As
+    /// `python -m conceptwatch score` also .parquet tables and the tensors of .pt files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Take the file's ARRAY as NAME, one of the names that scores know: --map concept_labels=c reads the array c as
+    /// concept_labels. In tables, concept_labels=has_* takes all columns that start with has_. May be given repeatedly.
+    #[arg(long, value_name = "NAME=ARRAY")]
+    map: Vec<outputs::Mapping>,
+    /// Also write a report with charts to this file: one HTML page that needs nothing else, to send to others.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Take concept labels of -1, or NaN among floats, as unknown. Each score of a concept or pair then uses the rows in which
     /// its labels are known, and leaves it out where these are fewer than 50.
     #[arg(long)]
@@ -88,14 +100,19 @@ pub fn run(options: Options) -> ExitCode {
 fn score(options: &Options) -> Result<String, String> {
     let started = Instant::now();
     let named: Vec<&'static Score> = options.scores.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
-    let layout = npz::Layout {
+    let layout = outputs::Layout {
         columns: options.activation_columns,
         latents: options.latents,
         missing_labels: options.missing_labels,
     };
     let limit = options.memory_mib.map_or_else(half_of_available, |mebibytes| (mebibytes as usize) << 20);
-    let mut memory = npz::Memory { limit, used: 0 };
-    let (run, batch) = npz::read(&options.file, layout, &mut memory).map_err(|fault| fault.to_string())?;
+    let mut memory = outputs::Memory { limit, used: 0 };
+    // Before the work, so that a place that cannot be written is known at once.
+    let page = options.html.as_deref().map(Page::create).transpose()?;
+    let names = outputs::Names::new(&options.map).map_err(|fault| fault.to_string())?;
+    let progress = Progress::start();
+    let read = outputs::read(&options.files, &names, layout, &mut memory, &|what| progress.say(what));
+    let (run, batch) = read.map_err(|fault| fault.to_string())?;
     let sample = Sample::of_batch(&batch, &run);
     drop(batch);
     let settings = Settings {
@@ -108,12 +125,9 @@ fn score(options: &Options) -> Result<String, String> {
     let pool = pool.map_err(|e| format!("--threads: {e}"))?;
     let prepared = Prepared::new(&sample, &run, settings).with_memory(memory.limit - memory.used);
     let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
-    let progress = std::io::stderr().is_terminal();
     let (scores, tie_fraction) = pool.install(|| {
         let show = |at: usize, total: usize, score: &Score| {
-            if progress {
-                eprint!("\r\x1b[K{}/{total} {}", at + 1, score.id);
-            }
+            progress.say(&format!("{}/{total} {}", at + 1, score.id));
             ControlFlow::Continue(())
         };
         let mut scores = evaluate(&prepared, wanted, show).unwrap_or_default();
@@ -124,12 +138,27 @@ fn score(options: &Options) -> Result<String, String> {
         }
         (scores, prepared.tie_fraction())
     });
-    if progress {
-        eprint!("\r\x1b[K");
-    }
+    drop(progress);
     let warnings = prepared.warnings();
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
+    let passed_over = names.passed_over();
+    if !passed_over.is_empty() {
+        eprintln!("passed over, as no score knows the name: {} (see --map)", passed_over.join(", "));
+    }
+    if let Some(page) = page {
+        let report = Report {
+            files: &options.files,
+            rows: sample.rows(),
+            run: &run,
+            estimator: &options.estimator,
+            tie_fraction,
+            scores: &scores,
+            passed_over: &passed_over,
+            warnings: &warnings,
+        };
+        page.write(&report.html())?;
+    }
     if options.json {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
@@ -137,6 +166,9 @@ fn score(options: &Options) -> Result<String, String> {
             "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator,
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
         });
+        if !passed_over.is_empty() {
+            object["passed_over"] = json!(passed_over);
+        }
         if !known.is_empty() {
             object["concept_rows"] = json!(known);
         }

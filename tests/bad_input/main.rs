@@ -8,6 +8,7 @@ mod batches;
 mod common;
 mod configuration;
 mod declarations;
+mod files;
 mod messages;
 mod names;
 mod questions;

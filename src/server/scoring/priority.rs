@@ -8,12 +8,10 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 pub fn lower(niceness: i32) {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: gettid and setpriority take and return plain numbers; sched_setscheduler reads a valid parameter. 0 is the
-    // calling thread.
+    // SAFETY: setpriority takes and returns plain numbers; sched_setscheduler reads a valid parameter.
     let failed = unsafe {
-        // On Linux each thread has its own priority, set by thread id.
-        let thread = libc::gettid().cast_unsigned();
-        libc::setpriority(libc::PRIO_PROCESS, thread, niceness) != 0
+        // On Linux each thread has its own priority, and 0 is the calling thread. (gettid would need glibc 2.30.)
+        libc::setpriority(libc::PRIO_PROCESS, 0, niceness) != 0
             || (niceness == 19 && libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) != 0)
     };
     if failed {

@@ -1,0 +1,256 @@
+//! Reads one batch from files of arrays that are named like the protocol's tensors: NumPy archives and arrays, tables and
+//! safetensors. The Python package turns Parquet and PyTorch files into archives (`python/conceptwatch/_files.py`).
+
+mod array;
+mod files;
+mod names;
+mod npy;
+mod npz;
+mod sink;
+mod table;
+mod tensors;
+
+use std::path::PathBuf;
+
+use crate::batch::{Batch, MAX_CLASS, NonFinite};
+use crate::fault::{Fault, in_short};
+use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
+use crate::sample::Column;
+use crate::tensor::{Tensor, TensorName};
+
+pub use array::Memory;
+pub use names::{CONSTANTS, Mapping, Names};
+pub use sink::Say;
+
+use array::Array;
+
+/// What the command line states about the arrays, before what the file does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Of `concept_activations`.
+    pub columns: Option<ActivationColumns>,
+    /// The columns were learnt without labels, whatever their number.
+    pub latents: bool,
+    /// A concept label of −1 or NaN is unknown.
+    pub missing_labels: bool,
+}
+
+/// Reads `paths` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
+/// array `activation_kind` or, without it, from the values, and the label kinds from element types and values: floats that
+/// are all class numbers are classes. Errors name the array.
+///
+/// Arrays that take more than `memory` bytes together, as a sample too, are refused before they are read.
+pub fn read(
+    paths: &[PathBuf],
+    names: &Names,
+    layout: Layout,
+    memory: &mut Memory,
+    say: &Say,
+) -> Result<(Run, Batch), Fault> {
+    let arrays = files::read(paths, names, memory, say)?;
+    let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
+    let mut tensors = Vec::new();
+    let mut concept_names: Vec<String> = Vec::new();
+    let mut cardinalities = Vec::new();
+    let mut kind = None;
+    for array in arrays {
+        if let Some(name) = TensorName::parse(&array.name) {
+            tensors.push(array.into_tensor(name).map_err(in_array_terms)?);
+            continue;
+        }
+        match array.name.as_str() {
+            "concept_names" => concept_names = array.texts()?.to_vec(),
+            "cardinalities" => cardinalities = array.counts()?,
+            "activation_kind" => kind = Some(activation_kind(&array)?),
+            "activation_columns" => fields.activation_columns = activation_columns(&array)?,
+            "latents" => fields.latents = Some(array.count()?),
+            _ => set_constant(&mut fields.constants, &array)?,
+        }
+    }
+    let (k, counted) = concept_count(&tensors, &cardinalities)?;
+    for (what, len) in [("concept_names", concept_names.len()), ("cardinalities", cardinalities.len())] {
+        if len != 0 && len != k {
+            return Err(Fault::new(
+                what,
+                format!("got {len} values, expected {k}, one for each concept of the other arrays"),
+            ));
+        }
+    }
+    fields.concepts = (0..k)
+        .map(|i| Concept {
+            name: concept_names.get(i).cloned().unwrap_or_else(|| format!("c{i}")),
+            cardinality: cardinalities.get(i).copied().unwrap_or_default(),
+        })
+        .collect();
+    let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
+    fields.missing_concept_labels = layout.missing_labels;
+    let label_kind = |name, classes: &dyn Fn(usize) -> u32| match find(name) {
+        Some(labels) if labels.dtype().is_float() && !holds_classes(labels, classes) => LabelKind::Continuous,
+        _ => LabelKind::Class,
+    };
+    fields.concept_label_kind = label_kind(TensorName::ConceptLabels, &|i| fields.concepts[i].classes());
+    fields.task_label_kind = label_kind(TensorName::TaskLabels, &|_| MAX_CLASS as u32 + 1);
+    fields.activation_kind =
+        kind.or_else(|| find(TensorName::ConceptActivations).map(kind_by_values)).unwrap_or_default();
+    fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
+    if layout.latents {
+        let columns = find(TensorName::ConceptActivations).and_then(|tensor| tensor.shape().get(1));
+        // Wider arrays are refused, as the declaration has no such number.
+        fields.latents = columns.map(|&columns| u32::try_from(columns).unwrap_or(u32::MAX));
+    }
+    let run = Run::try_from(fields).map_err(in_array_terms)?;
+    let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
+        // Which of the two arrays is wrong is for the reader to say.
+        match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
+            Some(name) => Fault::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
+            None => fault,
+        }
+    })?;
+    Ok((run, batch))
+}
+
+/// Whether floats are class numbers, column i below `classes(i)`. −1 and NaN are unknown labels, or refused later.
+fn holds_classes(labels: &Tensor, classes: &dyn Fn(usize) -> u32) -> bool {
+    let mut all = true;
+    for row in 0..labels.rows() {
+        let mut at = 0;
+        labels.for_each_float(row, |value| {
+            let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
+            all &= class || value.is_nan();
+            at += 1;
+        });
+    }
+    all
+}
+
+/// Renames a fault's field from the protocol's terms to the array of the file.
+fn in_array_terms(fault: Fault) -> Fault {
+    let field = fault.field.as_str();
+    let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
+        Some((_, "name")) => "concept_names",
+        Some(_) => "cardinalities",
+        None => ["tensors.", "run.constants.", "run."]
+            .into_iter()
+            .find_map(|prefix| field.strip_prefix(prefix))
+            .unwrap_or(field),
+    };
+    // A fault of `tensors` means that the file has no tensor except sample ids.
+    let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
+    Fault::new(array, fault.message.replace("declare missing_concept_labels", "pass --missing-labels"))
+}
+
+/// k, and the tensor whose columns are counted.
+fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Option<TensorName>), Fault> {
+    use TensorName::{
+        ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps, LocalizationPeaks,
+    };
+    let columns = |name| Some((name, *tensors.iter().find(|t: &&Tensor| t.name() == name)?.shape().get(1)?));
+    // Categorical concepts have several activation columns each.
+    let known = || (!cardinalities.is_empty()).then_some((ConceptActivations, cardinalities.len()));
+    let naming = [ConceptLabels, ConceptEmbeddings, ActiveConcepts, LocalizationMaps, LocalizationPeaks];
+    let k = naming.into_iter().find_map(columns).or_else(known).or_else(|| columns(ConceptActivations));
+    match k {
+        Some((name, k)) if k > MAX_CONCEPTS => {
+            Err(Fault::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
+        }
+        Some((name, k)) => Ok((k, Some(name))),
+        // Text and image scores need no concepts, but a declaration needs at least one.
+        None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok((1, None)),
+        None => Err(Fault::new("concept_activations", "is missing, and no other array gives the number of concepts")),
+    }
+}
+
+/// The activation kind by its values: hard if all are integers (the rule in the paper authors' code), probability if all
+/// are within [0, 1], otherwise logit. Monte-Carlo samples are averaged first, because their mean is what is scored.
+fn kind_by_values(activations: &Tensor) -> ActivationKind {
+    let (mut integral, mut in_unit) = (true, true);
+    for row in 0..activations.rows() {
+        let mut averaged = Column::for_tensor(activations, false);
+        averaged.push(activations, row);
+        for value in averaged.block(0..averaged.width()) {
+            integral &= value.fract() == 0.0;
+            in_unit &= (0.0..=1.0).contains(&value);
+        }
+        if !integral && !in_unit {
+            break;
+        }
+    }
+    match (integral, in_unit) {
+        (true, _) => ActivationKind::Hard,
+        (false, true) => ActivationKind::Probability,
+        (false, false) => ActivationKind::Logit,
+    }
+}
+
+fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
+    match array.texts()?.first().map(String::as_str) {
+        Some("hard") => Ok(ActivationKind::Hard),
+        Some("probability") => Ok(ActivationKind::Probability),
+        Some("logit") => Ok(ActivationKind::Logit),
+        Some("continuous") => Ok(ActivationKind::Continuous),
+        other => Err(Fault::new(
+            "activation_kind",
+            format!("got '{}', expected hard, probability, logit or continuous", other.unwrap_or_default()),
+        )),
+    }
+}
+
+fn activation_columns(array: &Array) -> Result<ActivationColumns, Fault> {
+    let texts = array.texts()?;
+    let text = texts.first().map_or("", String::as_str);
+    ActivationColumns::parse(text).ok_or_else(|| {
+        let expected = "expected one_per_concept or two_per_concept";
+        Fault::new("activation_columns", format!("got '{}', {expected}", in_short(text)))
+    })
+}
+
+/// The parts of each concept, from an array [k, p] of 0 and 1.
+fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
+    let (flags, shape) = (array.counts()?, &array.shape);
+    match shape[..] {
+        [_, parts] if flags.iter().all(|&flag| flag <= 1) => {
+            let of_concept =
+                |row: &[u32]| (0..).zip(row).filter(|(_, flag)| **flag == 1).map(|(part, _)| part).collect();
+            Ok(flags.chunks(parts as usize).map(of_concept).collect())
+        }
+        _ => Err(Fault::new(
+            array.name.clone(),
+            format!("has shape {shape:?}, expected 0 and 1 for each concept and part, [k, p]"),
+        )),
+    }
+}
+
+fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault> {
+    let one = || match array.numbers()?.as_slice() {
+        [value] => Ok(Some(*value)),
+        values => Err(Fault::new(array.name.clone(), format!("got {} numbers, expected one", values.len()))),
+    };
+    let size = || match array.counts()?.as_slice() {
+        [height, width] => Ok(Some((*height, *width))),
+        values => {
+            Err(Fault::new(array.name.clone(), format!("got {} numbers, expected height and width", values.len())))
+        }
+    };
+    match array.name.as_str() {
+        "reference_task_accuracy" => constants.reference_task_accuracy = one()?,
+        "concept_score_weight" => constants.concept_score_weight = one()?,
+        "activity_threshold" => constants.activity_threshold = one()?,
+        "active_top_k" => constants.active_top_k = Some(array.count()?),
+        "clarity_weights" => constants.clarity_weights = array.numbers()?,
+        "intervention_counts" => constants.intervention_counts = array.counts()?,
+        "concept_weights" => constants.concept_weights = array.numbers()?,
+        "head_weights" => constants.head_weights = array.numbers()?,
+        "head_bias" => constants.head_bias = array.numbers()?,
+        "image_size" => constants.image_size = size()?,
+        "concept_parts" => constants.concept_parts = parts(array)?,
+        "box_size" => constants.box_size = size()?,
+        unknown => {
+            let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
+            return Err(Fault::new(
+                unknown,
+                format!("is not a known array, expected a constant of the run or one of {}", known.join(", ")),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What an array of a file is called, and what scores call it.
+//!
+//! An array keeps its name unless `--map` gives it another. In tables, a column `array.SUFFIX` or `array[SUFFIX]` is one
+//! column of `array`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use crate::fault::{Fault, in_short};
+use crate::tensor::TensorName;
+
+/// Arrays that are no tensors: the declaration of the run and its constants.
+pub const CONSTANTS: [&str; 17] = [
+    "concept_names",
+    "cardinalities",
+    "activation_kind",
+    "activation_columns",
+    "latents",
+    "reference_task_accuracy",
+    "concept_score_weight",
+    "activity_threshold",
+    "active_top_k",
+    "clarity_weights",
+    "intervention_counts",
+    "concept_weights",
+    "head_weights",
+    "head_bias",
+    "image_size",
+    "concept_parts",
+    "box_size",
+];
+
+/// Names of passed-over arrays that are kept for the message.
+const MOST_NAMED: usize = 64;
+
+fn is_known(name: &str) -> bool {
+    TensorName::parse(name).is_some() || CONSTANTS.contains(&name)
+}
+
+/// One `--map NAME=ARRAY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// What scores call it.
+    name: String,
+    /// What the file calls it; at the end `*` stands for any suffix.
+    array: String,
+}
+
+impl std::str::FromStr for Mapping {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let split = text.split_once('=').filter(|(name, array)| !name.is_empty() && !array.is_empty());
+        let (name, array) =
+            split.ok_or_else(|| format!("got '{}', expected NAME=ARRAY, such as concept_labels=c", in_short(text)))?;
+        if is_known(name) {
+            return Ok(Self { name: name.to_owned(), array: array.to_owned() });
+        }
+        if is_known(array) {
+            return Err(format!(
+                "got '{0}={array}', expected '{array}={0}': first the name that scores know",
+                in_short(name)
+            ));
+        }
+        let tensors = TensorName::ALL.iter().map(|name| name.text());
+        let known: Vec<&str> = tensors.chain(CONSTANTS).collect();
+        Err(format!("got '{}' before '=', expected one of {}", in_short(name), known.join(", ")))
+    }
+}
+
+/// The name of an array for scores, and what follows it in the name of one of its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub name: String,
+    pub suffix: Option<String>,
+}
+
+/// All mappings, and which arrays the files turned out to have.
+#[derive(Default)]
+pub struct Names {
+    mappings: Vec<(Mapping, Cell<bool>)>,
+    passed_over: RefCell<BTreeSet<String>>,
+    seen: Cell<usize>,
+}
+
+impl Names {
+    pub fn new(mappings: &[Mapping]) -> Result<Self, Fault> {
+        for (at, mapping) in mappings.iter().enumerate() {
+            for earlier in &mappings[..at] {
+                if earlier.name == mapping.name || earlier.array == mapping.array {
+                    let twice = if earlier.name == mapping.name { &mapping.name } else { &mapping.array };
+                    return Err(Fault::new("--map", format!("'{}' is given twice", in_short(twice))));
+                }
+            }
+        }
+        let mappings = mappings.iter().map(|mapping| (mapping.clone(), Cell::new(false))).collect();
+        Ok(Self { mappings, ..Self::default() })
+    }
+
+    /// What an array of a file is to scores; `None` for one to pass over, which is remembered.
+    pub fn target(&self, array: &str) -> Option<Target> {
+        self.seen.set(self.seen.get() + 1);
+        let found = self.mapped(array).or_else(|| self.own(array));
+        if found.is_none() {
+            let mut names = self.passed_over.borrow_mut();
+            if names.len() < MOST_NAMED {
+                names.insert(in_short(array));
+            }
+        }
+        found
+    }
+
+    fn mapped(&self, array: &str) -> Option<Target> {
+        self.mappings.iter().find_map(|(mapping, used)| {
+            let whole = array == mapping.array;
+            let suffix = match mapping.array.strip_suffix('*') {
+                Some(prefix) => array.strip_prefix(prefix).map(str::to_owned),
+                None => suffix_of(array, &mapping.array),
+            };
+            (whole || suffix.is_some()).then(|| {
+                used.set(true);
+                Target { name: mapping.name.clone(), suffix: suffix.filter(|_| !whole) }
+            })
+        })
+    }
+
+    /// Under its own name, unless that name is another array's by a mapping.
+    fn own(&self, array: &str) -> Option<Target> {
+        let base = array.split(['.', '[']).next().unwrap_or_default();
+        let free = |name: &str| is_known(name) && self.mappings.iter().all(|(mapping, _)| mapping.name != name);
+        if free(array) {
+            return Some(Target { name: array.to_owned(), suffix: None });
+        }
+        let suffix = suffix_of(array, base).filter(|_| free(base))?;
+        Some(Target { name: base.to_owned(), suffix: Some(suffix) })
+    }
+
+    /// Errors when a mapping names an array that no file has.
+    pub fn check_used(&self) -> Result<(), Fault> {
+        match self.mappings.iter().find(|(_, used)| !used.get()) {
+            Some((mapping, _)) => {
+                let found = self.passed_over();
+                let others =
+                    if found.is_empty() { String::new() } else { format!("; others are {}", found.join(", ")) };
+                Err(Fault::new("--map", format!("no file has an array '{}'{others}", in_short(&mapping.array))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Arrays that scores do not know.
+    pub fn passed_over(&self) -> Vec<String> {
+        self.passed_over.borrow().iter().cloned().collect()
+    }
+}
+
+/// SUFFIX of `base.SUFFIX` or `base[SUFFIX]`.
+fn suffix_of(array: &str, base: &str) -> Option<String> {
+    let rest = array.strip_prefix(base)?;
+    let inner = rest.strip_prefix('.').or_else(|| rest.strip_prefix('[')?.strip_suffix(']'))?;
+    (!inner.is_empty()).then(|| inner.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(mappings: &[&str]) -> Names {
+        Names::new(&mappings.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn target(names: &Names, array: &str) -> Option<(String, Option<String>)> {
+        names.target(array).map(|target| (target.name, target.suffix))
+    }
+
+    #[test]
+    fn columns_of_tables_belong_to_the_array_before_their_suffix() {
+        let names = names(&["concept_labels=has_*", "task_labels=y", "concept_activations=c"]);
+        let labels = |suffix: &str| Some(("concept_labels".to_owned(), Some(suffix.to_owned())));
+        assert_eq!(target(&names, "has_wings"), labels("wings"));
+        assert_eq!(target(&names, "y"), Some(("task_labels".to_owned(), None)));
+        let activations = |suffix: &str| Some(("concept_activations".to_owned(), Some(suffix.to_owned())));
+        assert_eq!(target(&names, "c.wings"), activations("wings"));
+        assert_eq!(target(&names, "c[2]"), activations("2"));
+        assert_eq!(target(&names, "concept_names"), Some(("concept_names".to_owned(), None)));
+        assert_eq!(target(&names, "task_logits[1]"), Some(("task_logits".to_owned(), Some("1".to_owned()))));
+        // The name is another array's.
+        assert_eq!(target(&names, "concept_labels"), None);
+        assert_eq!(target(&names, "city"), None);
+        assert_eq!(names.passed_over(), ["city", "concept_labels"]);
+        assert_eq!(names.check_used(), Ok(()));
+    }
+}

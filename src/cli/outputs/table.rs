@@ -1,0 +1,164 @@
+//! Tables of comma-separated values: a header, and a row of the data set in each line.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use crate::fault::{Fault, in_short};
+use crate::tensor::{Content, DataType, TensorName};
+
+use super::array::{Array, Elements, Memory};
+use super::names::{Names, Target};
+use super::sink::Sink;
+
+/// Bytes of a line; a quote that is never closed makes one of the rest of the file.
+const MAX_LINE: usize = 4 << 20;
+/// Rows after which memory is taken and progress said.
+const BLOCK: u64 = 4096;
+
+/// Counts bytes since the last line, so that no line fills the memory.
+struct Lines<R> {
+    inner: R,
+    since: Rc<Cell<usize>>,
+}
+
+impl<R: Read> Read for Lines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.since.get() > MAX_LINE {
+            return Err(Error::new(ErrorKind::InvalidData, format!("a line is longer than {} MiB", MAX_LINE >> 20)));
+        }
+        let read = self.inner.read(buffer)?;
+        self.since.set(self.since.get() + read);
+        Ok(read)
+    }
+}
+
+/// The values of a column so far, whole numbers while all are.
+enum Values {
+    Whole(Vec<i64>),
+    Floats(Vec<f64>),
+    Texts(Vec<String>),
+}
+
+struct Column {
+    /// As the file calls it.
+    title: String,
+    at: usize,
+    target: Target,
+    values: Values,
+}
+
+pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
+    let file_fault = |message: String| Fault::new(path.display().to_string(), message);
+    let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
+    let since = Rc::new(Cell::new(0));
+    let lines = Lines { inner: file, since: since.clone() };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(lines);
+    let unreadable = |e: csv::Error| file_fault(format!("cannot be read: {}", in_short(&told(&e))));
+    let header = reader.headers().map_err(unreadable)?.clone();
+    since.set(0);
+    let mut columns = columns(&header, names);
+    let (mut record, mut rows) = (csv::StringRecord::new(), 0u64);
+    let wide =
+        columns.iter().map(|column| if matches!(column.values, Values::Texts(_)) { 64 } else { 16 }).sum::<usize>();
+    while reader.read_record(&mut record).map_err(unreadable)? {
+        since.set(0);
+        if rows.is_multiple_of(BLOCK) {
+            sink.say(&format!("reading row {rows} of {}", path.display()));
+            let shape = [rows + BLOCK, columns.len() as u64];
+            let needs = usize::try_from(BLOCK).ok().and_then(|block| block.checked_mul(wide));
+            memory.take(&path.display().to_string(), &shape, needs)?;
+        }
+        for column in &mut columns {
+            let cell = record.get(column.at).unwrap_or_default();
+            let fault = |expected: &str| {
+                let (title, cell) = (in_short(&column.title), in_short(cell));
+                Fault::new(title, format!("got '{cell}' in row {rows}, expected {expected}"))
+            };
+            push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
+        }
+        rows += 1;
+    }
+    for column in columns {
+        let Column { target, values, .. } = column;
+        sink.put(path, &target, |name| {
+            let elements = match values {
+                Values::Whole(values) => {
+                    Elements::Numbers(DataType::Int64, bytes(values.iter().map(|v| v.to_le_bytes())))
+                }
+                Values::Floats(values) => {
+                    Elements::Numbers(DataType::Float64, bytes(values.iter().map(|v| v.to_le_bytes())))
+                }
+                Values::Texts(values) => Elements::Texts(values),
+            };
+            Ok(Array { name, shape: vec![rows], elements })
+        })?;
+    }
+    Ok(())
+}
+
+fn columns(header: &csv::StringRecord, names: &Names) -> Vec<Column> {
+    let column = |(at, title): (usize, &str)| {
+        let target = names.target(title)?;
+        let tensor = TensorName::parse(&target.name);
+        let is_text = tensor.is_some_and(|name| name.content() == Content::Texts);
+        let is_text =
+            is_text || ["concept_names", "activation_kind", "activation_columns"].contains(&target.name.as_str());
+        // Activations are floats even where all are whole, such as 0 and 1.
+        let is_float = tensor.is_some_and(|name| matches!(name.content(), Content::Floats | Content::FloatsOrNan));
+        let values = match (is_text, is_float) {
+            (true, _) => Values::Texts(Vec::new()),
+            (_, true) => Values::Floats(Vec::new()),
+            _ => Values::Whole(Vec::new()),
+        };
+        Some(Column { title: title.to_owned(), at, target, values })
+    };
+    header.iter().enumerate().filter_map(column).collect()
+}
+
+/// Adds a cell, `None` if it is no number. An empty cell is NaN: an unknown label.
+fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
+    let flag = match cell {
+        "true" | "True" | "TRUE" => Some(1),
+        "false" | "False" | "FALSE" => Some(0),
+        _ => None,
+    };
+    if let Values::Whole(whole) = values {
+        if let Some(value) = flag.or_else(|| cell.parse().ok()) {
+            whole.push(value);
+            return Some(());
+        }
+        *values = Values::Floats(whole.iter().map(|&value| value as f64).collect());
+    }
+    match values {
+        Values::Floats(floats) if cell.is_empty() => floats.push(f64::NAN),
+        Values::Floats(floats) => floats.push(flag.map(|flag| flag as f64).or_else(|| cell.parse().ok())?),
+        Values::Texts(texts) => {
+            memory.used = memory.used.saturating_add(cell.len());
+            texts.push(cell.to_owned());
+        }
+        Values::Whole(_) => {}
+    }
+    Some(())
+}
+
+/// What is wrong, without the crate's positions in bytes.
+fn told(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            format!("line {line} has {len} fields, expected {expected_len} as in the header")
+        }
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            format!("line {} is not valid UTF-8", pos.as_ref().map_or(0, csv::Position::line))
+        }
+        csv::ErrorKind::Io(error) => error.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn bytes(values: impl Iterator<Item = [u8; 8]>) -> Vec<u8> {
+    values.flatten().collect()
+}

@@ -1,0 +1,192 @@
+//! `conceptwatch score --html`: the scores as one page with charts that needs nothing else.
+//!
+//! Its charts are SVG in the colours of the live page, whose style sheet it carries. It has no script, and its policy
+//! lets a browser fetch nothing.
+
+mod chart;
+mod place;
+
+use std::path::PathBuf;
+
+use crate::fault::printable;
+use crate::point::Outcome;
+use crate::run::Run;
+use crate::score::catalogue::Score;
+
+pub use place::Page;
+
+use chart::{bars, curve, heat, interval};
+
+/// What the first look is at.
+const GLANCE: [&str; 5] =
+    ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
+
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const TOKENS: &str = include_str!("../../../web/style.css");
+const STYLE: &str = include_str!("report.css");
+
+/// Standard errors on each side of a 95 % interval.
+const INTERVAL: f64 = 1.96;
+
+/// What a report is about.
+pub struct Report<'a> {
+    pub files: &'a [PathBuf],
+    pub rows: usize,
+    pub run: &'a Run,
+    pub estimator: &'a str,
+    pub tie_fraction: f64,
+    pub scores: &'a [(&'static Score, Outcome)],
+    pub passed_over: &'a [String],
+    pub warnings: &'a [String],
+}
+
+impl Report<'_> {
+    pub fn html(&self) -> String {
+        let names: Vec<String> =
+            self.files.iter().map(|file| escaped(&file.file_name().unwrap_or_default().to_string_lossy())).collect();
+        let title = format!("Concept leakage: {}", names.join(", "));
+        let mut body = format!(
+            "<h1>{title}</h1>\n<p class=\"facts\">{} rows · {} concepts · {} estimator · {:.0} % of activations tie · conceptwatch {}</p>\n",
+            self.rows,
+            self.run.concept_count(),
+            escaped(self.estimator),
+            100.0 * self.tie_fraction,
+            env!("CARGO_PKG_VERSION"),
+        );
+        body += &self.glance();
+        body += &self.table();
+        for (score, outcome) in self.scores {
+            body += &self.detail(score, outcome);
+        }
+        body += &self.notes();
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+             <style>\n{TOKENS}\n{STYLE}</style>\n</head>\n<body>\n<main class=\"report\">\n{body}</main>\n</body>\n</html>\n"
+        )
+    }
+
+    fn glance(&self) -> String {
+        let tile = |id: &&'static str| {
+            let (score, outcome) = self.scores.iter().find(|(score, _)| score.id == *id)?;
+            let value = outcome.value()?;
+            let error = value.standard_error.map_or(String::new(), |error| format!(" ± {:.3}", INTERVAL * error));
+            Some(format!(
+                "<div class=\"tile\"><dt>{}</dt><dd>{:.3}<small>{error}</small></dd></div>\n",
+                escaped(score.title),
+                value.value
+            ))
+        };
+        let tiles: String = GLANCE.iter().filter_map(tile).collect();
+        if tiles.is_empty() { tiles } else { format!("<dl class=\"tiles\">\n{tiles}</dl>\n") }
+    }
+
+    fn table(&self) -> String {
+        let row = |(score, outcome): &(&'static Score, Outcome)| {
+            let name = format!(
+                "<th scope=\"row\"><a href=\"#{0}\">{1}</a> <code>{0}</code></th>",
+                score.id,
+                escaped(score.title)
+            );
+            match outcome {
+                Outcome::Value(value) => {
+                    let error = value.standard_error.map_or("–".to_owned(), |error| format!("{error:.4}"));
+                    let p = value.p_value.map_or("–".to_owned(), |p| format!("{p:.2e}"));
+                    let over = value.left_out.as_ref().map_or(String::new(), |left| escaped(&left.to_string()));
+                    let chart = interval(value.value, value.standard_error.map(|error| INTERVAL * error), score.range);
+                    format!(
+                        "<tr>{name}<td class=\"n\">{:.4}</td><td class=\"n\">{error}</td><td class=\"n\">{p}</td><td>{chart}</td><td>{over}</td></tr>\n",
+                        value.value
+                    )
+                }
+                Outcome::Undefined(undefined) => {
+                    format!(
+                        "<tr>{name}<td colspan=\"5\" class=\"none\">undefined: {}</td></tr>\n",
+                        escaped(&undefined.why)
+                    )
+                }
+            }
+        };
+        let rows: String = self.scores.iter().map(row).collect();
+        format!(
+            "<section class=\"card\"><h2>All scores</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Score</th><th class=\"n\">Value</th>\
+             <th class=\"n\">Standard error</th><th class=\"n\">p</th><th>95 % interval on the score’s range</th><th></th></tr></thead>\n\
+             <tbody>\n{rows}</tbody></table></div></section>\n"
+        )
+    }
+
+    /// The parts of a score, if it has any, with what it means.
+    fn detail(&self, score: &Score, outcome: &Outcome) -> String {
+        let names: Vec<&str> = self.run.concepts.iter().map(|concept| concept.name.as_str()).collect();
+        let mut charts = String::new();
+        if let Some(value) = outcome.value() {
+            if let Some(values) = value.per_concept.as_ref().filter(|values| values.len() == names.len()) {
+                charts += &format!("<h3>By concept, highest first</h3>\n{}", bars(&names, values));
+            }
+            if let Some(matrix) = value.matrix.as_ref().filter(|matrix| matrix.len() == names.len() && names.len() > 1)
+            {
+                charts += &format!("<h3>By pair: row concept → column concept</h3>\n{}", heat(&names, matrix));
+            }
+            if let Some(points) = &value.curve {
+                let label = score.curve.map_or("", |curve| curve.x);
+                charts += &format!("<h3>By {}</h3>\n{}", escaped(label), curve(points));
+            }
+        }
+        let reading: String = score.trust.iter().map(|remark| format!("<li>{}</li>", escaped(remark))).collect();
+        format!(
+            "<section class=\"card\" id=\"{}\"><h2>{}</h2>\n<p>{}</p>\n<details><summary>When to trust it</summary><ul>{reading}</ul></details>\n{charts}</section>\n",
+            score.id,
+            escaped(score.title),
+            escaped(score.help)
+        )
+    }
+
+    fn notes(&self) -> String {
+        let mut notes: Vec<String> = self.warnings.iter().map(|warning| escaped(warning)).collect();
+        if !self.passed_over.is_empty() {
+            notes.push(format!("Arrays that no score knows: {}", escaped(&self.passed_over.join(", "))));
+        }
+        for (score, outcome) in self.scores {
+            if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
+                let concepts: Vec<String> =
+                    left.concepts.iter().map(|&at| escaped(&self.run.concepts[at as usize].name)).collect();
+                let what = if concepts.is_empty() { "some pairs".to_owned() } else { concepts.join(", ") };
+                notes.push(format!("{} leaves out {what}: {}", escaped(score.title), escaped(&left.why)));
+            }
+        }
+        let items: String = notes.iter().map(|note| format!("<li>{note}</li>\n")).collect();
+        if items.is_empty() {
+            items
+        } else {
+            format!("<section class=\"card\"><h2>Notes</h2><ul>\n{items}</ul></section>\n")
+        }
+    }
+}
+
+/// Text that is not part of the page's markup, on one line.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            _ => html.push(c),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_text() {
+        assert_eq!(escaped("<b onclick='x'>\"&\n"), "&lt;b onclick=&#39;x&#39;&gt;&quot;&amp;\\n");
+        assert_eq!(escaped("λ = 0,1"), "λ = 0,1");
+    }
+}
