@@ -2,7 +2,7 @@
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
-	licences release-check sbom docs reference
+	licences release-check sbom docs reference wheels workflows
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -69,6 +69,16 @@ sbom: .cache/tools/bin/cargo-cyclonedx ## the bill of materials of the program, 
 	.cache/tools/bin/cargo-cyclonedx cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-gnu \
 		--override-filename conceptwatch.cdx
 	mv conceptwatch.cdx.json target/
+
+# For Linux; macOS builds its own with WHEELS=aarch64-apple-darwin.
+WHEELS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+wheels: .venv-wheels/ready ## wheels and the source package in target/wheels, installed and run without a compiler
+	sh python/wheels/build.sh $(CURDIR)/.venv-wheels/bin/python $(WHEELS)
+	sh python/wheels/check.sh $(CURDIR)/.venv-wheels/bin/python
+
+workflows: .venv/ready ## the release workflow: its form, and known mistakes in it
+	$(VENV)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/zizmor --offline --quiet --strict-collection .github/workflows
 
 # Unchecked reads of the estimators. The sanitiser is unstable, so the stable compiler has to be told to allow it; the
 # dependencies are not optimised, because compiling them would take longer than the tests.
@@ -202,6 +212,11 @@ TOOL := CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=.cache/tools/target cargo ins
 .venv-peers/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
+	touch $@
+
+.venv-wheels/ready: python/wheels/requirements.txt
+	$(PYTHON) -m venv .venv-wheels
+	.venv-wheels/bin/pip install --quiet --disable-pip-version-check -r python/wheels/requirements.txt
 	touch $@
 
 .venv/ready: python/requirements.txt

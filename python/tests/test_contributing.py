@@ -28,7 +28,6 @@ ELSEWHERE = {
     "make protocol": ["make protocol"],
     "sh tests/widths/run.sh": ["make test-widths"],
     "PYTHONPATH=python .venv/bin/python -m pytest": ["make test-python"],
-    "pip wheel": ["pip install --quiet --disable-pip-version-check ./python"],
 }  # fmt: skip
 
 
@@ -47,8 +46,6 @@ def dry(command: str) -> str:
         return f"cargo read-manifest --manifest-path Cargo.toml # {bench}"
     if command == "cargo package --locked":
         return "cargo package --locked --list --allow-dirty"
-    if command.startswith("pip wheel"):
-        return f"{sys.executable} -m pip wheel --help"
     if command.startswith("sh "):
         return f"sh -n {command.removeprefix('sh ')}"
     if "-m pytest" in command:

@@ -29,7 +29,9 @@ PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path i
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "pip install ./python": ".ci/run",
+    "pip install -v ./python": ".ci/run",
+    "pip install conceptwatch-*.whl": "python/wheels/check.sh",
+    "python -m conceptwatch demo": ".ci/run",
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
     "conceptwatch rm": "tests/curate_command.rs",
 }

@@ -7,6 +7,7 @@ import random
 import re
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,9 @@ class Crowd:
 
     def __init__(self, sidecar: Sidecar, seed: int) -> None:
         self.sidecar, self._random, self._over = sidecar, random.Random(seed), threading.Event()
-        self.jobs = self.killed = self.read = self.unread = 0
+        self.jobs = self.killed = self.read = 0
+        # Why readings were not answered, each with how many.
+        self.unread: Counter[str] = Counter()
         self._threads = [threading.Thread(target=self._churn, args=(at,)) for at in range(JOBS)]
         self._threads += [
             threading.Thread(target=self._read, args=(path,)) for path in ("/", "/metrics", "/api/v1/runs")
@@ -82,9 +85,10 @@ class Crowd:
             try:
                 status, _ = self.sidecar.get(path)
                 self.read += 1
-                self.unread += status != 200
-            except OSError:
-                self.unread += 1
+                if status != 200:
+                    self.unread[f"{path}: status {status}"] += 1
+            except OSError as error:
+                self.unread[f"{path}: {error!r}"] += 1
 
     def end(self) -> None:
         self._over.set()
@@ -118,7 +122,7 @@ def soak(setting: Setting, seconds: float) -> Outcome:
         if not filled:
             faults.append("the history had not reached its bound when the measurement began")
         figures: Figures = {"seconds": round(seconds), "jobs": crowd.jobs, "killed": crowd.killed}
-        figures |= {"read": crowd.read, "unread": crowd.unread}
+        figures |= {"read": crowd.read, "unread": crowd.unread.total()}
         for name, none in NONE.items():
             found, error = slope(seen["seconds"], seen[name])
             figures[name] = [found, error, float(np.mean(seen[name]))]
@@ -127,7 +131,8 @@ def soak(setting: Setting, seconds: float) -> Outcome:
         if seconds < HOUR:
             faults.append(f"{seconds / 60:.0f} minutes are no hour")
         if crowd.unread:
-            faults.append(f"{crowd.unread} of {crowd.read} readings were not answered")
+            why = ", ".join(f"{reason} ({count})" for reason, count in crowd.unread.most_common(5))
+            faults.append(f"{crowd.unread.total()} of {crowd.read} readings were not answered: {why}")
         return Outcome(figures, faults)
 
 
