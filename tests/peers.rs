@@ -377,7 +377,9 @@ async fn two_thousand_silent_sockets_are_not_felt() {
             late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
         }
         early.list_runs(ListRunsRequest::default()).await.unwrap();
-        assert!(sidecar.metric("conceptwatch_connections_closed_total", "made_room") >= 500.0);
+        // Where the kernel waits for first bytes in vain, a socket is closed before it has a place.
+        let closed = |reason| sidecar.metric("conceptwatch_connections_closed_total", reason);
+        assert!(closed("made_room") + closed("silent") >= 500.0);
         // A few may be closing still.
         assert!(sidecar.metric("conceptwatch_connections", "grpc") <= 256.0 + 8.0);
         assert!(sidecar.metric("conceptwatch_connections", "http") <= 128.0 + 8.0);
