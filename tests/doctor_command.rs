@@ -105,3 +105,35 @@ fn what_cannot_be_examined_is_named() {
     assert_eq!(doctor(directory.path(), &["--repair"]).0, 0);
     assert_eq!(doctor(directory.path(), &[]).0, 0);
 }
+
+#[test]
+fn without_a_directory_the_machine_its_sidecars_and_all_curves_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let home = data.path().join("conceptwatch");
+    let doctor = || {
+        let mut program = program();
+        program.env("XDG_DATA_HOME", data.path()).env_remove("CONCEPTWATCH_DATA_DIR");
+        let Output { status, stdout, .. } = program.arg("doctor").output().unwrap();
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap())
+    };
+    fill(&home.join("other-1"));
+    let sidecar = Sidecar::start(&["--data-home", text(&home)]);
+    let (status, report) = doctor();
+    assert_eq!(status, 0, "{report}");
+    let page = format!("page {}: conceptwatch {}, up 0.0 h", sidecar.http, env!("CARGO_PKG_VERSION"));
+    for expected in [
+        page.as_str(),
+        "in use by its sidecar",
+        "1 runs, 50 points",
+        "127.0.0.1:7800 (the usual port of jobs)",
+        "112 concepts: ctl 0.",
+        "no faults",
+    ] {
+        assert!(report.contains(expected), "{expected} in\n{report}");
+    }
+    drop(sidecar);
+    std::fs::write(home.join("other-1").join(FILE_NAME), "no history").unwrap();
+    let (status, report) = doctor();
+    assert_eq!(status, 1, "{report}");
+    assert!(report.contains("fault: ") && report.contains("other-1"), "{report}");
+}

@@ -363,7 +363,7 @@ async fn two_thousand_silent_sockets_are_not_felt() {
                 });
             }
         }
-        let sidecar = Sidecar::start_as(command, &[]);
+        let sidecar = Sidecar::start_as(command, &["--connections", "256"]);
         let mut early = sidecar.client().await;
         early.start_run(common::run("early")).await.unwrap();
         let mut held = Vec::new();

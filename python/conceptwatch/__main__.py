@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 
 from ._files import score
 from ._parquet import export, wants_parquet
 from ._sidecar import find_binary
+
+
+def _versions() -> str:
+    """This interpreter, and the packages that a job of it uses."""
+    found = []
+    for name in ("conceptwatch", "grpcio", "protobuf", "numpy", "torch"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed")
+    return f"python: {platform.python_version()}, {sys.executable}; {', '.join(found)}"
 
 
 def main() -> int:
@@ -24,6 +37,8 @@ def main() -> int:
         status = score(binary, sys.argv[2:])
         if status is not None:
             return status
+    if sys.argv[1:] == ["doctor"]:
+        print(_versions(), flush=True)
     try:
         # In place of this process, so signals and the exit status are the program's own.
         os.execv(binary, ["conceptwatch", *sys.argv[1:]])  # noqa: S606 (the package's own program)

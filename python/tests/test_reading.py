@@ -6,6 +6,7 @@ import builtins
 import doctest
 import importlib
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -415,3 +416,12 @@ def test_parquet_without_a_package_or_with_wrong_arguments_is_one_line(
     assert capfd.readouterr().err == f"conceptwatch export: {said}\n"
     assert not _parquet.wants_parquet(["export", "--format", "csv"])
     assert not _parquet.wants_parquet(["watch", "--format", "parquet"])
+
+
+def test_the_module_adds_what_python_uses_to_a_check_of_the_machine(tmp_path: Path) -> None:
+    done = as_module("doctor", XDG_DATA_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith(f"python: {platform.python_version()}, {sys.executable}; conceptwatch ")
+    assert f"numpy {np.__version__}" in first
+    assert second.startswith("program: conceptwatch ")

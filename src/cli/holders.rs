@@ -11,10 +11,11 @@ use crate::history::{FILE_NAME, History};
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
 
+use super::exchange::Unanswered;
 use super::failure::Failure;
 use super::options::DEFAULT_ADDRESSES;
 use super::places::{Place, place_of, places};
-use super::source::{Source, Unanswered};
+use super::source::Source;
 
 /// A place with runs.
 pub struct Holder<'a> {

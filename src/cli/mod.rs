@@ -9,6 +9,7 @@ mod curate;
 mod demo;
 mod diagnose;
 mod doctor;
+mod exchange;
 mod export;
 mod failure;
 mod holders;

@@ -3,29 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Bytes;
 use clap::Args;
-use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::history::{FILE_NAME, History, Limits};
 use crate::question::Refused;
-use crate::server::peers::{Dialer, Protocol, Remote};
+use crate::server::peers::Remote;
 
 use super::BAD_INPUT;
 use super::contact::Contact;
+use super::exchange::{Unanswered, exchange};
 use super::failure::Failure;
 use super::options::DEFAULT_ADDRESSES;
 use super::places::{nowhere, places};
 
 /// Timeout for an answer; any real one is faster.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes at which an answer is cut off; any real one is far smaller.
-const LARGEST: usize = 256 << 20;
 
 #[derive(Args)]
 pub struct Source {
@@ -116,7 +112,6 @@ impl Source {
         Err(if wrong { Failure::bad_input(message) } else { Failure::running(message) }.into())
     }
 
-    /// A request and its answer.
     pub(super) fn exchange(
         &self,
         address: &Remote,
@@ -124,14 +119,7 @@ impl Source {
         target: &str,
         body: Option<String>,
     ) -> Result<(StatusCode, Bytes), Unanswered> {
-        let token = self.contact.token()?;
-        let dialer = self.contact.dialer(address, Protocol::Http1)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
-        let asked = send(&dialer, method, target, token.as_deref(), body);
-        let answered = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
-        answered
-            .map_err(|_| Failure::running(format!("{address} did not answer within {PATIENCE:?}")))?
-            .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))
+        exchange(&self.contact, address, method, target, body, PATIENCE)
     }
 
     pub(super) fn address(&self) -> Option<&Remote> {
@@ -140,66 +128,5 @@ impl Source {
 
     pub(super) fn data_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref()
-    }
-}
-
-/// Why a sidecar has not answered.
-pub(super) enum Unanswered {
-    /// Nothing can be reached there.
-    Silence(String),
-    Failure(Failure),
-}
-
-impl From<Failure> for Unanswered {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<Fault> for Unanswered {
-    fn from(fault: Fault) -> Self {
-        Self::Failure(fault.into())
-    }
-}
-
-impl From<Unanswered> for Failure {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Silence(message) => Self::running(message),
-            Unanswered::Failure(failure) => failure,
-        }
-    }
-}
-
-async fn send(
-    dialer: &Dialer,
-    method: Method,
-    target: &str,
-    token: Option<&str>,
-    body: Option<String>,
-) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error>> {
-    let stream = dialer.connect().await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let remote = dialer.remote();
-    let mut request = Request::builder().method(method.clone()).uri(target).header(HOST, remote.authority());
-    if method != Method::GET {
-        request = request.header(ORIGIN, format!("{}://{}", remote.scheme(), remote.authority()));
-    }
-    if let Some(token) = token {
-        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let request = request.body(Body::from(body.unwrap_or_default()))?;
-    let answered = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = to_bytes(Body::new(response.into_body()), LARGEST).await?;
-        Ok((status, body))
-    };
-    let mut connection = std::pin::pin!(connection);
-    let mut answered = std::pin::pin!(answered);
-    tokio::select! {
-        answer = &mut answered => answer,
-        // The connection may close before the answer has been read.
-        _ = &mut connection => answered.await,
     }
 }

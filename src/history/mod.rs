@@ -37,6 +37,7 @@ pub use gap::MOST_WAITING;
 pub use home::{ADDRESS_FILE, histories, user_home};
 pub use insert::Recorded;
 pub use listing::{Cursor, Listing, Wanted};
+pub use open::schema;
 pub use place::FILE_NAME;
 pub use ranks::StoredRank;
 pub use read::{ScoreMatrix, SeriesPoint, StoredSplit};

@@ -77,7 +77,7 @@ pub(super) fn is_absent(directory: &Path) -> bool {
 }
 
 /// The newest schema.
-pub(super) fn schema() -> i64 {
+pub fn schema() -> i64 {
     MIGRATIONS.len() as i64
 }
 

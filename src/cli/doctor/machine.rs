@@ -1,0 +1,159 @@
+//! What listens where, what is kept, and what this machine has room for.
+
+use std::ffi::CString;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use hyper::{Method, StatusCode};
+use serde_json::Value;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+use crate::cli::contact::{Contact, default_address};
+use crate::cli::exchange::{Unanswered, exchange};
+use crate::cli::failure::print;
+use crate::cli::options::DEFAULT_ADDRESSES;
+use crate::cli::places::{Place, places};
+use crate::fault::in_short;
+use crate::history::{HistoryError, examine, on_network, schema, user_home};
+use crate::server::peers::Remote;
+
+use super::timing;
+
+/// A sidecar on this machine answers at once.
+const PATIENCE: Duration = Duration::from_secs(5);
+const HOUR: f64 = 3600.0;
+
+/// Prints what is found. Whether none of it is a fault.
+pub fn check(contact: &Contact) -> bool {
+    let program = std::env::current_exe().map_or_else(|_| "this program".to_owned(), |path| path.display().to_string());
+    print(&format!("program: conceptwatch {}, schema {}, {program}\n", env!("CARGO_PKG_VERSION"), schema()));
+    print(&machine());
+    let places = places();
+    sidecars(contact, &places);
+    let healthy = curves(&places);
+    print("\nscores of one pass, on one idle core (a pass of 2,048 rows):\n");
+    for line in timing::lines() {
+        print(&format!("  {line}\n"));
+    }
+    print(if healthy { "\nno faults\n" } else { "\nfaults were found: see above\n" });
+    healthy
+}
+
+fn machine() -> String {
+    let mut system =
+        System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));
+    system.refresh_memory();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    format!(
+        "machine: {cores} cores, {:.1} of {:.1} GiB of memory available\n",
+        gib(system.available_memory()),
+        gib(system.total_memory())
+    )
+}
+
+/// The sidecars that jobs and commands of this user would find.
+fn sidecars(contact: &Contact, places: &[Place]) {
+    print("\nsidecars:\n");
+    let [grpc, http] = DEFAULT_ADDRESSES.map(Remote::from);
+    let mut seen = Vec::new();
+    let socket = default_address();
+    if matches!(socket, Remote::Unix(_)) {
+        print(&format!("  {socket}: listens for the jobs of this user\n"));
+    }
+    for place in places {
+        if let Some([ingest, page]) = &place.stated {
+            print(&format!("  {ingest}, page {page}: {}\n", said(contact, page)));
+            seen.push(page.clone());
+        }
+    }
+    if !seen.contains(&http) {
+        print(&format!("  {http} (the usual page): {}\n", said(contact, &http)));
+    }
+    let taken = TcpListener::bind(DEFAULT_ADDRESSES[0]).is_err();
+    print(&format!("  {grpc} (the usual port of jobs): {}\n", if taken { "taken" } else { "free" }));
+    if let Some(address) = std::env::var_os("CONCEPTWATCH_ADDRESS") {
+        print(&format!("  jobs go to {} (CONCEPTWATCH_ADDRESS)\n", in_short(&address.to_string_lossy())));
+    }
+}
+
+/// What answers at an HTTP port.
+fn said(contact: &Contact, address: &Remote) -> String {
+    match exchange(contact, address, Method::GET, "/api/v1/status", None, PATIENCE) {
+        Ok((StatusCode::OK, body)) => match serde_json::from_slice::<Value>(&body) {
+            Ok(status) if status["version"].is_string() => described(&status),
+            _ => "another program listens".to_owned(),
+        },
+        Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {
+            "a sidecar that wants a token (--token-file)".to_owned()
+        }
+        Ok((status, _)) => format!("another program listens, and answers {status}"),
+        Err(Unanswered::Silence(_)) => "nothing listens".to_owned(),
+        Err(Unanswered::Failure(failure)) => failure.message,
+    }
+}
+
+fn described(status: &Value) -> String {
+    let number = |name: &str| status[name].as_f64().unwrap_or_default();
+    let version = in_short(status["version"].as_str().unwrap_or_default());
+    let other = if version == env!("CARGO_PKG_VERSION") { "" } else { ", another version than this program" };
+    let mut text = format!(
+        "conceptwatch {version}{other}, up {:.1} h, samples of {:.0} MiB, scoring delay {:.1} s",
+        number("uptime_seconds") / HOUR,
+        number("memory_bytes") / f64::from(1 << 20),
+        number("lag_seconds")
+    );
+    for (name, what) in [("rows_dropped", "rows dropped"), ("points_skipped", "evaluations skipped")] {
+        if number(name) > 0.0 {
+            text += &format!(", {} {what}", number(name));
+        }
+    }
+    text
+}
+
+/// The curves of this user. Whether they have no fault.
+fn curves(places: &[Place]) -> bool {
+    print("\ncurves:\n");
+    let mut healthy = true;
+    match user_home() {
+        None => print("  not kept: the user has no home directory\n"),
+        Some(home) => {
+            if let Some(fault) = unwritable(&home) {
+                healthy = false;
+                print(&format!("  fault: {fault}\n"));
+            }
+            if places.is_empty() {
+                print(&format!("  none below {}\n", home.display()));
+            }
+        }
+    }
+    for place in places {
+        let directory = &place.directory;
+        match examine(directory) {
+            Ok(found) => {
+                healthy &= found.faults.is_empty();
+                let text = super::history::report(&found, on_network(directory));
+                text.lines().for_each(|line| print(&format!("  {line}\n")));
+            }
+            Err(HistoryError::InUse { .. }) => {
+                print(&format!("  {}: in use by its sidecar, which checks what it reads\n", directory.display()));
+            }
+            Err(error) => {
+                healthy = false;
+                print(&format!("  fault: {error}\n"));
+            }
+        }
+    }
+    healthy
+}
+
+/// Why nothing can be written to a directory, or to the first above it that exists.
+fn unwritable(directory: &Path) -> Option<String> {
+    let existing = directory.ancestors().find(|path| path.exists())?;
+    let path = CString::new(existing.as_os_str().as_bytes()).ok()?;
+    // SAFETY: access reads a text that ends with 0.
+    let denied = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } != 0;
+    denied.then(|| format!("{} cannot be written: {}", existing.display(), std::io::Error::last_os_error()))
+}

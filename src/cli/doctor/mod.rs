@@ -1,0 +1,50 @@
+//! `conceptwatch doctor`: what runs and is kept on this machine, and the repair of a history.
+
+mod history;
+mod machine;
+mod timing;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::history::FILE_NAME;
+
+use super::BAD_INPUT;
+use super::contact::Contact;
+
+/// Check this machine; examine the history of a stopped sidecar, and repair it
+///
+/// Without --data-dir: tells versions, which sidecars listen where, and how fast the estimators are here, and examines all
+/// curves below the user's data directory. With it: checks one history: the file, the checksum of every point, the log,
+/// permissions, the owner and free space. Exit status 0: healthy, or repaired; 1: faults were found; 2: the history cannot be
+/// examined, for example because a sidecar has it open.
+#[derive(Args)]
+pub struct DoctorOptions {
+    /// Directory of the curves.
+    #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Write what is readable to a new file, which takes the place of the damaged one; that one stays beside it.
+    #[arg(long, requires = "data_dir")]
+    repair: bool,
+    #[command(flatten)]
+    contact: Contact,
+}
+
+pub fn run(options: &DoctorOptions) -> ExitCode {
+    let Some(directory) = &options.data_dir else {
+        return ExitCode::from(u8::from(!machine::check(&options.contact)));
+    };
+    if !directory.join(FILE_NAME).is_file() {
+        eprintln!("conceptwatch doctor: data_dir: {} has no {FILE_NAME}", directory.display());
+        return ExitCode::from(BAD_INPUT);
+    }
+    match history::examined(directory, options.repair) {
+        Ok(healthy) => ExitCode::from(u8::from(!healthy)),
+        Err(error) => {
+            eprintln!("conceptwatch doctor: data_dir: {error}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}

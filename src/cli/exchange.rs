@@ -1,0 +1,98 @@
+//! One request of the API and its answer.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+
+use crate::fault::Fault;
+use crate::server::peers::{Dialer, Protocol, Remote};
+
+use super::contact::Contact;
+use super::failure::Failure;
+
+/// Bytes at which an answer is cut off; any real one is far smaller.
+const LARGEST: usize = 256 << 20;
+
+/// Asks a sidecar, and waits for its answer for `patience`.
+pub fn exchange(
+    contact: &Contact,
+    address: &Remote,
+    method: Method,
+    target: &str,
+    body: Option<String>,
+    patience: Duration,
+) -> Result<(StatusCode, Bytes), Unanswered> {
+    let token = contact.token()?;
+    let dialer = contact.dialer(address, Protocol::Http1)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+    let asked = send(&dialer, method, target, token.as_deref(), body);
+    let answered = runtime.block_on(async { tokio::time::timeout(patience, asked).await });
+    answered
+        .map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?
+        .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))
+}
+
+/// Why a sidecar has not answered.
+pub enum Unanswered {
+    /// Nothing can be reached there.
+    Silence(String),
+    Failure(Failure),
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Fault> for Unanswered {
+    fn from(fault: Fault) -> Self {
+        Self::Failure(fault.into())
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Silence(message) => Self::running(message),
+            Unanswered::Failure(failure) => failure,
+        }
+    }
+}
+
+async fn send(
+    dialer: &Dialer,
+    method: Method,
+    target: &str,
+    token: Option<&str>,
+    body: Option<String>,
+) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error>> {
+    let stream = dialer.connect().await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let remote = dialer.remote();
+    let mut request = Request::builder().method(method.clone()).uri(target).header(HOST, remote.authority());
+    if method != Method::GET {
+        request = request.header(ORIGIN, format!("{}://{}", remote.scheme(), remote.authority()));
+    }
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Body::from(body.unwrap_or_default()))?;
+    let answered = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = to_bytes(Body::new(response.into_body()), LARGEST).await?;
+        Ok((status, body))
+    };
+    let mut connection = std::pin::pin!(connection);
+    let mut answered = std::pin::pin!(answered);
+    tokio::select! {
+        answer = &mut answered => answer,
+        // The connection may close before the answer has been read.
+        _ = &mut connection => answered.await,
+    }
+}
