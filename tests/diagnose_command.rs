@@ -129,6 +129,23 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         let output = diagnose(&[&arguments[..], &["--address", &address]].concat());
         assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(2), expected));
     }
+    let report = directory.path().join("report.html");
+    let reported = |run: &str| {
+        let output = diagnose(&[run, "--address", &address, "--html", text(&report)]);
+        assert!(output.status.success(), "{output:?}");
+        std::fs::read_to_string(&report).unwrap()
+    };
+    let page = reported("poor");
+    assert!(page.contains("<h2>Insufficient concept supervision</h2>") && page.contains("arXiv:2504.14094"), "{page}");
+    assert!(page.contains("<polyline") && page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
+    // Titles and notes are anyone's.
+    let title = ["rename", "clean", "<b>clean</b>", "--address", &address];
+    assert!(program().args(title).output().unwrap().status.success());
+    let page = reported("clean");
+    assert!(page.contains("<h1>&lt;b&gt;clean&lt;/b&gt;</h1>") && !page.contains("<b>clean"), "{page}");
+    let output = diagnose(&["poor", "--address", &address, "--html", "/nowhere/report.html"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--html: /nowhere/report.html cannot be written"));
     sidecar.terminate();
     let left = diagnose(&["poor", "--data-dir", text(&curves), "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&left.stdout).unwrap(), poor);

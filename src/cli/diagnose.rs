@@ -1,6 +1,7 @@
 //! `conceptwatch diagnose`: finds problems of a run from its scores.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +10,7 @@ use crate::diagnosis::{Diagnosis, State};
 use crate::question::diagnosis_of;
 
 use super::failure::{Failure, conclude};
+use super::report::{CURVES, Page, RunReport};
 use super::source::Source;
 
 /// Find out what is wrong with a run
@@ -26,6 +28,9 @@ pub struct Options {
     /// Print one JSON object, which also has the numbers behind checks without a finding.
     #[arg(long)]
     json: bool,
+    /// Also write a report with curves to this file: one HTML page that needs nothing else, to send to others.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     #[command(flatten)]
     source: Source,
 }
@@ -35,10 +40,27 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn diagnose(options: &Options) -> Result<String, Failure> {
+    // Before the work, so that a place that cannot be written is known at once.
+    let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
     let local = |history: &_| diagnosis_of(history, &options.run, &options.split, |_| true);
     let diagnosis: Diagnosis = options.source.answer("/api/v1/diagnosis", &asked, local)?;
+    if let Some(page) = page {
+        page.write(&report(options, &diagnosis)?).map_err(Failure::running)?;
+    }
     Ok(if options.json { format!("{}\n", serde_json::json!(diagnosis)) } else { table(&diagnosis) })
+}
+
+fn report(options: &Options, diagnosis: &Diagnosis) -> Result<String, Failure> {
+    options.source.with_run(&options.run, |holder, run| {
+        let ask = |path: &str, more: &[(&str, String)]| {
+            let split = [("run", options.run.clone()), ("split", options.split.clone())];
+            holder.ask(path, &[&split, more].concat())?.expect_ok()
+        };
+        let curves = ask("/api/v1/curves", &[("scores", CURVES.join(","))])?;
+        let point = ask("/api/v1/point", &[("step", diagnosis.step.to_string())])?;
+        Ok(RunReport { diagnosis, run, curves: &curves, point: &point }.html())
+    })
 }
 
 fn table(diagnosis: &Diagnosis) -> String {

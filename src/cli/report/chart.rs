@@ -130,7 +130,7 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
     )
 }
 
-/// A line through the points that are defined, with its ends named.
+/// A line through the points that are defined, with its ends named. Zero is on it, so that small changes look small.
 pub fn curve(points: &[(f64, Option<f64>)]) -> String {
     let defined: Vec<(f64, f64)> = points.iter().filter_map(|&(x, y)| Some((x, y?))).collect();
     let bounds = |values: &mut dyn Iterator<Item = f64>| {
@@ -138,6 +138,7 @@ pub fn curve(points: &[(f64, Option<f64>)]) -> String {
     };
     let ((left, right), (low, high)) =
         (bounds(&mut defined.iter().map(|point| point.0)), bounds(&mut defined.iter().map(|point| point.1)));
+    let (low, high) = (low.min(0.0), high.max(0.0));
     if defined.is_empty() {
         return "<p class=\"none\">undefined</p>\n".to_owned();
     }
@@ -147,7 +148,7 @@ pub fn curve(points: &[(f64, Option<f64>)]) -> String {
     };
     let line: Vec<String> = defined.iter().map(place).collect();
     format!(
-        "<div class=\"wide\"><svg class=\"curve\" width=\"580\" height=\"200\" role=\"img\" aria-label=\"from {low:.4} to {high:.4}\">\
+        "<div class=\"wide\"><svg class=\"curve\" width=\"580\" height=\"200\" viewBox=\"0 0 580 200\" role=\"img\" aria-label=\"from {low:.4} to {high:.4}\">\
          <line class=\"axis\" x1=\"60\" x2=\"560\" y1=\"170\" y2=\"170\"/><line class=\"axis\" x1=\"60\" x2=\"60\" y1=\"20\" y2=\"170\"/>\
          <text x=\"54\" y=\"24\" text-anchor=\"end\">{high:.3}</text><text x=\"54\" y=\"174\" text-anchor=\"end\">{low:.3}</text>\
          <text x=\"60\" y=\"190\">{left}</text><text x=\"560\" y=\"190\" text-anchor=\"end\">{right}</text>\

@@ -1,10 +1,12 @@
-//! `conceptwatch score --html`: the scores as one page with charts that needs nothing else.
+//! Reports: one page each, with charts, that needs nothing else. `conceptwatch score --html` reports scores of files,
+//! `conceptwatch diagnose --html` a run.
 //!
-//! Its charts are SVG in the colours of the live page, whose style sheet it carries. It has no script, and its policy
+//! Charts are SVG in the colours of the live page, whose style sheet a report carries. It has no script, and its policy
 //! lets a browser fetch nothing.
 
 mod chart;
 mod place;
+mod run;
 
 use std::path::PathBuf;
 
@@ -14,6 +16,7 @@ use crate::run::Run;
 use crate::score::catalogue::Score;
 
 pub use place::Page;
+pub use run::{CURVES, RunReport};
 
 use chart::{bars, curve, heat, interval};
 
@@ -59,12 +62,7 @@ impl Report<'_> {
             body += &self.detail(score, outcome);
         }
         body += &self.notes();
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-             <style>\n{TOKENS}\n{STYLE}</style>\n</head>\n<body>\n<main class=\"report\">\n{body}</main>\n</body>\n</html>\n"
-        )
+        page(&title, &body)
     }
 
     fn glance(&self) -> String {
@@ -162,6 +160,16 @@ impl Report<'_> {
             format!("<section class=\"card\"><h2>Notes</h2><ul>\n{items}</ul></section>\n")
         }
     }
+}
+
+/// A page with this title, which is escaped already, and this body.
+fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{TOKENS}\n{STYLE}</style>\n</head>\n<body>\n<main class=\"report\">\n{body}</main>\n</body>\n</html>\n"
+    )
 }
 
 /// Text that is not part of the page's markup, on one line.
