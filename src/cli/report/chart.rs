@@ -1,6 +1,6 @@
 //! The charts of a report, as SVG. Colours are classes of the style sheet, so that they follow light and dark.
 
-use crate::fault::printable;
+use super::html::escaped;
 
 /// Bars and cells of more concepts than this are those of the highest alone.
 const MOST: usize = 112;
@@ -8,11 +8,6 @@ const MOST: usize = 112;
 const TIPS: usize = 48;
 
 const WIDTH: f64 = 220.0;
-
-/// Kept apart from the page's own, so that charts need nothing of it.
-fn text(text: &str) -> String {
-    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// A value and its interval on the range of its score; an endless range ends a little beyond the interval.
 pub fn interval(value: f64, half: Option<f64>, range: (f64, f64)) -> String {
@@ -53,7 +48,7 @@ pub fn bars(names: &[&str], values: &[Option<f64>]) -> String {
     let defined = || values.iter().flatten();
     let most = defined().fold(0.0f64, |most, value| most.max(value.abs())).max(1e-9);
     let row = |at: usize| {
-        let name = text(names[at]);
+        let name = escaped(names[at]);
         match values[at] {
             Some(value) => {
                 let sign = if value < 0.0 { " below" } else { "" };
@@ -94,12 +89,12 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
             svg += &format!(
                 "<text x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>",
                 margin - 6.0,
-                text(&short)
+                escaped(&short)
             );
             svg += &format!(
                 "<text transform=\"translate({middle:.1} {:.1}) rotate(-90)\">{}</text>",
                 margin - 6.0,
-                text(&short)
+                escaped(&short)
             );
         }
         for (x, &column) in shown.iter().enumerate() {
@@ -109,7 +104,7 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
             };
             let tip = match cell(row, column) {
                 Some(value) if k <= TIPS => {
-                    format!("<title>{} → {}: {value:.4}</title>", text(names[row]), text(names[column]))
+                    format!("<title>{} → {}: {value:.4}</title>", escaped(names[row]), escaped(names[column]))
                 }
                 _ => String::new(),
             };

@@ -6,7 +6,7 @@ use crate::diagnosis::{Diagnosis, Line, State};
 use crate::score::catalogue::find;
 
 use super::chart::{bars, curve};
-use super::{escaped, page};
+use super::html::{escaped, page};
 
 /// The scores whose curves a report has, those that decide first.
 pub const CURVES: [&str; 7] =
