@@ -149,7 +149,8 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 	$(TORTURE) target/torture --rows soak
 	$(TORTURE).report target/torture docs/reliability.md
 
-protocol: ## the Python message code, from proto/
+protocol: ## the message code in Rust and Python, from proto/
+	UPDATE_DOCS=1 cargo test --locked --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
 # Inputs for each target; a finding ends it and stands in fuzz/artifacts/. Coverage needs no nightly compiler.

@@ -172,15 +172,14 @@ static HEALTH: Message = Message { name: "message", fields: &[text(1, "service")
 mod tests {
     use std::collections::HashSet;
 
-    use prost::Message as _;
     use prost_types::field_descriptor_proto::{Label, Type};
     use prost_types::{DescriptorProto, FileDescriptorSet};
 
     use super::*;
 
     fn described() -> FileDescriptorSet {
-        let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-        FileDescriptorSet::decode(bytes.as_slice()).unwrap()
+        let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
+        protox::compile(["conceptwatch/v1/conceptwatch.proto"], [proto]).unwrap()
     }
 
     /// The entries of a map are nested in the message that has the map.

@@ -1,4 +1,5 @@
-//! The messages and service of `proto/conceptwatch/v1`, generated at build time.
+//! The messages and service of `proto/conceptwatch/v1`. `make protocol` generates their code, which `tests/protocol.rs`
+//! compares with the protocol.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 
-tonic::include_proto!("conceptwatch.v1");
+include!("generated.rs");
