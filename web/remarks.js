@@ -7,7 +7,7 @@ import { el } from "./text.js";
 /** @param {() => string} name of the run on the page */
 export function remarks(name) {
   const note = el("p", { class: "said", hidden: true });
-  const edit = el("button", { type: "button", class: "btn", "aria-label": "Title, note", onclick: open }, "Title", el("span", { class: "word" }, ", note"));
+  const edit = el("button", { type: "button", class: "btn", "aria-label": "Title, note", onclick: open }, el("span", {}, "Title", el("span", { class: "word" }, ", note")));
   const remove = el("button", { type: "button", class: "btn", "aria-label": "Remove this run", onclick: () => ask(`Remove ${name()} with its curves? They cannot be brought back.`) }, "Remove");
 
   function open() {
