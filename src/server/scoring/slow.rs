@@ -31,10 +31,9 @@ pub struct SlowWorker {
 }
 
 impl SlowWorker {
-    /// Starts the thread and its pool of one thread, which end with the process at the latest. Errors when a thread
-    /// cannot be started.
+    /// Starts the thread and its pool, which end with the process at the latest. Errors when a thread cannot be started.
     pub fn start(self) -> std::io::Result<()> {
-        let pool = pool("slow-score", 1, self.options.niceness)?;
+        let pool = pool("slow-score", self.options.threads, self.options.niceness)?;
         std::thread::Builder::new().name("slow-scorer".into()).spawn(move || self.work(&pool)).map(drop)
     }
 
@@ -66,7 +65,7 @@ impl SlowWorker {
 
     /// All slow scores of a sample, and the tests of its fast ones; `None` if the server stops first.
     fn late(&self, evaluation: &Evaluation) -> Option<Late> {
-        let pause = || self.queue.pause(1);
+        let pause = || self.queue.pause(self.options.threads);
         let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings)
             .with_pause(&pause)
             .with_memory(self.options.memory / 2);
