@@ -150,7 +150,7 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 	$(TORTURE).report target/torture docs/reliability.md
 
 protocol: ## the message code in Rust and Python, from proto/
-	UPDATE_DOCS=1 cargo test --locked --test protocol
+	UPDATE_DOCS=1 cargo test --locked --no-default-features --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
 # Inputs for each target; a finding ends it and stands in fuzz/artifacts/. Coverage needs no nightly compiler.

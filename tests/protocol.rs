@@ -1,5 +1,5 @@
-//! The generated message code is that of the protocol. `UPDATE_DOCS=1 cargo test --test protocol` writes it.
-#![cfg(feature = "server")]
+//! The generated message code is that of the protocol. `make protocol` writes it, without the server: that may use already
+//! what is new in the protocol.
 
 const CODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/server/grpc/generated.rs");
 

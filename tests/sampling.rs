@@ -321,3 +321,16 @@ fn memory_is_bounded_by_the_rows_kept() {
     // 24 bytes of values, about 50 of text, and the sampler's overhead per row.
     assert!(full > 256 * 74 && full < 257 * 400, "{full}");
 }
+
+#[test]
+fn the_bound_is_the_largest_priority_held_once_the_sample_is_full() {
+    let mut sampler = BottomK::new(Sampling { rows: 16, seed: 9 }, 0.0);
+    for id in 0..200 {
+        offer(&mut sampler, row(id % 150, 0));
+        let held = sampler.freeze();
+        let largest = held.ids().iter().map(|&id| priority(9, id)).max();
+        assert_eq!(sampler.bound(), largest.filter(|_| held.ids().len() == 16));
+    }
+    // With decay a row of a later step may enter whatever its priority.
+    assert_eq!(sampled(&(0..50).map(|id| row(id, 0)).collect::<Vec<_>>(), 16, 0.1).bound(), None);
+}

@@ -274,6 +274,8 @@ class Outbox:
         batch.is_exact = answer.rows_dropped == 0
         if batch.panel is not None and batch.sent_ids is not None and batch.is_exact:
             batch.panel.add(batch.sent_rows, batch.sent_ids, link.limits.sample_rows, link.limits.sample_seed)
+        if batch.panel is not None and answer.HasField("sample_bound"):
+            batch.panel.tighten(answer.sample_bound)
         if again:
             return None
         stats.batches_acknowledged += 1

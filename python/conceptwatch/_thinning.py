@@ -1,7 +1,8 @@
 """Thinning: rows that a sample cannot use are neither copied from the GPU nor sent.
 
 Of a pass the sidecar keeps the N rows with the smallest priorities, which are hashes of the row ids. A row whose
-priority exceeds the N-th smallest among the rows already accepted can never be one of them.
+priority exceeds the N-th smallest among the rows already accepted can never be one of them. A rank knows the rows that
+it has sent; of those of all ranks the sidecar tells the N-th smallest with each answer.
 """
 
 from __future__ import annotations
@@ -93,6 +94,12 @@ class Panel:
         self._smallest: UInt64s = np.empty(0, np.uint64)
         self._unhashed: list[Callable[[], UInt64s | None]] = []
         self._accepted = 0
+        self._of_all: np.uint64 | None = None
+
+    def tighten(self, bound: int) -> None:
+        """Notes the largest priority in the sample of all ranks, which is full."""
+        found = np.uint64(bound)
+        self._of_all = found if self._of_all is None else min(self._of_all, found)
 
     def add(self, accepted: int, row_ids: Callable[[], UInt64s | None], rows: int, seed: int) -> None:
         """Counts a batch of accepted rows; a sample keeps `rows`. Hashing starts once that many are accepted."""
@@ -114,4 +121,7 @@ class Panel:
     def bound(self, rows: int) -> np.uint64 | None:
         """The `rows`-th smallest priority, or None while fewer rows are known: a row above it cannot be sampled."""
         smallest = self._smallest
-        return smallest[rows - 1] if 0 < rows <= smallest.size else None
+        known = [self._of_all] if self._of_all is not None else []
+        if 0 < rows <= smallest.size:
+            known.append(smallest[rows - 1])
+        return min(known, default=None)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conceptwatch import Run
+import conceptwatch
+from conceptwatch import Run, _sender
 from conceptwatch._protocol import messages
 from conceptwatch._thinning import Panel, client_hash, identities, priorities, siphash
 from conftest import batch, wait_for
+from real_sidecar import eager
 from sidecar import Sidecar
 
 MASK = (1 << 64) - 1
@@ -91,6 +93,18 @@ def test_a_panels_bound_is_the_nth_smallest_distinct_priority() -> None:
         seen.update(some.tolist())
         hashed = sorted(reference((7, 0), i.to_bytes(8, "little")) for i in seen)
         assert panel.bound(50) == (hashed[49] if len(hashed) >= 50 else None)
+
+
+def test_the_sample_of_all_ranks_bounds_a_panel_that_knows_fewer_rows() -> None:
+    panel = Panel()
+    panel.tighten(90)
+    panel.tighten(100)
+    assert panel.bound(50) == 90
+    ids = np.arange(50, dtype=np.uint64)
+    panel.add(50, lambda: ids, 50, 7)
+    assert panel.bound(50) == 90
+    panel.clear()
+    assert panel.bound(50) is None
 
 
 def sample(sidecar: Sidecar, size: int, seed: int, row_id: Callable[[Any, int], int]) -> dict[int, bytes]:
@@ -236,3 +250,43 @@ def test_a_batch_none_of_whose_rows_can_be_sampled_still_reports_them(
     assert run.finish()
     second = sidecar.received[1]
     assert (second.rows, second.chunks[-1].rows_left_out) == (1, 9)
+
+
+def test_ranks_leave_out_what_the_sample_of_all_of_them_cannot_hold() -> None:
+    random = np.random.default_rng(5)
+    order, labels = random.permutation(2000), random.integers(0, 2, (2000, 3))
+    activations = (0.6 * labels + 0.4 * random.random((2000, 3))).astype(np.float32)
+
+    def watched(world_size: int) -> tuple[Any, int]:
+        """The scores of a pass in steps of 50 rows a rank, and how many rows were left out."""
+        with eager("--sample-rows", "256") as address:
+            runs = []
+            for rank in range(world_size):
+                _sender._senders.clear()  # each has a connection of its own
+                given = {"address": address, "spawn": False, "rank": rank, "world_size": world_size, "job": "job"}
+                runs.append(conceptwatch.init("ranks", concepts=3, **given))  # type: ignore[arg-type]
+            passes = [run.evaluation("val", step=1) for run in runs]
+            for one in passes:
+                one.__enter__()
+            for at, first in enumerate(range(0, 2000, 50)):
+                rows, run = order[first : first + 50], runs[at % world_size]
+                passes[at % world_size].log(
+                    sample_ids=rows,
+                    concept_activations=activations[rows],
+                    concept_labels=labels[rows],
+                    task_labels=labels[rows, 0],
+                )
+                wait_for(lambda run=run: run.stats.queue_bytes == 0)
+            for one in passes:
+                one.__exit__(None, None, None)
+            scores = passes[0].scores(timeout=60)
+            left_out = sum(run.stats.rows_left_out for run in runs)
+            assert [run.finish() for run in runs] == [True] * world_size
+        assert scores is not None
+        return scores.defined, left_out
+
+    (alone, alone_left_out), (together, left_out) = watched(1), watched(4)
+    assert together == alone
+    assert alone_left_out > 1000
+    # A rank learns of the others' rows with its next answer, so it sends a little more.
+    assert left_out > 0.8 * alone_left_out

@@ -287,6 +287,11 @@ impl BottomK {
         self.slots.len() == self.sampling.rows
     }
 
+    /// Without decay, once N rows are held: the largest priority of a row that may still be kept.
+    pub fn bound(&self) -> Option<u64> {
+        if self.order.decay > 0.0 { None } else { self.limit.map(Place::priority) }
+    }
+
     /// Number of rows offered, repeats included, plus the rows the job left out.
     pub fn rows_offered(&self) -> u64 {
         self.offered

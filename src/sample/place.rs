@@ -14,6 +14,12 @@ pub(super) struct Place {
     id: u64,
 }
 
+impl Place {
+    pub fn priority(self) -> u64 {
+        self.priority
+    }
+}
+
 /// Parameters of the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Order {

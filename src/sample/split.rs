@@ -248,6 +248,7 @@ impl Split {
         sampler.merge(staged.into_sampler());
         sampler.left_out(rows_left_out);
         let duplicates = sampler.duplicates() - before;
+        let bound = sampler.bound();
         if let Some(pass) = self.open.iter_mut().find(|pass| pass.step == step) {
             pass.taken = pass.taken.saturating_add(new_rows);
         }
@@ -258,7 +259,7 @@ impl Split {
         self.counts.duplicate += duplicates;
         self.counts.dropped += dropped;
         self.counts.left_out = self.counts.left_out.saturating_add(rows_left_out);
-        Ok(Committed { rows, duplicates, dropped, closed, began })
+        Ok(Committed { rows, duplicates, dropped, bound, closed, began })
     }
 
     /// Records that a rank has sent all its rows for the pass of `step`; the last rank closes it. Does nothing in
@@ -425,7 +426,7 @@ impl Split {
         self.counts.received += rows;
         self.counts.duplicate += rows;
         self.counts.dropped += staged.dropped();
-        Committed { rows, duplicates: rows, dropped: staged.dropped(), closed: Vec::new(), began: None }
+        Committed { rows, duplicates: rows, dropped: staged.dropped(), bound: None, closed: Vec::new(), began: None }
     }
 
     /// The open pass of `step`. Opens it if needed, closing the pass opened first when there are too many.

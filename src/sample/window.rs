@@ -87,6 +87,8 @@ pub struct Committed {
     pub duplicates: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
+    /// The largest priority that a row may have and still be sampled in this pass; see [`BottomK::bound`].
+    pub bound: Option<u64>,
     /// Passes closed because this batch opened one.
     pub closed: Vec<Evaluation>,
     /// Set when the sender's attempt began in this split, or reached an earlier step than before.

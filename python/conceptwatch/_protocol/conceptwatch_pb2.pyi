@@ -414,7 +414,7 @@ class IngestRequest(_message.Message):
     def __init__(self, chunk: _Optional[_Union[BatchChunk, _Mapping]] = ..., end_pass: _Optional[_Union[EndPass, _Mapping]] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass", "keep_ms", "settled")
+    __slots__ = ("sequence", "outcome", "code", "field", "message", "rows", "rows_duplicate", "rows_dropped", "end_pass", "keep_ms", "settled", "sample_bound")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[IngestResponse.Outcome]
@@ -436,6 +436,7 @@ class IngestResponse(_message.Message):
     END_PASS_FIELD_NUMBER: _ClassVar[int]
     KEEP_MS_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_BOUND_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     outcome: IngestResponse.Outcome
     code: int
@@ -447,7 +448,8 @@ class IngestResponse(_message.Message):
     end_pass: IngestResponse
     keep_ms: int
     settled: _containers.RepeatedCompositeFieldContainer[Settled]
-    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[Settled, _Mapping]]] = ...) -> None: ...
+    sample_bound: int
+    def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[Settled, _Mapping]]] = ..., sample_bound: _Optional[int] = ...) -> None: ...
 
 class Settled(_message.Message):
     __slots__ = ("run", "split", "step", "outcome", "reason")

@@ -449,6 +449,10 @@ pub struct IngestResponse {
     /// if that one was settled before; else in an answer of its own, with sequence 0.
     #[prost(message, repeated, tag = "11")]
     pub settled: ::prost::alloc::vec::Vec<Settled>,
+    /// In the answer to a batch of a pass whose sample is full: the largest priority among the sample's rows, of all ranks. A
+    /// row with a larger one cannot be sampled any more.
+    #[prost(uint64, optional, tag = "12")]
+    pub sample_bound: ::core::option::Option<u64>,
 }
 /// Nested message and enum types in `IngestResponse`.
 pub mod ingest_response {

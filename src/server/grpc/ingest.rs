@@ -349,6 +349,7 @@ impl Ingest {
             rows: committed.rows,
             rows_duplicate: committed.duplicates,
             rows_dropped: committed.dropped,
+            sample_bound: committed.bound,
             ..IngestResponse::default()
         })
     }
