@@ -26,6 +26,7 @@ mod read;
 mod reference;
 mod replay;
 mod report;
+mod room;
 mod rules;
 mod score;
 mod serve;

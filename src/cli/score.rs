@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::estimate::{Kind, Settings};
 use crate::fault::printable;
@@ -21,7 +20,7 @@ use crate::score::{Wanted, evaluate, test};
 use super::failure::print;
 use super::progress::Progress;
 use super::report::{Page, Report};
-use super::{BAD_INPUT, outputs};
+use super::{BAD_INPUT, outputs, room};
 
 /// Score files of model outputs
 ///
@@ -220,8 +219,7 @@ fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
 
 /// Half of the memory that is available to this process, at most 4 GiB.
 fn half_of_available() -> usize {
-    let system =
-        System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));
+    let system = room::memory();
     let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
     let available = system.available_memory().min(of_group);
     usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)

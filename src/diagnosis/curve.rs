@@ -6,7 +6,7 @@ use crate::run::Run;
 use super::judgement::Evidence;
 
 /// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
-pub(super) const INTERVAL: f64 = 1.96;
+pub const INTERVAL: f64 = 1.96;
 /// Standard errors between that interval's end and the mean of a normal distribution of which 80 % lie beyond it.
 const POWER: f64 = 0.84;
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::point::Point;
 use crate::run::Run;
 
-pub use curve::Curve;
+pub use curve::{Curve, INTERVAL};
 pub use judgement::{Evidence, Judgement, Reading};
 pub use rules::{RULES, Rule};
 pub use verdict::{Kind, LOOKED_BACK, Moment, StopAdvised, Verdict, verdict};

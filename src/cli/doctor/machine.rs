@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode};
 use serde_json::Value;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::cli::contact::{Contact, default_address};
 use crate::cli::exchange::{Unanswered, exchange};
 use crate::cli::failure::print;
 use crate::cli::options::DEFAULT_ADDRESSES;
 use crate::cli::places::{Place, places};
+use crate::cli::room;
 use crate::fault::in_short;
 use crate::history::{HistoryError, examine, on_network, schema, user_home};
 use crate::server::peers::Remote;
@@ -42,9 +42,7 @@ pub fn check(contact: &Contact) -> bool {
 }
 
 fn machine() -> String {
-    let mut system =
-        System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));
-    system.refresh_memory();
+    let system = room::memory();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     format!(

@@ -38,7 +38,7 @@ impl Memory {
         item_bytes: usize,
         copies: usize,
     ) -> Result<usize, Fault> {
-        let elements = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?));
+        let elements = elements(shape);
         let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
         let needs = || bytes?.checked_mul(copies)?.checked_add(elements?.checked_mul(size_of::<f64>())?);
         self.take(name, shape, needs())?;
@@ -46,6 +46,11 @@ impl Memory {
         check_constant(name, shape, bytes)?;
         Ok(bytes)
     }
+}
+
+/// How many elements an array has; `None` if they cannot be counted.
+pub fn elements(shape: &[u64]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?))
 }
 
 /// Errors when an array that is no tensor is larger than any constant.

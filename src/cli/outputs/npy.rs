@@ -9,7 +9,7 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, TypeStr};
 use crate::fault::{Fault, in_short};
 use crate::tensor::DataType;
 
-use super::array::{Array, Elements, Memory, check_constant};
+use super::array::{Array, Elements, Memory, check_constant, elements};
 
 /// Longer headers are refused, as NumPy does; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 10_000;
@@ -45,7 +45,7 @@ pub fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory)
     // A column-major array is copied once.
     let copies = if header.order() == Order::Fortran { 2 } else { 1 };
     let bytes = if is_text {
-        let elements = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?));
+        let elements = elements(&shape);
         let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
         let of_texts = || elements?.checked_mul(2 * (size_of::<String>() + item_bytes))?.checked_add(copies * bytes?);
         memory.take(&name, &shape, of_texts())?;

@@ -11,6 +11,7 @@ mod run;
 
 use std::path::PathBuf;
 
+use crate::diagnosis::INTERVAL;
 use crate::point::Outcome;
 use crate::run::Run;
 use crate::score::catalogue::Score;
@@ -24,9 +25,6 @@ use html::{escaped, page};
 /// What the first look is at.
 const GLANCE: [&str; 5] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
-
-/// Standard errors on each side of a 95 % interval.
-const INTERVAL: f64 = 1.96;
 
 /// What a report is about.
 pub struct Report<'a> {
