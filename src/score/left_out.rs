@@ -10,7 +10,7 @@ use crate::point::LeftOut;
 pub type Matrix = Vec<Vec<Option<f64>>>;
 
 /// What a mean is over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     /// Absent where nothing is left out.
     pub left_out: Option<LeftOut>,

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::estimate::ids::side_by_side;
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
 use crate::kept::{Cell, Numbers};
@@ -187,7 +189,7 @@ fn standard_error(influence: &[f64], draw_variance: f64) -> f64 {
 }
 
 /// A weighted sum of terms in a fixed order, so that its last bit does not depend on threads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sum {
     influence: Vec<f64>,
     draw_variance: f64,

@@ -24,7 +24,7 @@ use super::peers::Endpoint;
 use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
-use super::scoring::pool::estimator_name;
+use super::scoring::compute::estimator_name;
 use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::traces::Traces;

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use crate::history::{Ending, History, Recorded};
-use crate::point::{Outcome, Point, Significance};
+use crate::point::Point;
 use crate::sample::Evaluation;
-use crate::score::catalogue::CATALOGUE;
 
 use super::advice::Advice;
 use super::board::Board;
 use super::events::Events;
 use super::live::Event;
 use super::metrics::Metrics;
+use super::scoring::compute::{Late, joined};
 use super::settlement::{Outcome as Settled, Pass, Settlement};
 
 /// The recipients of points.
@@ -49,8 +49,8 @@ impl Publisher {
             self.pass_over_slow(evaluation);
             return;
         }
+        let whole = Arc::new(joined(point, &late, seconds));
         let slow = Arc::new(Point { scores: late.outcomes, ..point.clone() });
-        let whole = Arc::new(joined(point, &slow, late.tests, seconds));
         if let Err(error) = self.history.record_point(&whole, Some(evaluation.attempt)) {
             self.metrics.history_errors.inc();
             tracing::error!(run = %point.run, step = point.step, %error, "slow scores could not be stored");
@@ -118,25 +118,4 @@ impl Publisher {
             self.events.send(Event::Point(Arc::new(point.without_matrices())));
         }
     }
-}
-
-/// What joins a point later, by catalogue id.
-#[derive(Default)]
-pub struct Late {
-    pub outcomes: Vec<(String, Outcome)>,
-    /// Tests of scores that the point has already.
-    pub tests: Vec<(&'static str, Significance)>,
-}
-
-/// The point with its slow scores and tests, in catalogue order.
-fn joined(point: &Point, slow: &Point, tests: Vec<(&'static str, Significance)>, seconds: f64) -> Point {
-    let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
-    whole.scores.extend(slow.scores.iter().cloned());
-    for (id, significance) in tests {
-        if let Some((_, outcome)) = whole.scores.iter_mut().find(|(score, _)| score == id) {
-            outcome.add(significance);
-        }
-    }
-    whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
-    whole
 }

@@ -1,5 +1,6 @@
 //! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
+pub mod compute;
 mod inbox;
 pub mod keeping;
 mod pace;

@@ -1,6 +1,6 @@
 //! The thread pools that score, and their options.
 
-use crate::estimate::{Kind, Settings};
+use crate::estimate::Settings;
 
 use super::priority;
 
@@ -22,11 +22,4 @@ pub fn pool(name: &'static str, threads: usize, niceness: i32) -> std::io::Resul
         .thread_name(move |at| format!("{name}-{at}"))
         .start_handler(move |_| priority::lower(niceness));
     pool.build().map_err(std::io::Error::other)
-}
-
-pub fn estimator_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Published => "published",
-        Kind::TieAware => "tie_aware",
-    }
 }

@@ -1,19 +1,16 @@
 //! Slow scores train networks, and tests of fast scores permute labels. They run in their own thread after the fast scores of
 //! the same sample are published, and are then added to the sample's point.
 
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::point::Point;
-use crate::prepare::Prepared;
 use crate::sample::Evaluation;
 use crate::schedule::Job;
-use crate::score::catalogue::{Cost, Score};
-use crate::score::{Wanted, evaluate, test};
-use crate::server::publish::{Late, Publisher};
+use crate::server::publish::Publisher;
 
+use super::compute::{Computing, Late};
 use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
 
@@ -50,7 +47,7 @@ impl SlowWorker {
         let started = Instant::now();
         // A panic in a score must not end the sidecar; the slow scores of this point are lost and the failure is counted.
         match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(evaluation)))) {
-            Ok(Some(late)) if !(late.outcomes.is_empty() && late.tests.is_empty()) => {
+            Ok(Some(late)) if !late.is_empty() => {
                 self.publisher.publish_slow(evaluation, point, late, started.elapsed().as_secs_f64());
             }
             Ok(_) => self.publisher.pass_over_slow(evaluation),
@@ -63,21 +60,16 @@ impl SlowWorker {
         }
     }
 
-    /// All slow scores of a sample, and the tests of its fast ones; `None` if the server stops first.
+    /// `None` if the server stops first.
     fn late(&self, evaluation: &Evaluation) -> Option<Late> {
-        let pause = || self.queue.pause(self.options.threads);
-        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.options.settings)
-            .with_pause(&pause)
-            .with_memory(self.options.memory / 2);
-        let go_on = |_: usize, _: usize, _: &Score| {
-            if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let tests = test(&prepared, |_| true, go_on)?;
-        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), go_on)?;
-        self.publisher.metrics.scoring_memory.with_label_values(&["slow"]).set(prepared.peak() as i64);
-        Some(Late {
-            outcomes: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
-            tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
-        })
+        let (late, peak) = Computing {
+            settings: self.options.settings,
+            memory: Some(self.options.memory / 2),
+            pause: &|| self.queue.pause(self.options.threads),
+            is_stopping: &|| self.queue.is_stopping(),
+        }
+        .late(evaluation)?;
+        self.publisher.metrics.scoring_memory.with_label_values(&["slow"]).set(peak as i64);
+        Some(late)
     }
 }

@@ -1,27 +1,23 @@
 //! The scorer of the fast scores: one thread that takes due jobs from the schedule and computes them in its own pool.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use crate::history::Ending;
 use crate::kept::{Budgeted, Kept};
 use crate::point::Point;
-use crate::prepare::Prepared;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
-use crate::score::catalogue::{CATALOGUE_VERSION, Cost};
-use crate::score::{Influences, Wanted, evaluate};
+use crate::score::Influences;
 use crate::server::clock::lock;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
-use crate::step::Epoch;
 
+use super::compute::Computing;
 use super::keeping::Keeping;
-use super::pool::{WorkerOptions, estimator_name, pool};
+use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
 use super::slow::Scored;
 
@@ -84,62 +80,31 @@ impl Worker {
     /// The point of a sample with all fast scores; `None` if the server stops first. A tick may leave some pairs for the
     /// next, see [`crate::kept`].
     fn point(&self, evaluation: &Evaluation, tick: bool, earlier: &mut Earlier) -> Option<Point> {
-        let started = Instant::now();
-        let (settings, step) = (self.options.settings, evaluation.step.get());
         let pause = || self.queue.pause(self.options.threads);
         let spent = || self.queue.spent();
-        let mut prepared = Prepared::new(&evaluation.sample, &evaluation.run, settings)
-            .with_pause(&pause)
-            .with_memory(self.options.memory / 2);
         let split = evaluation.key.clone();
+        let step = evaluation.step.get();
         let kept = Mutex::new(self.keeping.take(&split, step));
         // Only ticks of full samples have a budget. Passes and the last sample of a run are scored completely, and so is a
         // sample that is still filling, because its pairs would come from samples of different sizes.
-        let budgeted = tick && !evaluation.provisional;
-        if budgeted {
+        let is_budgeted = tick && !evaluation.provisional;
+        let budgeted = is_budgeted.then(|| {
             lock(&kept).begin(evaluation.sample.rows());
-            let (time, allowance) = (evaluation.time, self.queue.allowance());
-            prepared = prepared.with_budget(Budgeted { kept: &kept, time, allowance, spent: &spent });
-        }
-        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| {
-            if self.queue.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        // A sample that is still filling is not part of the curve, so it has no change to an earlier point.
-        let change_errors = match evaluation.provisional {
-            true => Vec::new(),
-            false => {
-                let key = evaluation.key.clone();
-                earlier.change_errors(key, Influences::of(&prepared, evaluation.sample.ids()))
-            }
+            Budgeted { kept: &kept, time: evaluation.time, allowance: self.queue.allowance(), spent: &spent }
+        });
+        let computing = Computing {
+            settings: self.options.settings,
+            memory: Some(self.options.memory / 2),
+            pause: &pause,
+            is_stopping: &|| self.queue.is_stopping(),
         };
-        self.publisher.metrics.scoring_memory.with_label_values(&["fast"]).set(prepared.peak() as i64);
-        let (tie_fraction, warnings) = (prepared.tie_fraction(), prepared.warnings());
-        let concept_rows = prepared.concept_rows();
-        drop(prepared);
-        if budgeted {
+        let change_errors = |influences| earlier.change_errors(split.clone(), influences);
+        let (point, peak) = computing.point(evaluation, budgeted, change_errors)?;
+        self.publisher.metrics.scoring_memory.with_label_values(&["fast"]).set(peak as i64);
+        if is_budgeted {
             self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
-        Some(Point {
-            run: Arc::clone(&evaluation.key.run),
-            split: Arc::clone(&evaluation.key.split),
-            step,
-            epoch: evaluation.epoch.map(Epoch::get),
-            time: evaluation.time,
-            rows: evaluation.sample.rows() as u64,
-            concept_rows,
-            rows_seen: evaluation.rows_seen,
-            provisional: evaluation.provisional,
-            incomplete: evaluation.incomplete(),
-            tie_fraction,
-            warnings,
-            estimator: estimator_name(settings.kind).to_owned(),
-            neighbours: settings.neighbours as u32,
-            seed: settings.seed,
-            catalogue_version: CATALOGUE_VERSION,
-            seconds: started.elapsed().as_secs_f64(),
-            scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
-            change_errors,
-        })
+        Some(point)
     }
 }
 

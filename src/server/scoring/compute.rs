@@ -1,0 +1,138 @@
+//! The point of an evaluation: its fast scores, and the slow scores and tests that join it later.
+//!
+//! Every process that scores does it here. What it may take, when it rests and when it stops are passed in, and none of
+//! them changes a bit of the result.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::estimate::{Kind, Settings};
+use crate::kept::Budgeted;
+use crate::point::{Outcome, Point, Significance};
+use crate::prepare::Prepared;
+use crate::sample::Evaluation;
+use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
+use crate::score::{Influences, Wanted, evaluate, test};
+use crate::step::Epoch;
+
+/// How scores are computed.
+#[derive(Clone, Copy)]
+pub struct Computing<'a> {
+    pub settings: Settings,
+    /// Bytes that scores may take; `None`: any.
+    pub memory: Option<usize>,
+    /// Called every few milliseconds by each computing thread.
+    pub pause: &'a (dyn Fn() + Sync),
+    /// Asked before each score. Once it is true, nothing is computed any more.
+    pub is_stopping: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<'a> Computing<'a> {
+    fn prepare(&self, evaluation: &'a Evaluation) -> Prepared<'a> {
+        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.settings).with_pause(self.pause);
+        match self.memory {
+            Some(bytes) => prepared.with_memory(bytes),
+            None => prepared,
+        }
+    }
+
+    fn go_on(&self) -> impl Fn(usize, usize, &Score) -> ControlFlow<()> {
+        |_, _, _| if (self.is_stopping)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// The point of a sample with all fast scores, and the most bytes that any of them took, as estimated; `None` if it
+    /// is stopped first. With a budget some pairs may be left for the next tick, see [`crate::kept`].
+    ///
+    /// `change_errors` turns what each row adds to the scores into the errors of their changes. It is not asked for a
+    /// sample that is still filling: that is not part of the curve, so it has no change to an earlier point.
+    pub fn point(
+        &self,
+        evaluation: &'a Evaluation,
+        budgeted: Option<Budgeted<'a>>,
+        change_errors: impl FnOnce(Influences) -> Vec<(String, f64)>,
+    ) -> Option<(Point, usize)> {
+        let started = Instant::now();
+        let mut prepared = self.prepare(evaluation);
+        if let Some(budgeted) = budgeted {
+            prepared = prepared.with_budget(budgeted);
+        }
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), self.go_on())?;
+        let change_errors = match evaluation.provisional {
+            true => Vec::new(),
+            false => change_errors(Influences::of(&prepared, evaluation.sample.ids())),
+        };
+        let point = Point {
+            run: Arc::clone(&evaluation.key.run),
+            split: Arc::clone(&evaluation.key.split),
+            step: evaluation.step.get(),
+            epoch: evaluation.epoch.map(Epoch::get),
+            time: evaluation.time,
+            rows: evaluation.sample.rows() as u64,
+            concept_rows: prepared.concept_rows(),
+            rows_seen: evaluation.rows_seen,
+            provisional: evaluation.provisional,
+            incomplete: evaluation.incomplete(),
+            tie_fraction: prepared.tie_fraction(),
+            warnings: prepared.warnings(),
+            estimator: estimator_name(self.settings.kind).to_owned(),
+            neighbours: self.settings.neighbours as u32,
+            seed: self.settings.seed,
+            catalogue_version: CATALOGUE_VERSION,
+            seconds: started.elapsed().as_secs_f64(),
+            scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            change_errors,
+        };
+        Some((point, prepared.peak()))
+    }
+
+    /// All slow scores of a sample and the tests of its fast ones, and the most bytes that any of them took; `None` if it
+    /// is stopped first.
+    pub fn late(&self, evaluation: &'a Evaluation) -> Option<(Late, usize)> {
+        let prepared = self.prepare(evaluation);
+        let tests = test(&prepared, |_| true, self.go_on())?;
+        let outcomes = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), self.go_on())?;
+        Some((Late::of(outcomes, tests), prepared.peak()))
+    }
+}
+
+/// What joins a point later, by catalogue id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Late {
+    pub outcomes: Vec<(String, Outcome)>,
+    /// Tests of scores that the point has already.
+    pub tests: Vec<(&'static str, Significance)>,
+}
+
+impl Late {
+    fn of(outcomes: Vec<(&'static Score, Outcome)>, tests: Vec<(&'static Score, Significance)>) -> Self {
+        Self {
+            outcomes: outcomes.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty() && self.tests.is_empty()
+    }
+}
+
+/// The point with what was computed for it in `seconds`, in catalogue order.
+pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
+    let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
+    whole.scores.extend(late.outcomes.iter().cloned());
+    for (id, significance) in &late.tests {
+        if let Some((_, outcome)) = whole.scores.iter_mut().find(|(score, _)| score == id) {
+            outcome.add(significance.clone());
+        }
+    }
+    whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
+    whole
+}
+
+pub fn estimator_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Published => "published",
+        Kind::TieAware => "tie_aware",
+    }
+}
