@@ -12,7 +12,7 @@ use crate::compare::{
 };
 use crate::diagnosis::{Diagnosis, LOOKED_BACK, diagnose};
 use crate::fault::{Fault, in_short};
-use crate::history::{History, HistoryError, StoredRun};
+use crate::history::{HistoryError, Store, StoredRun};
 use crate::point::Point;
 use crate::score::catalogue;
 
@@ -180,7 +180,7 @@ impl Question {
     }
 
     /// Reads the evaluations and compares them. Blocks.
-    pub fn ask(&self, history: &History) -> Result<Report, Refused> {
+    pub fn ask(&self, history: &dyn Store) -> Result<Report, Refused> {
         let runs = history.runs()?;
         match &self.of {
             Of::Pair(a, b) => self.pair(history, &runs, a, b).map(Report::Pair),
@@ -189,7 +189,7 @@ impl Question {
         }
     }
 
-    fn pair(&self, history: &History, runs: &[StoredRun], a: &str, b: &str) -> Result<PairReport, Refused> {
+    fn pair(&self, history: &dyn Store, runs: &[StoredRun], a: &str, b: &str) -> Result<PairReport, Refused> {
         let side = |field: &str, name: &str| {
             let run = find(runs, field, name)?;
             let folds = self.splits.iter().map(|split| self.evaluations(history, run, split));
@@ -202,7 +202,7 @@ impl Question {
         Ok(report)
     }
 
-    fn splits(&self, history: &History, runs: &[StoredRun], name: &str, with: &str) -> Result<SplitReport, Refused> {
+    fn splits(&self, history: &dyn Store, runs: &[StoredRun], name: &str, with: &str) -> Result<SplitReport, Refused> {
         let stored = find(runs, "run_a", name)?;
         let split = self.splits[0].as_str();
         let steps = history.common_steps(name, split, with, self.last.unwrap_or(LAST))?;
@@ -241,7 +241,7 @@ impl Question {
 
     fn groups(
         &self,
-        history: &History,
+        history: &dyn Store,
         runs: &[StoredRun],
         label: &str,
         wanted: &[(String, String)],
@@ -294,7 +294,7 @@ impl Question {
         Ok(report)
     }
 
-    fn evaluations(&self, history: &History, stored: &StoredRun, split: &str) -> Result<Evaluations, Refused> {
+    fn evaluations(&self, history: &dyn Store, stored: &StoredRun, split: &str) -> Result<Evaluations, Refused> {
         let run = &stored.run;
         let points = history.evaluations(&run.name, split, self.last.unwrap_or(LAST))?;
         if points.is_empty() {
@@ -338,7 +338,7 @@ impl Question {
 /// The diagnosis of a run's newest finished evaluation of a split, with up to [`LOOKED_BACK`] evaluations as context, of
 /// those that `admits` accepts. Errors when the run or the split is unknown or has no such evaluation. Blocks.
 pub fn diagnosis_of(
-    history: &History,
+    history: &dyn Store,
     run: &str,
     split: &str,
     admits: impl Fn(&Point) -> bool,
@@ -361,7 +361,7 @@ fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r Stored
 }
 
 /// The error for a run without a finished evaluation of a split.
-fn without(history: &History, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
+fn without(history: &dyn Store, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
     let known = history.splits(run)?;
     let known = listed(known.iter().map(|stored| stored.split.as_str()));
     Ok(unknown(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use common::{Sidecar, program, run as declaration, text};
-use conceptwatch::history::{History, Identity, Limits};
+use conceptwatch::history::{Identity, Limits, Sqlite, Store};
 use conceptwatch::point::{LeftOut, Outcome, Point, ScoreValue};
 use conceptwatch::run::{Concept, Run, RunFields};
 use conceptwatch::sample::Attempt;
@@ -66,7 +66,7 @@ fn point(run: &str, step: u64) -> Point {
 
 /// A directory of curves in a user's data directory.
 fn fill(home: &Path, directory: &str, runs: &[&str]) {
-    let history = History::open(Some(&home.join("conceptwatch").join(directory)), LIMITS).unwrap();
+    let history = Sqlite::open(Some(&home.join("conceptwatch").join(directory)), LIMITS).unwrap();
     for (number, name) in runs.iter().enumerate() {
         history.record_run(&declared(name, number as u32), &Identity::default(), 1e9 + number as f64).unwrap();
         for step in 0..6 {

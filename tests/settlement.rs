@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use conceptwatch::history::{Ending, History, Limits, Unscored};
+use conceptwatch::history::{Ending, Limits, Sqlite, Store, Unscored};
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{
@@ -74,7 +74,7 @@ impl Rank {
 
 /// What a history holds of the passes of `val`: points, and records of passes without one.
 fn stored(directory: &std::path::Path) -> (BTreeMap<u64, bool>, Vec<Unscored>) {
-    let history = History::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
+    let history = Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
     let steps = history.newest_steps("r", "val", 10_000).unwrap();
     let incomplete = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().incomplete;
     (steps.into_iter().map(|step| (step, incomplete(step))).collect(), history.unscored("r", "val").unwrap())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use conceptwatch::history::{FILE_NAME, History, Limits};
+use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ static FOLDER: LazyLock<TempDir> =
 type Values = BTreeMap<(String, String, u64, String), Option<u64>>;
 
 /// All scores of all points, by run, split, step and score: the bits of their values.
-fn values(history: &History) -> Values {
+fn values(history: &Sqlite) -> Values {
     let mut found = Values::new();
     for run in history.runs().unwrap_or_default() {
         let name = run.run.name.clone();
@@ -44,7 +44,7 @@ fn read(bytes: &[u8]) -> Option<Values> {
         let _ = std::fs::remove_file(entry.path());
     }
     std::fs::write(folder.join(FILE_NAME), bytes).expect("room in memory");
-    History::open(Some(folder), LIMITS).ok().map(|history| values(&history))
+    Sqlite::open(Some(folder), LIMITS).ok().map(|history| values(&history))
 }
 
 static KNOWN: LazyLock<Values> = LazyLock::new(|| read(WRITTEN).expect("the history as it was written"));

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use conceptwatch::history::{History, Identity, Limits};
+use conceptwatch::history::{Identity, Limits, Sqlite, Store};
 use conceptwatch::question::Question;
 use conceptwatch::run::{Concept, Run, RunFields};
 use libfuzzer_sys::fuzz_target;
@@ -13,11 +13,11 @@ use libfuzzer_sys::fuzz_target;
 const RUNS: u32 = 200;
 
 thread_local! {
-    static HISTORY: RefCell<(u32, History)> = RefCell::new((0, history()));
+    static HISTORY: RefCell<(u32, Sqlite)> = RefCell::new((0, history()));
 }
 
-fn history() -> History {
-    let history = History::open(None, Limits { bytes: 1 << 24 }).expect("a history in memory");
+fn history() -> Sqlite {
+    let history = Sqlite::open(None, Limits { bytes: 1 << 24 }).expect("a history in memory");
     for name in ["a", "b"] {
         let fields = RunFields {
             name: name.into(),
@@ -41,7 +41,7 @@ fuzz_target!(|text: &str| {
 });
 
 /// Returns the number of runs that were written.
-fn ask(text: &str, history: &History) -> u32 {
+fn ask(text: &str, history: &Sqlite) -> u32 {
     let mut written = 0;
     let parameters: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
     let parameter = |key: &str| parameters.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::diagnosis::{Diagnosis, State};
+use crate::history::Store;
 use crate::question::diagnosis_of;
 
 use super::failure::{Failure, conclude};
@@ -43,7 +44,7 @@ fn diagnose(options: &Options) -> Result<String, Failure> {
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
-    let local = |history: &_| diagnosis_of(history, &options.run, &options.split, |_| true);
+    let local = |history: &dyn Store| diagnosis_of(history, &options.run, &options.split, |_| true);
     let diagnosis: Diagnosis = options.source.answer("/api/v1/diagnosis", &asked, local)?;
     if let Some(page) = page {
         page.write(&report(options, &diagnosis)?).map_err(Failure::running)?;

@@ -7,7 +7,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::fault::{Fault, in_short};
-use crate::history::{FILE_NAME, History};
+use crate::history::FILE_NAME;
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
 
@@ -75,8 +75,7 @@ impl Source {
         {
             return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
         }
-        let history: History = place.open()?;
-        let api = StoredApi::new(history).map_err(Failure::running)?;
+        let api = StoredApi::new(place.open()?).map_err(Failure::running)?;
         Ok(Holder { source: self, kind: Kind::Stored(place.directory.clone(), api) })
     }
 

@@ -1,8 +1,9 @@
 //! Where curves are: the sidecars that run, and the directories of those that do not.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::history::{ADDRESS_FILE, History, Limits, histories, user_home};
+use crate::history::{ADDRESS_FILE, Limits, Sqlite, Store, histories, user_home};
 use crate::server::peers::Remote;
 
 use super::failure::Failure;
@@ -15,9 +16,9 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn open(&self) -> Result<History, Failure> {
-        let opened = History::open(Some(&self.directory), Limits { bytes: u64::MAX });
-        opened.map_err(|error| Failure::running(error.to_string()))
+    pub fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        let opened = Sqlite::open(Some(&self.directory), Limits { bytes: u64::MAX });
+        Ok(Arc::new(opened.map_err(Failure::running)?))
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::history::{FILE_NAME, History, Limits};
+use crate::history::{FILE_NAME, Limits, Sqlite};
 use crate::server::http::stored_answers;
 
 use super::failure::{Failure, conclude};
@@ -40,9 +41,10 @@ fn read(options: &ReadOptions) -> Result<String, Failure> {
     if !options.data_dir.join(FILE_NAME).is_file() {
         return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", options.data_dir.display())).into());
     }
-    let history = History::open(Some(&options.data_dir), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    let history = Sqlite::open(Some(&options.data_dir), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
-    let answers = runtime.block_on(stored_answers(history, rules, &options.requests)).map_err(Failure::running)?;
+    let answers =
+        runtime.block_on(stored_answers(Arc::new(history), rules, &options.requests)).map_err(Failure::running)?;
     let line = |(status, body): &(u16, Vec<u8>)| {
         let body = serde_json::from_slice(body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(body)));
         format!("{}\n", json!({"status": status, "body": body}))

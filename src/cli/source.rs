@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
-use crate::history::{FILE_NAME, History, Limits};
+use crate::history::{FILE_NAME, Limits, Sqlite, Store};
 use crate::question::Refused;
 use crate::server::peers::Remote;
 
@@ -44,7 +44,7 @@ impl Source {
         &self,
         path: &str,
         parameters: &[(&str, String)],
-        local: impl Fn(&History) -> Result<T, Refused>,
+        local: impl Fn(&dyn Store) -> Result<T, Refused>,
     ) -> Result<T, Failure> {
         let Some(directory) = &self.data_dir else {
             return match &self.address {
@@ -55,7 +55,7 @@ impl Source {
         if !directory.join(FILE_NAME).is_file() {
             return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
         }
-        let history = History::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Refused::from)?;
+        let history = Sqlite::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Refused::from)?;
         Ok(local(&history)?)
     }
 
@@ -63,7 +63,7 @@ impl Source {
         &self,
         path: &str,
         parameters: &[(&str, String)],
-        local: impl Fn(&History) -> Result<T, Refused>,
+        local: impl Fn(&dyn Store) -> Result<T, Refused>,
     ) -> Result<T, Failure> {
         let usual = Remote::from(DEFAULT_ADDRESSES[1]);
         let mut refused = Vec::new();
@@ -78,7 +78,7 @@ impl Source {
         for place in places() {
             let asked = place.stated.as_ref().map(|[_, http]| self.ask(http, path, parameters));
             let found = match asked {
-                None | Some(Err(Unanswered::Silence(_))) => place.open().and_then(|history| Ok(local(&history)?)),
+                None | Some(Err(Unanswered::Silence(_))) => place.open().and_then(|history| Ok(local(&*history)?)),
                 Some(answered) => answered.map_err(Unanswered::into),
             };
             match found {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use rusqlite::ErrorCode;
+/// What an engine said.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why the history could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +22,7 @@ pub enum HistoryError {
     Corrupt { path: PathBuf, why: String },
     /// A part of the file cannot be read as SQLite wrote it.
     #[error("history: damaged ({0}): stop the sidecar, then `conceptwatch doctor --repair` salvages what is readable")]
-    Damaged(rusqlite::Error),
+    Damaged(Cause),
     /// The open file is not in its directory any more, so what is written to it would be lost.
     #[error("history {path}: was {what} while in use")]
     Detached { path: PathBuf, what: String },
@@ -32,7 +33,7 @@ pub enum HistoryError {
     #[error("run: declarations take {bytes} bytes of the history, expected at most {limit} (see --history-mib)")]
     DeclarationsFull { bytes: u64, limit: u64 },
     #[error("history {path}: cannot be written: {source}")]
-    Unwritable { path: PathBuf, source: rusqlite::Error },
+    Unwritable { path: PathBuf, source: Cause },
     /// The run is stored with a different declaration; a run's declaration never changes.
     #[error("{field}: got {came}, but run '{run}' was declared with {stored}")]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
@@ -48,51 +49,12 @@ pub enum HistoryError {
     #[error("history: the disk is full or the file has reached its size limit")]
     Full,
     #[error("history: {0}")]
-    Storage(rusqlite::Error),
+    Storage(Cause),
     #[error("history: stored JSON cannot be read: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-impl From<rusqlite::Error> for HistoryError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full,
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error),
-            Some(ErrorCode::SystemIoFailure) if is_damage(&error) => Self::Damaged(error),
-            _ => Self::Storage(error),
-        }
-    }
-}
-
-/// Whether what was read is shorter than it must be, or the file system knows that it is not what was written.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    matches!(code, Some(SQLITE_IOERR_SHORT_READ | SQLITE_IOERR_DATA | SQLITE_IOERR_CORRUPTFS))
-}
-
 impl HistoryError {
-    /// Whether the same change may succeed later: the disk is full, or failed, or is not there.
-    pub(super) fn is_passing(&self) -> bool {
-        let passing = |error: &rusqlite::Error| {
-            matches!(
-                error.sqlite_error_code(),
-                Some(
-                    ErrorCode::DiskFull
-                        | ErrorCode::SystemIoFailure
-                        | ErrorCode::ReadOnly
-                        | ErrorCode::CannotOpen
-                        | ErrorCode::PermissionDenied
-                )
-            )
-        };
-        match self {
-            Self::Full | Self::Detached { .. } | Self::Directory { .. } => true,
-            Self::Storage(error) | Self::Unwritable { source: error, .. } => passing(error),
-            _ => false,
-        }
-    }
-
     pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
     }

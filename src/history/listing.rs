@@ -1,18 +1,23 @@
-//! Lists of runs: all or a page, all runs or those that a search names, counted, with their splits. One reading each: between two
-//! readings the size limit may remove a run, and whoever asks for its splits would get an error in place of all runs.
+//! Lists of runs: all or a page, all runs or those that a search names, counted, with their splits.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use rusqlite::Connection;
 use serde::Deserialize;
 
 use super::error::HistoryError;
-use super::read::StoredSplit;
-use super::runs::StoredRun;
-use super::store::History;
+use super::run::StoredRun;
 use crate::search::Search;
+
+/// What the history holds of one split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSplit {
+    pub split: String,
+    pub points: u64,
+    /// The highest step of a point.
+    pub last_step: u64,
+}
 
 /// Which runs to list; by default all.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +26,22 @@ pub struct Wanted {
     /// Those after this place, in a list from the newest start on.
     pub after: Option<Cursor>,
     pub most: Option<usize>,
+}
+
+impl Wanted {
+    /// Whether the search names a run. `declaration` is its JSON, which is read only where labels are searched.
+    pub(super) fn names<'a>(
+        &self,
+        name: &str,
+        title: Option<&str>,
+        declaration: impl FnOnce() -> Result<&'a str, HistoryError>,
+    ) -> Result<bool, HistoryError> {
+        if self.search.is_empty() {
+            return Ok(true);
+        }
+        let Labels { labels } = serde_json::from_str(declaration()?)?;
+        Ok(self.search.matches(name, title, &labels))
+    }
 }
 
 /// Runs from the newest start on, each with its splits that have points, by name.
@@ -36,8 +57,8 @@ pub struct Listing {
 /// A place in the list of runs, which runs that start meanwhile do not move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cursor {
-    started: f64,
-    id: i64,
+    pub(super) started: f64,
+    pub(super) id: i64,
 }
 
 impl fmt::Display for Cursor {
@@ -65,66 +86,4 @@ impl FromStr for Cursor {
 struct Labels {
     #[serde(default)]
     labels: BTreeMap<String, String>,
-}
-
-impl History {
-    pub fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        let store = self.store();
-        let (mut found, mut ids, mut more) = (Listing::default(), Vec::new(), false);
-        self.each_run(&store.connection, |id, row| {
-            let Some(head) = row.head(self)? else { return Ok(()) };
-            if !wanted.search.is_empty() {
-                let Labels { labels } = serde_json::from_str(row.declaration()?)?;
-                if !wanted.search.matches(&head.name, head.title.as_deref(), &labels) {
-                    return Ok(());
-                }
-            }
-            found.total += 1;
-            let before = |cursor: Cursor| (head.started, id) >= (cursor.started, cursor.id);
-            if wanted.after.is_some_and(before) {
-                return Ok(());
-            }
-            if wanted.most.is_some_and(|most| ids.len() >= most) {
-                more = true;
-                return Ok(());
-            }
-            ids.push(id);
-            found.runs.push((row.run(head)?, Vec::new()));
-            Ok(())
-        })?;
-        let last = found.runs.last().zip(ids.last());
-        found.next = last.filter(|_| more).map(|((run, _), id)| Cursor { started: run.started, id: *id });
-        let mut splits = splits_of(&store.connection, &ids)?;
-        for ((_, of_run), id) in found.runs.iter_mut().zip(&ids) {
-            *of_run = splits.remove(id).unwrap_or_default();
-        }
-        Ok(found)
-    }
-
-    /// One run with its splits. Errors when it is unknown.
-    pub fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
-        let store = self.store();
-        let (id, run) = self.one_run(&store.connection, name)?;
-        let splits = splits_of(&store.connection, &[id])?.remove(&id).unwrap_or_default();
-        Ok((run, splits))
-    }
-}
-
-/// The splits of runs that have points, by name.
-fn splits_of(connection: &Connection, runs: &[i64]) -> Result<BTreeMap<i64, Vec<StoredSplit>>, HistoryError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT run, split, count(*), max(step) FROM point WHERE run IN (SELECT value FROM json_each(?1)) \
-         GROUP BY run, split ORDER BY run, split",
-    )?;
-    let mut rows = statement.query([serde_json::to_string(runs)?])?;
-    let mut splits: BTreeMap<i64, Vec<StoredSplit>> = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let (points, last_step): (i64, i64) = (row.get(2)?, row.get(3)?);
-        splits.entry(row.get(0)?).or_default().push(StoredSplit {
-            split: row.get(1)?,
-            points: points.cast_unsigned(),
-            last_step: last_step.cast_unsigned(),
-        });
-    }
-    Ok(splits)
 }

@@ -38,6 +38,9 @@ impl Ending {
     }
 }
 
+/// Records kept of each run; beyond it the oldest are removed.
+pub const UNSCORED_PER_RUN: u64 = 10_000;
+
 /// A pass that was settled without a complete point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unscored {

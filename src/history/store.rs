@@ -1,371 +1,138 @@
-//! The store behind its lock, and the one way in which it is changed.
-//!
-//! A change is made in a transaction that is durable when it returns. Where the disk does not take it, a *gap* begins:
-//! the changes are kept in memory and made in a transaction that stays open, so that readers, who use the same
-//! connection, see them. [`History::write_waiting`](super::History::write_waiting) tries to commit it; if that fails,
-//! the changes are made again, in their order, in the next.
+//! What every history can do, whichever engine keeps it.
 
-use std::collections::HashSet;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-
-use rusqlite::{Connection, TransactionBehavior};
-
-use super::damage::Damage;
-use super::entry::Entry;
 use super::error::HistoryError;
-use super::gap::Gap;
-use super::open;
-use super::place::{FILE_NAME, Place, sync};
-use super::settled::Written;
+use super::listing::{Listing, StoredSplit, Wanted};
+use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
+use super::run::{Identity, Remark, RunRecord, StoredRank, StoredRun};
+use super::settled::{Unscored, Written};
+use super::usage::{Usage, Waiting};
+use crate::point::Point;
+use crate::run::Run;
+use crate::sample::Attempt;
+use crate::step::Rank;
 
-/// The history's size limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of pages in use. An eighth of it, but at least 256 KiB, is for declarations: above that, runs without points
-    /// are removed, finished ones first. Above the rest the oldest records of unscored passes are removed, then the
-    /// oldest matrices, then the oldest points, then finished runs without points. The newest point is always kept. The
-    /// file on disk may be larger by free pages, which SQLite reuses, and has a log of up to 16 MiB beside it.
-    pub bytes: u64,
-}
+/// Runs and their curve points.
+///
+/// All calls block. A change is durable when its call returns, unless the call says that it waits. A call that names a
+/// run errors when that run is unknown.
+pub trait Store: Send + Sync {
+    /// Declares a run at `started`, in seconds since 1970-01-01 UTC.
+    ///
+    /// A named launch that has declared this run before joins it. Any other named launch resumes the run of that name if
+    /// `identity.resume` is set; otherwise it starts a new run, under the next free name (`name-2`, …) if the name is
+    /// taken. An unnamed launch resumes the run of that name or starts it. Errors when the run that is joined or resumed
+    /// was declared differently.
+    fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError>;
 
-impl Limits {
-    /// Bytes of the limit that are for declarations.
-    pub fn declarations(&self) -> u64 {
-        (self.bytes / 8).max(256 << 10)
-    }
-}
+    /// Lets the size limit remove the run's declaration if the run has no points: nobody sends to it any more. Never
+    /// waits for the disk.
+    fn forget_run(&self, run: &str);
 
-/// What the limit has removed since the history was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    pub matrices: u64,
-    pub points: u64,
-    pub runs: u64,
-    /// Records of passes without a complete point.
-    pub unscored: u64,
-}
+    /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC.
+    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError>;
 
-/// Whether the history can be written, and what waits until it can.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// Why it cannot be written; `None` if it can.
-    pub why: Option<String>,
-    pub entries: u64,
-    pub bytes: u64,
-    /// Changes that were refused because too many waited, since the history was opened.
-    pub refused: u64,
-}
+    /// Marks a rank as finished at `finished`, in seconds since 1970-01-01 UTC. A rank that has not declared itself, or
+    /// of a restart that is no longer the newest, is not stored.
+    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError>;
 
-/// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
-pub struct History {
-    store: Mutex<Store>,
-    /// A copy that is read without waiting for the store.
-    waiting: Mutex<Waiting>,
-    damage: Mutex<Damage>,
-    /// Names of unfinished runs that were declared since the history was opened.
-    declared: Mutex<HashSet<String>>,
-    pub(super) limits: Limits,
-}
+    /// Stores a point with all its scores, atomically. It replaces a point of the same run, split and step unless that
+    /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
+    /// with more rows. A stored point ends the record of its step among the [`Unscored`]. Scores, errors and cells that
+    /// are not finite are stored as absent.
+    ///
+    /// `attempt` is the one that made the point; [`has_complete_point`](Self::has_complete_point) compares it.
+    fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError>;
 
-pub(super) struct Store {
-    pub connection: Connection,
-    pub dropped: Dropped,
-    /// What was logged last of `dropped`, and when.
-    pub told: (Dropped, Option<Instant>),
-    place: Option<Place>,
-    /// Where to open the history if it could not be opened yet.
-    directory: Option<std::path::PathBuf>,
-    gap: Option<Gap>,
-    refused: u64,
-}
+    /// Records passes in one transaction. The newest record of a step replaces earlier ones; a step that has a complete
+    /// point gets none, and neither does a run that is unknown. Returns whether the records are durable; if not, they
+    /// are kept and written later (see [`write_waiting`](Self::write_waiting)).
+    fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError>;
 
-impl History {
-    /// Opens the history in `directory`, which is created if absent; without a directory the history lives in memory.
-    /// A new history on a full disk begins in memory and is written when there is room. Errors when the file is in use,
-    /// cannot be written, is damaged, is not a history or has a newer schema.
-    pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
-        let store = Store::open(directory)?;
-        let (waiting, damage, declared) = Default::default();
-        let history = Self { store: Mutex::new(store), waiting, damage, declared, limits };
-        {
-            let store = history.store();
-            history.note(&store);
-            let hidden = store.place.as_ref().map_or(0, |place| place.hidden);
-            (0..hidden).for_each(|change| history.damage().other(format!("change {change} of the log's end")));
-        }
-        Ok(history)
-    }
+    /// Changes what is said about a run. Errors when a text is not one.
+    fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError>;
 
-    /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// Removes a run with all that belongs to it. Errors when it is open: jobs may still send to it.
+    fn remove_run(&self, run: &str) -> Result<(), HistoryError>;
 
     /// Whether the history can be written. Never waits for a reader or writer.
-    pub fn waiting(&self) -> Waiting {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
+    fn waiting(&self) -> Waiting;
 
-    pub(super) fn note(&self, store: &Store) {
-        let gap = store.gap.as_ref();
-        let state = Waiting {
-            why: gap.map(|gap| gap.why.clone()),
-            entries: gap.map_or(0, Gap::len) as u64,
-            bytes: gap.map_or(0, Gap::bytes) as u64,
-            refused: store.refused,
-        };
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-}
+    /// Writes what is kept because the history could not be written. Returns the points and records that waited and are
+    /// durable now. To be called periodically; tries again after 0.25 s, then less and less often, at least every 15 s.
+    fn write_waiting(&self) -> Vec<Written>;
 
-impl Store {
-    fn open(directory: Option<&Path>) -> Result<Self, HistoryError> {
-        let (dropped, told) = Default::default();
-        let mut store = Self {
-            connection: open::memory()?,
-            dropped,
-            told,
-            place: None,
-            directory: directory.map(Path::to_owned),
-            gap: None,
-            refused: 0,
-        };
-        let Some(directory) = directory else { return Ok(store) };
-        match open::open(directory) {
-            Ok((connection, place)) => (store.connection, store.place) = (connection, Some(place)),
-            Err(HistoryError::Full) if open::is_absent(directory) => {
-                let why = format!("{} cannot be created: the disk is full", directory.join(FILE_NAME).display());
-                tracing::error!("the history goes on in memory: {why}");
-                store.gap = Some(Gap::new(why, true));
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(store)
-    }
+    fn usage(&self) -> Result<Usage, HistoryError>;
 
-    /// As if the directory were on a network file system.
-    #[cfg(test)]
-    pub fn move_to_network(&mut self) {
-        self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
-        self.place.as_mut().unwrap().move_to_network();
-    }
+    /// All runs, newest start first.
+    fn runs(&self) -> Result<Vec<StoredRun>, HistoryError>;
 
-    pub fn is_waiting(&self) -> bool {
-        self.gap.is_some()
-    }
+    /// The runs that a search names, or a page of them, with their splits. One reading: between two, a run may be
+    /// removed.
+    fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError>;
 
-    /// Whether a point of this step is among the changes that wait, other than the newest change.
-    pub fn has_waiting(&self, run: &str, split: &str, step: u64) -> bool {
-        let entries = self.gap.iter().flat_map(|gap| gap.entries().take(gap.len().saturating_sub(1)));
-        entries.filter_map(Entry::point).any(|point| (&*point.run, &*point.split, point.step) == (run, split, step))
-    }
+    /// One run with its splits.
+    fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError>;
 
-    /// Makes a change. Returns what `apply` returns, and whether it is durable; if not, `entry` makes it again later.
-    pub fn write<T>(
-        &mut self,
-        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
-        entry: impl FnOnce() -> Entry,
-    ) -> Result<(T, bool), HistoryError> {
-        if self.gap.is_none() {
-            match self.commit(&apply) {
-                Ok(value) => match self.check() {
-                    Ok(()) => return Ok((value, true)),
-                    Err(detached) => {
-                        self.begin_gap(&detached);
-                        self.gap_mut().keep(entry());
-                        return Ok((value, false));
-                    }
-                },
-                Err(error) if self.place.is_none() || !error.is_passing() => return Err(error),
-                Err(error) => self.begin_gap(&error),
-            }
-        }
-        let entry = entry();
-        if !self.gap_mut().has_room_for(&entry) {
-            self.refused += 1;
-            return Err(HistoryError::Unwritten { why: self.gap_mut().why.clone() });
-        }
-        if !self.gap_mut().unopened && self.connection.is_autocommit() {
-            self.begin_again(self.open_journal())?;
-        }
-        let savepoint = self.connection.savepoint()?;
-        let value = apply(&savepoint)?;
-        savepoint.commit()?;
-        self.gap_mut().keep(entry);
-        Ok((value, false))
-    }
+    /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
+    /// that name no job.
+    fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError>;
 
-    /// The journal of a transaction that stays open.
-    fn open_journal(&self) -> &'static str {
-        if self.place.as_ref().is_some_and(|place| place.remote) { "MEMORY" } else { "WAL" }
-    }
+    /// The splits of a run that have points, by name.
+    fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError>;
 
-    fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
-        let transaction = self.connection.transaction()?;
-        let value = apply(&transaction)?;
-        transaction.commit()?;
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
-        Ok(value)
-    }
+    /// The passes of a split without a complete point, by step: those that were recorded, and points that were found to
+    /// be damaged since the history was opened.
+    fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError>;
 
-    fn gap_mut(&mut self) -> &mut Gap {
-        self.gap.get_or_insert_with(|| Gap::new(String::new(), false))
-    }
+    /// The record of one pass.
+    fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError>;
 
-    fn begin_gap(&mut self, error: &HistoryError) {
-        tracing::error!(%error, "the history cannot be written: it goes on in memory");
-        self.gap = Some(Gap::new(error.to_string(), false));
-    }
+    /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order.
+    /// Errors when the concept is unknown.
+    fn series(
+        &self,
+        run: &str,
+        split: &str,
+        score: &str,
+        concept: Option<&str>,
+        first_step: u64,
+        last_step: Option<u64>,
+    ) -> Result<Vec<SeriesPoint>, HistoryError>;
 
-    /// Opens a transaction and makes all changes that wait in it. The journal is the one of SQLite's modes.
-    fn begin_again(&mut self, journal: &str) -> Result<(), HistoryError> {
-        if !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
-        }
-        // Nothing of the open transaction may reach the disk before its commit, which is what fails.
-        self.connection.execute_batch("PRAGMA cache_spill = OFF")?;
-        self.connection.pragma_update(None, "journal_mode", journal)?;
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
-        let Some(gap) = &self.gap else { return Ok(()) };
-        for entry in gap.entries() {
-            apply_again(&self.connection, entry)?;
-        }
-        Ok(())
-    }
+    /// Steps of a split's newest points, at most `most`, in ascending order. Empty for a split without points.
+    fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError>;
 
-    /// Tries to write what waits. Returns what is durable now.
-    pub fn write_waiting(&mut self, now: Instant) -> Vec<Written> {
-        if self.gap.is_none() {
-            match self.check() {
-                Ok(()) => return Vec::new(),
-                Err(detached) => self.begin_gap(&detached),
-            }
-        }
-        if !self.gap_mut().is_due(now) {
-            return Vec::new();
-        }
-        match self.try_again() {
-            Ok(()) => {
-                let Some(gap) = self.gap.take() else { return Vec::new() };
-                tracing::info!(changes = gap.len(), bytes = gap.bytes(), "the history can be written again");
-                gap.written()
-            }
-            Err(error) => {
-                self.gap_mut().put_off(error.to_string());
-                // Readers see what waits again; if not even that is possible, the next change tries once more.
-                if !self.gap_mut().unopened {
-                    let _ = self.begin_again(self.open_journal());
-                }
-                Vec::new()
-            }
-        }
-    }
+    /// A split's newest finished evaluations, at most `most`, oldest first, without matrices. Empty for a split without
+    /// points.
+    fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError>;
 
-    fn try_again(&mut self) -> Result<(), HistoryError> {
-        if self.gap_mut().unopened {
-            return self.open_at_last();
-        }
-        if let Err(detached) = self.check() {
-            if !self.connection.is_autocommit() {
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            self.attach().map_err(|error| match error {
-                // The reason for the reason says less.
-                HistoryError::Directory { .. } => detached,
-                error => error,
-            })?;
-        }
-        // A rollback journal must be on the disk before what it protects.
-        if self.place.as_ref().is_some_and(|place| place.remote) {
-            self.begin_again("DELETE")?;
-        } else if self.connection.is_autocommit() {
-            self.begin_again("WAL")?;
-        }
-        if let Err(error) = self.connection.execute_batch("COMMIT") {
-            if !self.connection.is_autocommit() {
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            return Err(error.into());
-        }
-        self.connection.execute_batch("PRAGMA cache_spill = ON")?;
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
-        self.check()
-    }
+    /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
+    fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError>;
 
-    /// Errors unless the open file is the one in its directory.
-    fn check(&self) -> Result<(), HistoryError> {
-        self.place.as_ref().map_or(Ok(()), Place::check)
-    }
+    /// The point at `step`, or the newest; `None` if there is none. With `matrices`, it includes the matrices that are
+    /// kept.
+    fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError>;
 
-    /// Opens the file for the first time and makes all changes in it.
-    fn open_at_last(&mut self) -> Result<(), HistoryError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
-        let (mut connection, mut place) = open::open(directory)?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for entry in self.gap.iter().flat_map(Gap::entries) {
-            apply_again(&transaction, entry)?;
-        }
-        transaction.commit()?;
-        place.note_log();
-        (self.connection, self.place) = (connection, Some(place));
-        Ok(())
-    }
+    /// At most `most` points of a split from `first_step` on, in ascending order, and the step at which the next ones
+    /// begin. An answer also ends after some megabytes.
+    fn whole_points(
+        &self,
+        run: &str,
+        split: &str,
+        first_step: u64,
+        most: usize,
+        matrices: bool,
+    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError>;
 
-    /// Gives the history a file again after it was removed, where its directory is back and has no other.
-    fn attach(&mut self) -> Result<(), HistoryError> {
-        let Some(place) = &self.place else { return Ok(()) };
-        let (directory, file) = (place.directory.clone(), place.file());
-        if !place.has_file() {
-            let fault = |source| HistoryError::Directory { path: directory.clone(), source };
-            if file.try_exists().map_err(fault)? {
-                return Err(HistoryError::Detached { path: file, what: "replaced by another file".to_owned() });
-            }
-            // Not created where it is absent: it may be the mount point of a volume that comes back.
-            std::fs::metadata(&directory).map_err(fault)?;
-            // The open file still has everything.
-            let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
-            let _ = std::fs::remove_file(&unfinished);
-            self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
-            std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
-            for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {
-                let _ = std::fs::remove_file(directory.join(left));
-            }
-            std::fs::rename(&unfinished, &file).and_then(|()| sync(&directory)).map_err(fault)?;
-        }
-        // Closing moves the log's pages into the file where only the log was removed.
-        self.connection = open::memory()?;
-        // Until the file is open, the changes that wait are all that there is.
-        self.gap_mut().unopened = true;
-        let (connection, mut place) = open::open(&directory)?;
-        self.gap_mut().unopened = false;
-        place.note_log();
-        (self.connection, self.place) = (connection, Some(place));
-        Ok(())
-    }
-}
+    /// Whether the history has a complete point of this step that `attempt` made: neither provisional nor incomplete.
+    fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError>;
 
-/// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
-fn apply_again(connection: &Connection, entry: &Entry) -> Result<(), HistoryError> {
-    match entry.apply(connection) {
-        Err(error) if error.is_passing() => Err(error),
-        Err(error) => {
-            tracing::error!(%error, "a change of the history that had to wait could not be made");
-            Ok(())
-        }
-        Ok(()) => Ok(()),
-    }
+    /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.
+    fn matrix(
+        &self,
+        run: &str,
+        split: &str,
+        score: &str,
+        step: Option<u64>,
+    ) -> Result<Option<ScoreMatrix>, HistoryError>;
 }

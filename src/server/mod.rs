@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use crate::history::{ADDRESS_FILE, History, HistoryError, Limits as HistoryLimits};
+use crate::history::{ADDRESS_FILE, HistoryError, Limits as HistoryLimits, Sqlite};
 
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
@@ -136,12 +136,12 @@ pub async fn run(
 }
 
 /// Opens the history, and notes its directory in the options where they only have a home for it.
-async fn open_history(options: &mut Options) -> Result<Arc<History>, ServeError> {
+async fn open_history(options: &mut Options) -> Result<Arc<Sqlite>, ServeError> {
     let (directory, home) = (options.data_dir.clone(), options.data_home.clone());
     let limits = HistoryLimits { bytes: options.history_bytes };
     let opening = tokio::task::spawn_blocking(move || match (directory, home) {
         (None, Some(home)) => Ok(in_home(&home, limits)?),
-        (directory, _) => History::open(directory.as_deref(), limits).map(|history| (history, directory)),
+        (directory, _) => Sqlite::open(directory.as_deref(), limits).map(|history| (history, directory)),
     });
     let (history, directory) = opening.await.map_err(std::io::Error::other)??;
     options.data_dir = directory;
@@ -149,15 +149,15 @@ async fn open_history(options: &mut Options) -> Result<Arc<History>, ServeError>
 }
 
 /// A history below `home`; in memory where that cannot be written, since the job that started this process chose neither.
-fn in_home(home: &Path, limits: HistoryLimits) -> Result<(History, Option<PathBuf>), HistoryError> {
-    match History::open_in(home, limits) {
+fn in_home(home: &Path, limits: HistoryLimits) -> Result<(Sqlite, Option<PathBuf>), HistoryError> {
+    match Sqlite::open_in(home, limits) {
         Ok((history, directory)) => {
             tracing::info!(directory = %directory.display(), "curves are kept");
             Ok((history, Some(directory)))
         }
         Err(error) => {
             tracing::warn!(%error, "curves are in memory and end with this process");
-            Ok((History::open(None, limits)?, None))
+            Ok((Sqlite::open(None, limits)?, None))
         }
     }
 }

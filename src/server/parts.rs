@@ -7,7 +7,7 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::Alerts;
-use crate::history::History;
+use crate::history::Store;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 use super::advice::Advice;
@@ -38,7 +38,7 @@ pub struct Parts {
     page_url: String,
     registry: Registry,
     pub metrics: Metrics,
-    history: Arc<History>,
+    history: Arc<dyn Store>,
     events: Events,
     advice: Arc<Advice>,
     board: Arc<Board>,
@@ -51,7 +51,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub fn assemble(options: Options, history: Arc<History>, listeners: &Listeners) -> Result<Self, ServeError> {
+    pub fn assemble(options: Options, history: Arc<dyn Store>, listeners: &Listeners) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;

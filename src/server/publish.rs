@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{Ending, History, Recorded};
+use crate::history::{Ending, Recorded, Store};
 use crate::point::Point;
 use crate::sample::Evaluation;
 
@@ -18,7 +18,7 @@ use super::settlement::{Outcome as Settled, Pass, Settlement};
 /// The recipients of points.
 #[derive(Clone)]
 pub struct Publisher {
-    pub history: Arc<History>,
+    pub history: Arc<dyn Store>,
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::history::{Ending, History, HistoryError, Unscored, Written};
+use crate::history::{Ending, HistoryError, Store, Unscored, Written};
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Evaluation};
 use crate::step::Step;
@@ -124,7 +124,7 @@ impl Mailbox {
 pub struct Settlement {
     /// Random, of this process.
     incarnation: String,
-    history: Arc<History>,
+    history: Arc<dyn Store>,
     metrics: Metrics,
     state: Mutex<State>,
     /// Notified at each settled pass.
@@ -151,7 +151,7 @@ struct Pending {
 }
 
 impl Settlement {
-    pub fn new(history: Arc<History>, metrics: Metrics) -> Self {
+    pub fn new(history: Arc<dyn Store>, metrics: Metrics) -> Self {
         // The standard library's random keys come from the system, and differ for each of these.
         let random = || RandomState::new().hash_one((std::process::id(), unix_time().to_bits()));
         let incarnation = format!("{:016x}{:016x}", random(), random());
@@ -371,11 +371,11 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Identity, Limits};
+    use crate::history::{Identity, Limits, Sqlite};
     use crate::run::{Concept, Run, RunFields};
 
     fn settlement() -> Settlement {
-        let history = History::open(None, Limits { bytes: 1 << 26 }).unwrap();
+        let history = Sqlite::open(None, Limits { bytes: 1 << 26 }).unwrap();
         let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
         let run = Run::try_from(RunFields { name: "r".into(), concepts, ..Default::default() }).unwrap();
         history.record_run(&run, &Identity::default(), 0.0).unwrap();

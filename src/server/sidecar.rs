@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::history::History;
+use crate::history::Store;
 use crate::point::Point;
 use crate::sample::Evaluation;
 use crate::score::catalogue::CATALOGUE_VERSION;
@@ -19,7 +19,7 @@ use super::traces::Traces;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub struct Sidecar {
-    pub history: Arc<History>,
+    pub history: Arc<dyn Store>,
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
     pub queue: Arc<Queue<Evaluation>>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{Ending, History};
+use crate::history::{Ending, Store};
 use crate::sample::Evaluation;
 
 use super::advice::Advice;
@@ -15,7 +15,7 @@ use super::windows::Windows;
 
 #[derive(Clone)]
 pub struct Traces {
-    pub history: Arc<History>,
+    pub history: Arc<dyn Store>,
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,

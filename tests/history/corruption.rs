@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conceptwatch::history::{History, HistoryError, Identity, examine, repair};
+use conceptwatch::history::{HistoryError, Identity, Sqlite, Store, examine, repair};
 use conceptwatch::point::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -21,14 +21,14 @@ const STEPS: u64 = 20;
 /// The files of a sidecar that was killed: a file, and a log with the last points.
 fn written() -> BTreeMap<String, Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
-    let mut history = History::open(Some(directory.path()), LIMITS).unwrap();
+    let mut history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     for (name, k) in RUNS {
         history.record_run(&run(name, k), &Identity { job: "job", ..Identity::default() }, 1.0).unwrap();
     }
     for step in 0..STEPS {
         if step == MOVED {
             drop(history);
-            history = History::open(Some(directory.path()), LIMITS).unwrap();
+            history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
         }
         for (name, k) in RUNS {
             for split in SPLITS {
@@ -95,7 +95,7 @@ fn damage(files: &mut BTreeMap<String, Vec<u8>>, random: &mut ChaCha8Rng) -> Str
 
 /// What one history serves: it panics where a value is wrong. Returns the points that are there, and whether a call said
 /// that something is damaged.
-fn served(history: &History, case: &str) -> (usize, bool) {
+fn served(history: &Sqlite, case: &str) -> (usize, bool) {
     let (mut points, mut said) = (0, false);
     for (name, k) in RUNS {
         for split in SPLITS {
@@ -169,7 +169,7 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
 
         let mut before = 0;
         let mut noticed = true;
-        match History::open(Some(directory.path()), LIMITS) {
+        match Sqlite::open(Some(directory.path()), LIMITS) {
             Ok(history) => {
                 let (points, said) = served(&history, &case);
                 before = points;
@@ -199,7 +199,7 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
                 let repaired = repair(&copy).unwrap_or_else(|error| panic!("{case}: {error}"));
                 let after = examine(&copy).unwrap();
                 assert!(!after.damaged, "{case}: {after:?}");
-                let history = History::open(Some(&copy), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
+                let history = Sqlite::open(Some(&copy), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
                 let (points, _) = served(&history, &case);
                 assert_eq!(points as u64, repaired.kept.points, "{case}");
                 assert!(points >= before, "{case}: {points} points after the repair, {before} before");

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conceptwatch::history::{Ending, History, HistoryError, Identity, Recorded, Unscored};
+use conceptwatch::history::{Ending, HistoryError, Identity, Recorded, Sqlite, Store, Unscored};
 
 use crate::points::{LIMITS, point, run, setting, stored};
 use crate::vfs::{Failing, Watch};
@@ -14,7 +14,7 @@ const CONCEPTS: usize = 6;
 /// Steps before the failure can be healed.
 const STEPS: u64 = 12;
 
-fn record(history: &History, step: u64) -> Result<bool, HistoryError> {
+fn record(history: &Sqlite, step: u64) -> Result<bool, HistoryError> {
     history.record_unscored(&[Unscored {
         run: "r".into(),
         split: "test".into(),
@@ -32,7 +32,7 @@ fn fails(kind: Failing, after: u64) -> bool {
     let case = format!("{kind:?} after {after} operations");
     let directory = tempfile::tempdir().unwrap();
     let watch = Watch::over(directory.path());
-    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     history.record_run(&run("r", CONCEPTS), &Identity::default(), 1.0).unwrap();
     watch.fail(after, kind);
     let (mut settled, mut waiting, mut runs) = (Vec::new(), Vec::new(), 0);
@@ -81,7 +81,7 @@ fn fails(kind: Failing, after: u64) -> bool {
         let file = file.unwrap();
         std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
     }
-    let found = History::open(Some(copy.path()), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let found = Sqlite::open(Some(copy.path()), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
     settled.sort_unstable();
     settled.dedup();
     assert_eq!(stored(&found, "r", "val", STEPS + 1, CONCEPTS, &case), settled, "{case}");
@@ -120,7 +120,7 @@ fn a_new_history_on_a_full_disk_begins_in_memory_and_is_written_when_there_is_ro
     let directory = tempfile::tempdir().unwrap();
     let watch = Watch::over(directory.path());
     watch.fail(0, Failing::Full);
-    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     assert!(history.waiting().why.is_some_and(|why| why.contains("the disk is full")));
     history.record_run(&run("r", CONCEPTS), &Identity::default(), 1.0).unwrap();
     for step in 0..3 {
@@ -140,6 +140,6 @@ fn a_new_history_on_a_full_disk_begins_in_memory_and_is_written_when_there_is_ro
     };
     assert_eq!(written.iter().map(|written| written.step).collect::<Vec<_>>(), [0, 1, 2]);
     drop(history);
-    let history = History::open(Some(directory.path()), LIMITS).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     assert_eq!(stored(&history, "r", "val", 3, CONCEPTS, "on disk"), [0, 1, 2]);
 }

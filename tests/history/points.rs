@@ -1,6 +1,6 @@
 //! Runs and points whose every value follows from run, split and step.
 
-use conceptwatch::history::{History, Limits};
+use conceptwatch::history::{Limits, Sqlite, Store};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::{Concept, Run, RunFields};
 
@@ -48,7 +48,7 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
 }
 
 /// The steps of a split below `end` whose point is there; each must be right to the last bit.
-pub fn stored(history: &History, run: &str, split: &str, end: u64, k: usize, case: &str) -> Vec<u64> {
+pub fn stored(history: &Sqlite, run: &str, split: &str, end: u64, k: usize, case: &str) -> Vec<u64> {
     let there = |step: &u64| {
         let found = history.point(run, split, Some(*step), true).unwrap_or_else(|error| panic!("{case}: {error}"));
         if let Some(found) = &found {

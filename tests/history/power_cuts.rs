@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use conceptwatch::history::{Ending, History, Identity, Unscored};
+use conceptwatch::history::{Ending, Identity, Sqlite, Store, Unscored};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -70,7 +70,7 @@ fn recorded() -> Vec<Event> {
     let directory = tempfile::tempdir().unwrap();
     let watch = Watch::over(directory.path());
     watch.record();
-    let open = || History::open(Some(directory.path()), LIMITS).unwrap();
+    let open = || Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     let mut history = open();
     for step in 0..STEPS {
         if step == STEPS / 3 {
@@ -124,7 +124,7 @@ fn what_is_stored_survives_a_power_cut_at_any_moment() {
                 std::fs::write(directory.path().join(name), file.after(&mut random)).unwrap();
             }
             let history =
-                History::open(Some(directory.path()), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
+                Sqlite::open(Some(directory.path()), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(history.usage().unwrap().damaged, 0, "{case}: a power cut is not damage");
             let Some(newest) = last[0] else { continue };
             let steps = stored(&history, "r", "val", STEPS, CONCEPTS, &case);

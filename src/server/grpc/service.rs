@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
-use crate::history::{History, Identity, SeriesPoint, StoredRun, StoredSplit, Wanted};
+use crate::history::{Identity, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::name::check_name;
 use crate::point::Point;
 use crate::search::Search;
@@ -50,7 +50,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub struct Service {
     pub ingest: Ingest,
-    pub history: Arc<History>,
+    pub history: Arc<dyn Store>,
     pub events: Events,
     pub advice: Arc<Advice>,
     pub board: Arc<Board>,
@@ -387,7 +387,7 @@ impl ConceptWatch for Service {
             None => {}
         }
         let (history, board) = (Arc::clone(&self.history), Arc::clone(&self.board));
-        let diagnosis = move || diagnosis_of(&history, &run, &split, |point| board.admits(point));
+        let diagnosis = move || diagnosis_of(&*history, &run, &split, |point| board.admits(point));
         match tokio::task::spawn_blocking(diagnosis).await {
             Ok(diagnosis) => Ok(Response::new(convert::diagnosis(diagnosis.map_err(Refusal::from)?))),
             Err(_) => Err(Status::internal("the diagnosis failed")),
@@ -407,10 +407,10 @@ impl Service {
     /// Runs a call to the history on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&History) -> Result<T, crate::history::HistoryError> + Send + 'static,
+        call: impl FnOnce(&dyn Store) -> Result<T, crate::history::HistoryError> + Send + 'static,
     ) -> Result<T, Status> {
         let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || call(&history)).await {
+        match tokio::task::spawn_blocking(move || call(&*history)).await {
             Ok(result) => result.map_err(|error| Refusal::from(error).into()),
             Err(_) => Err(Status::internal("the history call failed")),
         }

@@ -193,7 +193,7 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
 pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &question::PARAMETERS)?;
     let question = Question::of(|key| query.text(key))?;
-    blocking(shared, move |app| Ok(Json(question.ask(&app.history)?).into_response())).await
+    blocking(shared, move |app| Ok(Json(question.ask(&*app.history)?).into_response())).await
 }
 
 /// The diagnosis of a run's newest evaluation, of the attempt at work: see [`crate::diagnosis`].
@@ -202,7 +202,7 @@ pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer 
     let (run, split) = (query.required("run")?, query.required("split")?);
     blocking(shared, move |app| {
         let admits = |point: &Point| app.live.admits(point);
-        Ok(Json(diagnosis_of(&app.history, &run, &split, admits)?).into_response())
+        Ok(Json(diagnosis_of(&*app.history, &run, &split, admits)?).into_response())
     })
     .await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus::Registry;
 
 use super::access::Access;
-use crate::history::History;
+use crate::history::Store;
 use crate::point::ScoreDescription;
 use crate::server::events::Events;
 use crate::server::live::Live;
@@ -14,7 +14,7 @@ use crate::server::metrics::Metrics;
 /// The state that the port reads from.
 #[derive(Clone)]
 pub struct App {
-    pub history: Arc<History>,
+    pub history: Arc<dyn Store>,
     pub registry: Registry,
     pub metrics: Metrics,
     /// In catalogue order.

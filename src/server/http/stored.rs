@@ -17,7 +17,7 @@ use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
 use crate::alert::{Alerts, Rules};
-use crate::history::History;
+use crate::history::Store;
 use crate::point::Point;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 use crate::server::advice::Advice;
@@ -85,16 +85,16 @@ pub struct StoredApi(Router);
 
 impl StoredApi {
     /// Without alerts, which rules would have to find.
-    pub fn new(history: History) -> Result<Self, ServeError> {
+    pub fn new(history: Arc<dyn Store>) -> Result<Self, ServeError> {
         Self::with(history, None)
     }
 
-    fn with(history: History, rules: Option<Rules>) -> Result<Self, ServeError> {
+    fn with(history: Arc<dyn Store>, rules: Option<Rules>) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
-        let alerts = rules.map(|rules| judged(&history, rules, &metrics)).transpose()?.unwrap_or_default();
+        let alerts = rules.map(|rules| judged(&*history, rules, &metrics)).transpose()?.unwrap_or_default();
         let app = App {
-            history: Arc::new(history),
+            history,
             registry,
             metrics: metrics.clone(),
             scores: CATALOGUE.iter().map(Score::describe).collect(),
@@ -137,7 +137,7 @@ impl StoredApi {
 
 /// The status and body of the answer to each request, a path with its query.
 pub async fn stored_answers(
-    history: History,
+    history: Arc<dyn Store>,
     rules: Rules,
     requests: &[String],
 ) -> Result<Vec<(u16, Vec<u8>)>, ServeError> {
@@ -152,7 +152,7 @@ pub async fn stored_answers(
 }
 
 /// The changes of alert states that the rules find in all stored curves.
-fn judged(history: &History, rules: Rules, metrics: &Metrics) -> Result<AlertsStatus, ServeError> {
+fn judged(history: &dyn Store, rules: Rules, metrics: &Metrics) -> Result<AlertsStatus, ServeError> {
     let notifier = Notifier::start(NotifyOptions::default(), String::new(), metrics.clone());
     let advice = Advice::new(Alerts::new(rules), Events::new(Bounds::default()), notifier);
     let splits = advice.judged_splits();

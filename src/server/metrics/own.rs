@@ -10,7 +10,7 @@ use prometheus::{
 };
 
 use super::names;
-use crate::history::History;
+use crate::history::Store;
 
 /// The sidecar's own metrics. Clones share them and cost next to nothing: each connection and call makes some.
 #[derive(Clone)]
@@ -245,7 +245,7 @@ fn labelled_gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) 
 
 /// The history's size and what its limit has removed, read at each scrape.
 pub struct HistoryCollector {
-    history: Arc<History>,
+    history: Arc<dyn Store>,
     used: IntGauge,
     limit: IntGauge,
     writable: IntGauge,
@@ -256,7 +256,7 @@ pub struct HistoryCollector {
 }
 
 impl HistoryCollector {
-    pub fn register(registry: &Registry, history: Arc<History>) -> Result<(), Error> {
+    pub fn register(registry: &Registry, history: Arc<dyn Store>) -> Result<(), Error> {
         let help = "Entries removed by the history's size limit, oldest first, by kind.";
         registry.register(Box::new(Self {
             history,

@@ -10,7 +10,7 @@ use prometheus::proto::MetricType;
 
 use super::scores::CURVE_FAMILIES;
 use super::*;
-use crate::history::{History, Limits};
+use crate::history::{Limits, Sqlite};
 
 const HEAD: &str = "\
 # Metrics
@@ -48,7 +48,7 @@ fn own() -> BTreeMap<String, Family> {
     for family in [&metrics.connections, &metrics.scoring_memory] {
         family.with_label_values(&[""]);
     }
-    let history = Arc::new(History::open(None, Limits { bytes: 1 << 20 }).unwrap());
+    let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
     HistoryCollector::register(&registry, history).unwrap();
     let described = |family: prometheus::proto::MetricFamily| {
         let kind = match family.get_field_type() {

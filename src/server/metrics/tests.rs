@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use prometheus::{Registry, TextEncoder};
 
 use super::*;
-use crate::history::{History, Limits};
+use crate::history::{Limits, Sqlite};
 use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue, Undefined};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 
@@ -330,7 +330,7 @@ fn a_score_cannot_take_the_name_of_another_family() {
 fn self_metrics_have_help_prefix_and_base_units() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, "1.2.3", 7).unwrap();
-    let history = Arc::new(History::open(None, Limits { bytes: 1 << 20 }).unwrap());
+    let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
     HistoryCollector::register(&registry, history).unwrap();
     metrics.rows_received.inc_by(5);
     metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(2);

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::*;
-use crate::history::{History, Identity, Limits};
+use crate::history::{Identity, Limits, Sqlite, Store};
 use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::server::events::{Bounds as EventBounds, Events};
@@ -168,7 +168,7 @@ pub async fn port() -> Port {
 }
 
 pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: Bounds) -> Port {
-    let history = History::open(None, Limits { bytes: 1 << 24 }).unwrap();
+    let history = Sqlite::open(None, Limits { bytes: 1 << 24 }).unwrap();
     history.record_run(&run("earlier"), &Identity::default(), 10.0).unwrap();
     history.record_run(&run(NAME), &Identity::default(), 20.0).unwrap();
     history.finish_run("earlier", 15.0).unwrap();

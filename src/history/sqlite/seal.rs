@@ -10,7 +10,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row, params_from_iter};
 use siphasher::sip::SipHasher13;
 
-use super::error::HistoryError;
+use crate::history::error::HistoryError;
 
 /// The columns of a run under its checksum. Queries select them in this order, then `checksum`.
 pub(super) const RUN: &str = "name, declaration, started, finished, declared_name";

@@ -3,91 +3,29 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
 
-use super::blob;
-use super::error::HistoryError;
-use super::ranks::{StoredRank, ranks};
+use super::ranks::ranks;
 use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
-use super::settled::{Ending, Unscored};
-use super::store::History;
+use super::store::Sqlite;
 use super::unscored::select_unscored;
+use crate::history::blob;
+use crate::history::error::HistoryError;
+use crate::history::listing::StoredSplit;
+use crate::history::point::{ScoreMatrix, SeriesPoint};
+use crate::history::run::StoredRank;
+use crate::history::settled::{Ending, Unscored};
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::sample::Attempt;
-
-/// What the history holds of one split.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredSplit {
-    pub split: String,
-    pub points: u64,
-    /// The highest step of a point.
-    pub last_step: u64,
-}
 
 /// Index of the launch among the columns of a point; the restart follows.
 const LAUNCH: usize = 18;
 
-/// One score, or one concept of it, at one curve point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SeriesPoint {
-    pub step: u64,
-    pub epoch: Option<f64>,
-    /// Seconds since 1970-01-01 UTC.
-    pub time: f64,
-    /// Absent when undefined.
-    pub value: Option<f64>,
-    /// Of the score's mean; absent for a single concept.
-    pub standard_error: Option<f64>,
-    /// Why there is no value.
-    pub undefined: Option<String>,
-    pub rows: u64,
-    /// Share of activations that equal another in their column, 0 to 1.
-    pub tie_fraction: f64,
-    pub provisional: bool,
-    pub incomplete: bool,
-    /// What the score's mean leaves out; absent where that is nothing, and for a single concept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
-    /// Of the score as a whole; absent for a single concept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p_value: Option<f64>,
-    /// A later attempt of the run has returned to an earlier step, and has not reached this one.
-    #[serde(skip_serializing_if = "is_false")]
-    pub superseded: bool,
-    /// The launch and its restart that made the point; absent in points older than schema 6.
-    #[serde(skip)]
-    pub attempt: (Option<u32>, Option<u32>),
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// A k × k matrix over pairs of concepts; cell (i, j) is the value from concept i to concept j.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ScoreMatrix {
-    pub step: u64,
-    pub concepts: Vec<String>,
-    pub matrix: Vec<Vec<Option<f64>>>,
-    /// Age of each pair in seconds: the time from the sample it was computed on to the point's own sample. Absent when
-    /// all pairs were computed on the point's sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ages: Option<Vec<Vec<f64>>>,
-    /// Adjusted p-value of each pair, for a score that is tested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
-}
-
-impl History {
-    /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
-    /// that name no job. Errors when the run is unknown.
-    pub fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
+impl Sqlite {
+    pub(super) fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
         ranks(&self.store().connection, run)
     }
 
-    /// The passes of a split without a complete point, by step: those that were recorded, and points that were found to
-    /// be damaged since the history was opened. Errors when the run is unknown.
-    pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
+    pub(super) fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
         let (mut passes, damaged) = select_unscored(&self.store().connection, run, split, (0, i64::MAX))?;
         let mut damage = self.damage();
         if damaged > 0 {
@@ -108,14 +46,12 @@ impl History {
         Ok(passes)
     }
 
-    /// The record of one pass. Errors when the run is unknown.
-    pub fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
+    pub(super) fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(None) };
         Ok(select_unscored(&self.store().connection, run, split, (step, step))?.0.pop())
     }
 
-    /// The splits of a run that have points, by name.
-    pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
+    pub(super) fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
         let store = self.store();
         let (run, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
@@ -128,9 +64,7 @@ impl History {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order.
-    /// Errors when the run or the concept is unknown.
-    pub fn series(
+    pub(super) fn series(
         &self,
         run: &str,
         split: &str,
@@ -158,8 +92,7 @@ impl History {
         }
     }
 
-    /// Steps of a split's newest points, at most `most`, in ascending order. Empty for a split without points.
-    pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+    pub(super) fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
         let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
@@ -170,9 +103,7 @@ impl History {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    /// A split's newest finished evaluations, at most `most`, oldest first, without matrices. Empty for a split without
-    /// points.
-    pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
+    pub(super) fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
         let steps: Vec<u64> = {
             let store = self.store();
             let (id, _) = self.find_run(&store.connection, run)?;
@@ -189,8 +120,7 @@ impl History {
         points.filter_map(Result::transpose).collect()
     }
 
-    /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
-    pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+    pub(super) fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let store = self.store();
         let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
@@ -203,9 +133,7 @@ impl History {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    /// The point at `step`, or the newest; `None` if there is none. With `matrices`, it includes the matrices that the
-    /// size limit has not removed.
-    pub fn point(
+    pub(super) fn point(
         &self,
         run: &str,
         split: &str,
@@ -220,9 +148,7 @@ impl History {
         Ok(self.newest(&store.connection, id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
     }
 
-    /// Whether the history has a complete point of this step that `attempt` made: neither provisional nor incomplete.
-    /// Errors when the run is unknown.
-    pub fn has_complete_point(
+    pub(super) fn has_complete_point(
         &self,
         run: &str,
         split: &str,
@@ -236,8 +162,7 @@ impl History {
         Ok(found.is_some_and(|(point, made_by)| !point.provisional && !point.incomplete && made_by == Some(attempt)))
     }
 
-    /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.
-    pub fn matrix(
+    pub(super) fn matrix(
         &self,
         run: &str,
         split: &str,

@@ -3,14 +3,12 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::error::HistoryError;
-use super::insert::{finite, integer, run_id};
+use super::insert::run_id;
 use super::seal::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
-use super::settled::{Ending, Unscored};
+use crate::history::error::HistoryError;
+use crate::history::point::{finite, integer};
+use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};
 use crate::sample::Attempt;
-
-/// Records kept of each run; beyond it the oldest are removed.
-pub const UNSCORED_PER_RUN: u64 = 10_000;
 
 /// The passes of a split from step `first` to `last`, by step, and how many records do not match
 /// their checksum.

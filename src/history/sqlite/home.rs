@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::error::HistoryError;
 use super::place::FILE_NAME;
-use super::store::{History, Limits};
+use super::store::Sqlite;
+use crate::history::error::HistoryError;
+use crate::history::usage::Limits;
 
 /// The file that names the addresses of the sidecar that uses a directory, as `GRPC HTTP`.
 pub const ADDRESS_FILE: &str = "address";
@@ -41,7 +42,7 @@ pub fn histories(home: &Path) -> Vec<PathBuf> {
     found
 }
 
-impl History {
+impl Sqlite {
     /// Opens the history in the first directory below `home` that no other process uses, and returns that directory. A
     /// history that cannot be read is passed over and left as it is.
     pub fn open_in(home: &Path, limits: Limits) -> Result<(Self, PathBuf), HistoryError> {
@@ -90,8 +91,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { bytes: 1 << 30 };
 
-    fn opened(home: &Path) -> (History, PathBuf) {
-        History::open_in(home, LIMITS).map_err(|error| error.to_string()).unwrap()
+    fn opened(home: &Path) -> (Sqlite, PathBuf) {
+        Sqlite::open_in(home, LIMITS).map_err(|error| error.to_string()).unwrap()
     }
 
     #[test]
@@ -133,6 +134,6 @@ mod tests {
     #[test]
     fn a_home_that_cannot_be_written_is_an_error() {
         let home = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(History::open_in(home.path(), LIMITS), Err(HistoryError::Directory { .. })));
+        assert!(matches!(Sqlite::open_in(home.path(), LIMITS), Err(HistoryError::Directory { .. })));
     }
 }

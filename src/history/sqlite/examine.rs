@@ -12,7 +12,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::error::HistoryError;
 use super::log;
 use super::open;
 use super::place::{FILE_NAME, is_remote, sync};
@@ -20,6 +19,7 @@ use super::seal::{
     MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal, UNSCORED,
     UNSCORED_COLUMNS, VALUE, VALUE_COLUMNS, seal_older,
 };
+use crate::history::error::{Cause, HistoryError};
 
 /// Free bytes below which a history may soon not be written.
 const LITTLE_ROOM: u64 = 64 << 20;
@@ -112,9 +112,10 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
     Ok(examination)
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
+fn is_busy(cause: &Cause) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
+    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(DatabaseBusy | DatabaseLocked))
 }
 
 fn free_bytes(directory: &Path) -> std::io::Result<u64> {

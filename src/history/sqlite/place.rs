@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::error::HistoryError;
+use crate::history::error::HistoryError;
 
 /// The file in the data directory.
 pub const FILE_NAME: &str = "history.sqlite3";

@@ -2,19 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::error::HistoryError;
-use super::insert::{finite, run_id};
+use super::insert::run_id;
+use crate::history::error::HistoryError;
+use crate::history::point::finite;
+use crate::history::run::StoredRank;
 use crate::sample::Attempt;
-
-/// A rank that has declared itself, of a launch that names its job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredRank {
-    pub attempt: Attempt,
-    pub rank: u32,
-    /// The client that declared itself last as this rank.
-    pub client: String,
-    pub finished: bool,
-}
 
 pub(super) fn finish_rank(
     connection: &Connection,

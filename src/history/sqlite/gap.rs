@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::entry::Entry;
-use super::settled::Written;
+use crate::history::settled::Written;
 
 /// Bytes of points and records that are kept.
 pub const MOST_WAITING: usize = 64 << 20;

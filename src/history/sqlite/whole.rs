@@ -2,29 +2,16 @@
 
 use rusqlite::params;
 
-use super::error::HistoryError;
 use super::read::newest_attempt_before;
-use super::store::History;
-use crate::point::Point;
-use crate::sample::Attempt;
+use super::store::Sqlite;
+use crate::history::error::HistoryError;
+use crate::history::point::WholePoint;
 
 /// Bytes of points after which an answer ends.
 const ENOUGH: usize = 16 << 20;
 
-/// A point with what the history knows of its making.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WholePoint {
-    pub point: Point,
-    /// Absent in points older than schema 6, and of launches that name no job.
-    pub attempt: Option<Attempt>,
-    /// As in [`SeriesPoint`](super::SeriesPoint).
-    pub superseded: bool,
-}
-
-impl History {
-    /// At most `most` points of a split from `first_step` on, in ascending order, and the step at which the next ones begin.
-    /// Errors when the run is unknown.
-    pub fn whole_points(
+impl Sqlite {
+    pub(super) fn whole_points(
         &self,
         run: &str,
         split: &str,

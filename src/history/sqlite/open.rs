@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::error::{HistoryError, is_damage};
+use super::fault::is_damage;
 use super::log;
 use super::place::{FILE_NAME, Place, is_remote};
 use super::seal::seal_older;
+use crate::history::error::HistoryError;
 
 /// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
 const MIGRATIONS: &[&str] = &[
@@ -93,7 +94,7 @@ fn named(fault: Fault, path: PathBuf) -> HistoryError {
             Some(ErrorCode::DatabaseCorrupt) => HistoryError::Corrupt { path, why: error.to_string() },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::InUse { path },
             Some(ErrorCode::DiskFull) => HistoryError::Full,
-            _ => HistoryError::Unwritable { path, source: error },
+            _ => HistoryError::Unwritable { path, source: error.into() },
         },
     }
 }

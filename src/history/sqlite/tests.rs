@@ -4,6 +4,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::*;
+use crate::history::{Cursor, Dropped, Ending, Limits, MAX_NOTE, UNSCORED_PER_RUN};
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::{Concept, Run, RunFields};
 use crate::sample::Attempt;
@@ -87,11 +88,11 @@ fn without_matrices(mut point: Point) -> Point {
     point
 }
 
-fn memory() -> History {
-    History::open(None, ROOMY).unwrap()
+fn memory() -> Sqlite {
+    Sqlite::open(None, ROOMY).unwrap()
 }
 
-fn steps(history: &History, run: &str, split: &str) -> Vec<u64> {
+fn steps(history: &Sqlite, run: &str, split: &str) -> Vec<u64> {
     history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
 }
 
@@ -99,13 +100,13 @@ fn steps(history: &History, run: &str, split: &str) -> Vec<u64> {
 fn points_survive_reopening_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made/on the way");
-    let history = History::open(Some(&path), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&path), ROOMY).unwrap();
     assert!(!history.record_run(&run("a", 4), &Identity::default(), 5.0).unwrap().resumed);
     history.record_point(&point("a", "val", 10, 4), None).unwrap();
     history.finish_run("a", 9.0).unwrap();
     drop(history);
 
-    let history = History::open(Some(&path), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&path), ROOMY).unwrap();
     assert_eq!(
         history.runs().unwrap(),
         [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0), title: None, note: None }]
@@ -341,7 +342,7 @@ fn a_matrix_of_112_concepts_is_read_back_exactly() {
 
 fn fill_past_the_limit(directory: Option<&Path>) {
     let limits = Limits { bytes: 2 << 20 };
-    let history = History::open(directory, limits).unwrap();
+    let history = Sqlite::open(directory, limits).unwrap();
     history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
     history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
@@ -376,7 +377,7 @@ fn the_oldest_points_are_removed_above_the_limit() {
 
 #[test]
 fn the_newest_point_stays_under_any_limit() {
-    let history = History::open(None, Limits { bytes: 0 }).unwrap();
+    let history = Sqlite::open(None, Limits { bytes: 0 }).unwrap();
     history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
@@ -390,7 +391,7 @@ fn the_newest_point_stays_under_any_limit() {
 #[test]
 fn readers_and_writers_share_the_history() {
     let directory = tempfile::tempdir().unwrap();
-    let history = Arc::new(History::open(Some(directory.path()), ROOMY).unwrap());
+    let history = Arc::new(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     std::thread::scope(|scope| {
         for split in ["train", "val"] {
@@ -422,12 +423,12 @@ fn a_directory_that_cannot_be_made_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let error = History::open(Some(&file.join("under")), ROOMY).err().unwrap();
+    let error = Sqlite::open(Some(&file.join("under")), ROOMY).err().unwrap();
     assert!(matches!(&error, HistoryError::Directory { .. }), "{error}");
     assert!(error.to_string().contains("file/under"), "{error}");
     // SQLite cannot open a directory that has the file's name.
     std::fs::create_dir(directory.path().join(FILE_NAME)).unwrap();
-    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::Unwritable { .. }), "{error}");
 }
 
@@ -437,13 +438,13 @@ fn foreign_files_are_refused_and_left_alone() {
     let file = directory.path().join(FILE_NAME);
     let text = "not a database, but long enough to be read as the header of one: ".repeat(20);
     std::fs::write(&file, &text).unwrap();
-    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::NotHistory { .. }), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
 
     std::fs::remove_file(&file).unwrap();
     Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
-    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::NotHistory { .. }), "{error}");
     Connection::open(&file).unwrap().execute_batch("SELECT x FROM theirs").unwrap();
 }
@@ -473,7 +474,7 @@ fn a_history_of_an_older_schema_is_migrated() {
     for (version, undone, errors_then, ages_then) in older {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(FILE_NAME);
-        let old = History::open(Some(directory.path()), ROOMY).unwrap();
+        let old = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
         old.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
         old.record_point(&point("r", "val", 1, 2), None).unwrap();
         drop(old);
@@ -484,7 +485,7 @@ fn a_history_of_an_older_schema_is_migrated() {
             undone.concat()
         );
         Connection::open(&file).unwrap().execute_batch(&back).unwrap();
-        let history = History::open(Some(directory.path()), ROOMY).unwrap();
+        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
         history.record_point(&point("r", "val", 2, 2), None).unwrap();
         let errors = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().change_errors;
         assert_eq!((errors(1), errors(2)), (errors_then, point("r", "val", 2, 2).change_errors), "schema {version}");
@@ -509,21 +510,21 @@ fn a_history_of_an_older_schema_is_migrated() {
 #[test]
 fn a_newer_schema_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    drop(History::open(Some(directory.path()), ROOMY).unwrap());
+    drop(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
     let file = directory.path().join(FILE_NAME);
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 7, .. }), "{error}");
 }
 
 #[test]
 fn a_second_process_gets_in_use() {
     let directory = tempfile::tempdir().unwrap();
-    let first = History::open(Some(directory.path()), ROOMY).unwrap();
-    let error = History::open(Some(directory.path()), ROOMY).err().unwrap();
+    let first = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::InUse { .. }), "{error}");
     drop(first);
-    History::open(Some(directory.path()), ROOMY).unwrap();
+    Sqlite::open(Some(directory.path()), ROOMY).unwrap();
 }
 
 #[test]
@@ -544,7 +545,7 @@ fn a_full_disk_is_an_error_and_loses_nothing_old() {
 #[test]
 fn a_torn_log_keeps_the_older_points() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     let log = format!("{FILE_NAME}-wal");
     let mut written = Vec::new();
@@ -559,7 +560,7 @@ fn a_torn_log_keeps_the_older_points() {
         }
         let torn = std::fs::OpenOptions::new().write(true).open(copy.path().join(&log)).unwrap();
         torn.set_len(length).unwrap();
-        let found = History::open(Some(copy.path()), ROOMY).unwrap();
+        let found = Sqlite::open(Some(copy.path()), ROOMY).unwrap();
         assert_eq!(steps(&found, "a", "val"), (0..kept).collect::<Vec<_>>());
         assert_eq!(found.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 3)));
     }
@@ -642,7 +643,7 @@ fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
 #[test]
 fn what_was_not_scored_is_recorded_until_it_has_a_point() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let passes: Vec<_> = (0..100).map(|step| unscored("val", step, Ending::Skipped)).collect();
     assert!(history.record_unscored(&passes).unwrap());
@@ -655,7 +656,7 @@ fn what_was_not_scored_is_recorded_until_it_has_a_point() {
     assert!(history.record_unscored(&other).unwrap());
     drop(history);
 
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     let mut expected = passes;
     expected[7] = other[1].clone();
     expected.push(other[3].clone());
@@ -693,7 +694,7 @@ fn a_complete_point_is_that_of_the_attempt_that_made_it() {
     let history = memory();
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let [first, second] = [0, 1].map(|restart| Attempt { launch: 0, restart });
-    let complete = |history: &History, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
+    let complete = |history: &Sqlite, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
     history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
     assert!(!complete(&history, first), "the point is incomplete");
     history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
@@ -708,9 +709,9 @@ fn a_complete_point_is_that_of_the_attempt_that_made_it() {
 #[test]
 fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     let declared = run("r", 2);
-    let declare = |history: &History, job: &str, restart, rank, client: &str| {
+    let declare = |history: &Sqlite, job: &str, restart, rank, client: &str| {
         let rank = Rank::of(rank, 4).unwrap();
         let identity = Identity { job, restart, resume: true, rank, client };
         history.record_run(&declared, &identity, 0.0).unwrap().attempt
@@ -724,7 +725,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     let two = declare(&history, "two", 0, 3, "c").unwrap();
     drop(history);
 
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     let rank = |attempt, rank, client: &str, finished| StoredRank { attempt, rank, client: client.into(), finished };
     let expected = [rank(attempt, 0, "b", false), rank(attempt, 1, "a", true), rank(two, 3, "c", false)];
     assert_eq!(history.ranks("r").unwrap(), expected);
@@ -736,7 +737,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
 }
 
 /// Calls until what waits is written.
-fn written(history: &History) -> Vec<Written> {
+fn written(history: &Sqlite) -> Vec<Written> {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         let written = history.write_waiting();
@@ -757,7 +758,7 @@ fn a_removed_directory_is_noticed_and_everything_is_in_it_again_once_it_is_back(
 fn remove_and_bring_back(on_network: bool) {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("data");
-    let history = History::open(Some(&directory), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&directory), ROOMY).unwrap();
     if on_network {
         history.store().move_to_network();
     }
@@ -787,7 +788,7 @@ fn remove_and_bring_back(on_network: bool) {
     assert_eq!(history.record_point(&point("r", "val", 4, 2), None).unwrap(), Recorded::Stored);
     drop(history);
 
-    let history = History::open(Some(&directory), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&directory), ROOMY).unwrap();
     assert_eq!(steps(&history, "r", "val"), [1, 2, 4]);
     assert_eq!(history.point("late", "val", None, true).unwrap(), Some(point("late", "val", 3, 2)));
     assert_eq!(history.runs().unwrap()[0].finished, Some(6.0));
@@ -797,7 +798,7 @@ fn remove_and_bring_back(on_network: bool) {
 #[test]
 fn a_removed_log_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("r", "val", 1, 2), None).unwrap();
     std::fs::remove_file(directory.path().join(format!("{FILE_NAME}-wal"))).unwrap();
@@ -808,19 +809,19 @@ fn a_removed_log_loses_nothing() {
         let file = file.unwrap();
         std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
     }
-    assert_eq!(steps(&History::open(Some(copy.path()), ROOMY).unwrap(), "r", "val"), [1, 2]);
+    assert_eq!(steps(&Sqlite::open(Some(copy.path()), ROOMY).unwrap(), "r", "val"), [1, 2]);
 }
 
 #[test]
 fn a_history_that_was_replaced_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let file = directory.path().join(FILE_NAME);
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, "of another").unwrap();
     assert_eq!(history.record_point(&point("r", "val", 1, 2), None).unwrap(), Recorded::Waiting);
-    let tries = |history: &History| history.waiting().why.unwrap_or_default();
+    let tries = |history: &Sqlite| history.waiting().why.unwrap_or_default();
     for _ in 0..3 {
         assert!(history.write_waiting().is_empty());
         assert!(tries(&history).contains("replaced by another file"), "{}", tries(&history));
@@ -832,7 +833,7 @@ fn a_history_that_was_replaced_is_not_overwritten() {
 fn what_waits_is_bounded_and_runs_still_start() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("data");
-    let history = History::open(Some(&directory), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&directory), ROOMY).unwrap();
     history.record_run(&run("r", 112), &Identity::default(), 0.0).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
     let refused = (0..).find_map(|step| history.record_point(&point("r", "val", step, 112), None).err()).unwrap();
@@ -848,7 +849,7 @@ fn what_waits_is_bounded_and_runs_still_start() {
 #[test]
 fn declarations_never_cost_another_run_its_points() {
     let limits = Limits { bytes: 8 << 20 };
-    let history = History::open(None, limits).unwrap();
+    let history = Sqlite::open(None, limits).unwrap();
     history.record_run(&run("a", 4), &Identity::default(), 0.0).unwrap();
     for step in 0..20 {
         history.record_point(&point("a", "val", step, 4), None).unwrap();
@@ -1020,12 +1021,12 @@ fn splits_are_listed_with_their_run() {
 #[test]
 fn titles_and_notes_are_kept_and_checked() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
-    let set = |history: &History, title: Option<&str>, note: Option<&str>| {
+    let set = |history: &Sqlite, title: Option<&str>, note: Option<&str>| {
         history.remark("a", &Remark { title: title.map(str::to_owned), note: note.map(str::to_owned) })
     };
-    let said = |history: &History| {
+    let said = |history: &Sqlite| {
         let stored = history.runs().unwrap().remove(0);
         (stored.title, stored.note)
     };
@@ -1034,7 +1035,7 @@ fn titles_and_notes_are_kept_and_checked() {
     set(&history, None, Some("two\nlines\tand 🦆")).unwrap();
     assert_eq!(said(&history), both);
     drop(history);
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     assert_eq!(said(&history), both);
     // It resumes, and what is said about it stays.
     history.record_run(&run("a", 2), &Identity::default(), 2.0).unwrap();
@@ -1060,13 +1061,13 @@ fn titles_and_notes_are_kept_and_checked() {
     drop(history);
     let repaired = repair(directory.path()).unwrap();
     assert_eq!(repaired.lost, Contents::default());
-    assert_eq!(said(&History::open(Some(directory.path()), ROOMY).unwrap()), (None, Some("new".to_owned())));
+    assert_eq!(said(&Sqlite::open(Some(directory.path()), ROOMY).unwrap()), (None, Some("new".to_owned())));
 }
 
 #[test]
 fn a_run_is_removed_whole_unless_it_is_open() {
     let directory = tempfile::tempdir().unwrap();
-    let history = History::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
     let job = Identity { job: "job", ..Identity::default() };
     for name in ["a", "b"] {
         history.record_run(&run(name, 4), &job, 1.0).unwrap();
@@ -1091,7 +1092,7 @@ fn a_run_is_removed_whole_unless_it_is_open() {
     assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { .. })));
     drop(history);
     // A run whose sidecar was killed is not open.
-    History::open(Some(directory.path()), ROOMY).unwrap().remove_run("b").unwrap();
+    Sqlite::open(Some(directory.path()), ROOMY).unwrap().remove_run("b").unwrap();
 }
 
 #[test]

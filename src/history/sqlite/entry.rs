@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use rusqlite::Connection;
 
-use super::declare::{Identity, declare_run};
-use super::error::HistoryError;
+use super::declare::declare_run;
 use super::insert::{insert_point, mark_finished};
 use super::ranks::finish_rank;
-use super::remark::{Remark, remove, set_remark};
-use super::settled::{Unscored, Written};
+use super::remark::{remove, set_remark};
 use super::unscored::insert_unscored;
+use crate::history::error::HistoryError;
+use crate::history::run::{Identity, Remark};
+use crate::history::settled::{Unscored, Written};
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 use crate::sample::Attempt;

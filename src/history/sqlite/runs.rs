@@ -2,23 +2,11 @@
 
 use rusqlite::{Connection, Row};
 
-use super::error::HistoryError;
 use super::seal::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
-use super::store::History;
+use super::store::Sqlite;
+use crate::history::error::HistoryError;
+use crate::history::run::StoredRun;
 use crate::run::Run;
-
-/// A run as declared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRun {
-    pub run: Run,
-    /// Seconds since 1970-01-01 UTC.
-    pub started: f64,
-    /// Seconds since 1970-01-01 UTC; absent until the run finishes.
-    pub finished: Option<f64>,
-    /// Shown in place of the name, where someone gave it one.
-    pub title: Option<String>,
-    pub note: Option<String>,
-}
 
 /// Index of the columns of a remark, after those of a run, its checksum and its number.
 const REMARKED: usize = RUN_COLUMNS + 2;
@@ -37,7 +25,7 @@ pub(super) struct Head {
 
 impl RunRow<'_, '_> {
     /// `None` if the row is damaged.
-    pub fn head(&self, history: &History) -> Result<Option<Head>, HistoryError> {
+    pub fn head(&self, history: &Sqlite) -> Result<Option<Head>, HistoryError> {
         let row = self.0;
         let name: String = row.get(0)?;
         if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
@@ -73,9 +61,8 @@ fn select(condition: &str) -> String {
     )
 }
 
-impl History {
-    /// All runs, newest start first.
-    pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
+impl Sqlite {
+    pub(super) fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
         let mut runs = Vec::new();
         self.each_run(&self.store().connection, |_, row| {
             if let Some(head) = row.head(self)? {

@@ -3,25 +3,12 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::blob;
-use super::error::HistoryError;
 use super::seal::{Seal, insert, seal_run};
+use crate::history::blob;
+use crate::history::error::HistoryError;
+use crate::history::point::{Recorded, completeness, finite, integer, square};
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
-
-/// The outcome of [`History::record_point`](super::History::record_point).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Recorded {
-    Stored,
-    /// The history cannot be written at the moment. The point is kept in memory, readers see it, and
-    /// [`History::write_waiting`](super::History::write_waiting) reports when it is stored.
-    Waiting,
-    /// The history holds a more complete point of the same run, split and step, and keeps it.
-    Outranked {
-        /// Seconds since 1970-01-01 UTC at which the sample of the kept point was closed.
-        time: f64,
-    },
-}
 
 pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
     let run = run_id(connection, run)?;
@@ -125,11 +112,6 @@ fn outranking(connection: &Connection, run: i64, point: &Point, step: i64) -> Re
     Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
 }
 
-/// Orders points of one step. Complete points are equal whatever their rows, so the newer one replaces the older.
-fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) -> (bool, bool, u64) {
-    (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
-}
-
 fn insert_score(
     connection: &Connection,
     &Key { point, head, k }: &Key,
@@ -185,26 +167,4 @@ fn insert_score(
     ];
     let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))
-}
-
-/// Checks that there are k rows of k.
-fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
-    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
-        return Ok(());
-    }
-    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
-    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
-}
-
-pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
-    match value.is_finite() {
-        true => Ok(()),
-        false => Err(HistoryError::invalid(field, format!("got {value}, expected a finite number"))),
-    }
-}
-
-/// The value as a signed integer, the only kind that SQLite has.
-pub(super) fn integer(field: &str, value: u64) -> Result<i64, HistoryError> {
-    i64::try_from(value)
-        .map_err(|_| HistoryError::invalid(field, format!("got {value}, expected at most {}", i64::MAX)))
 }

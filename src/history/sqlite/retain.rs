@@ -7,25 +7,13 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-use super::declare::RunRecord;
-use super::error::HistoryError;
-use super::store::{Dropped, History, Limits, Store};
-
-/// Bytes of a run's declaration as JSON. 4,096 concepts with names of 200 bytes fit.
-pub const MAX_DECLARATION: usize = 1 << 20;
+use super::store::{Inner, Sqlite};
+use crate::history::error::HistoryError;
+use crate::history::run::RunRecord;
+use crate::history::usage::{Dropped, Limits, MAX_DECLARATION, Usage};
 
 /// What a run takes beside its declaration: its row, its launches and ranks, in pages that are not full.
 const PER_RUN: i64 = 1024;
-
-/// The history's size and limit, in bytes, and what the limit has removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    pub bytes: u64,
-    pub limit: u64,
-    pub dropped: Dropped,
-    /// Points, matrices and other rows that did not match their checksum, since the history was opened.
-    pub damaged: u64,
-}
 
 /// Rows removed between two checks of the size.
 const AT_ONCE: i64 = 16;
@@ -33,15 +21,15 @@ const AT_ONCE: i64 = 16;
 /// Pause between two log lines about what was removed.
 const TELL: Duration = Duration::from_secs(60);
 
-impl History {
-    pub fn usage(&self) -> Result<Usage, HistoryError> {
+impl Sqlite {
+    pub(super) fn usage(&self) -> Result<Usage, HistoryError> {
         let damaged = self.damage().count();
         let store = self.store();
         Ok(Usage { bytes: used(&store.connection)?, limit: self.limits.bytes, dropped: store.dropped, damaged })
     }
 }
 
-impl Store {
+impl Inner {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
         let for_points = limits.bytes.saturating_sub(limits.declarations());
         if self.is_waiting() || used(&self.connection)? <= for_points {

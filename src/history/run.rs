@@ -1,0 +1,106 @@
+//! Runs as the history knows them: who declares one, what is stored of it, and what people say about it.
+
+use crate::fault::Fault;
+use crate::name::check_name;
+use crate::run::Run;
+use crate::sample::Attempt;
+use crate::step::Rank;
+
+/// The launch that declares a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The launch's name, equal on all its ranks; empty for an unnamed launch.
+    pub job: &'a str,
+    /// Restarts of the launch so far.
+    pub restart: u32,
+    /// This launch continues the run of exactly that name, even if another launch started it.
+    pub resume: bool,
+    /// The rank that declares itself; not stored for an unnamed launch.
+    pub rank: Rank,
+    /// The client that sends as this rank.
+    pub client: &'a str,
+}
+
+/// The result of declaring a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// As declared, except for the name if that was taken.
+    pub run: Run,
+    /// The run existed, with the same declaration. If it had finished, it is open again.
+    pub resumed: bool,
+    /// Seconds since 1970-01-01 UTC of its first start.
+    pub started: f64,
+    /// The index of the launch among the run's launches, and its restart count; `None` for an unnamed launch.
+    pub attempt: Option<Attempt>,
+    /// The attempt was already known and the run had not finished: it continues the stored evaluations.
+    pub continues: bool,
+}
+
+/// A run as declared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    pub run: Run,
+    /// Seconds since 1970-01-01 UTC.
+    pub started: f64,
+    /// Seconds since 1970-01-01 UTC; absent until the run finishes.
+    pub finished: Option<f64>,
+    /// Shown in place of the name, where someone gave it one.
+    pub title: Option<String>,
+    pub note: Option<String>,
+}
+
+/// A rank that has declared itself, of a launch that names its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRank {
+    pub attempt: Attempt,
+    pub rank: u32,
+    /// The client that declared itself last as this rank.
+    pub client: String,
+    pub finished: bool,
+}
+
+/// Most characters of a note.
+pub const MAX_NOTE: usize = 10_000;
+
+/// A change of what is said about a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remark {
+    /// Shown in place of the run's name, which stays; empty: the name again. `None` leaves the title as it is.
+    pub title: Option<String>,
+    /// Empty: none. `None` leaves the note as it is.
+    pub note: Option<String>,
+}
+
+impl Remark {
+    /// What is said about `run` after this change.
+    pub(super) fn applied(
+        &self,
+        run: &str,
+        title: Option<String>,
+        note: Option<String>,
+    ) -> (Option<String>, Option<String>) {
+        let changed = |known: Option<String>, given: &Option<String>| match given {
+            Some(given) => Some(given.clone()).filter(|given| !given.is_empty()),
+            None => known,
+        };
+        (changed(title, &self.title).filter(|title| title != run), changed(note, &self.note))
+    }
+
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {
+            check_name("title", title)?;
+        }
+        let note = self.note.as_deref().unwrap_or_default();
+        let characters = note.chars().count();
+        if characters > MAX_NOTE {
+            return Err(Fault::new("note", format!("got {characters} characters, expected at most {MAX_NOTE}")));
+        }
+        match note.chars().find(|one| one.is_control() && !"\n\t".contains(*one)) {
+            Some(one) => {
+                let message = format!("has the character {}, expected text in lines", one.escape_unicode());
+                Err(Fault::new("note", message))
+            }
+            None => Ok(()),
+        }
+    }
+}

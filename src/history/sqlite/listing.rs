@@ -1,0 +1,69 @@
+//! Lists of runs: all or a page, all runs or those that a search names, counted, with their splits. One reading each: between two
+//! readings the size limit may remove a run, and whoever asks for its splits would get an error in place of all runs.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use super::store::Sqlite;
+use crate::history::error::HistoryError;
+use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted};
+use crate::history::run::StoredRun;
+
+impl Sqlite {
+    pub(super) fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
+        let store = self.store();
+        let (mut found, mut ids, mut more) = (Listing::default(), Vec::new(), false);
+        self.each_run(&store.connection, |id, row| {
+            let Some(head) = row.head(self)? else { return Ok(()) };
+            if !wanted.names(&head.name, head.title.as_deref(), || row.declaration())? {
+                return Ok(());
+            }
+            found.total += 1;
+            let before = |cursor: Cursor| (head.started, id) >= (cursor.started, cursor.id);
+            if wanted.after.is_some_and(before) {
+                return Ok(());
+            }
+            if wanted.most.is_some_and(|most| ids.len() >= most) {
+                more = true;
+                return Ok(());
+            }
+            ids.push(id);
+            found.runs.push((row.run(head)?, Vec::new()));
+            Ok(())
+        })?;
+        let last = found.runs.last().zip(ids.last());
+        found.next = last.filter(|_| more).map(|((run, _), id)| Cursor { started: run.started, id: *id });
+        let mut splits = splits_of(&store.connection, &ids)?;
+        for ((_, of_run), id) in found.runs.iter_mut().zip(&ids) {
+            *of_run = splits.remove(id).unwrap_or_default();
+        }
+        Ok(found)
+    }
+
+    pub(super) fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
+        let store = self.store();
+        let (id, run) = self.one_run(&store.connection, name)?;
+        let splits = splits_of(&store.connection, &[id])?.remove(&id).unwrap_or_default();
+        Ok((run, splits))
+    }
+}
+
+/// The splits of runs that have points, by name.
+fn splits_of(connection: &Connection, runs: &[i64]) -> Result<BTreeMap<i64, Vec<StoredSplit>>, HistoryError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT run, split, count(*), max(step) FROM point WHERE run IN (SELECT value FROM json_each(?1)) \
+         GROUP BY run, split ORDER BY run, split",
+    )?;
+    let mut rows = statement.query([serde_json::to_string(runs)?])?;
+    let mut splits: BTreeMap<i64, Vec<StoredSplit>> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (points, last_step): (i64, i64) = (row.get(2)?, row.get(3)?);
+        splits.entry(row.get(0)?).or_default().push(StoredSplit {
+            split: row.get(1)?,
+            points: points.cast_unsigned(),
+            last_step: last_step.cast_unsigned(),
+        });
+    }
+    Ok(splits)
+}

@@ -1,0 +1,333 @@
+//! The store behind its lock, and the one way in which it is changed.
+//!
+//! A change is made in a transaction that is durable when it returns. Where the disk does not take it, a *gap* begins:
+//! the changes are kept in memory and made in a transaction that stays open, so that readers, who use the same
+//! connection, see them. [`Sqlite::write_waiting`](super::Sqlite::write_waiting) tries to commit it; if that fails,
+//! the changes are made again, in their order, in the next.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::damage::Damage;
+use super::entry::Entry;
+use super::fault::is_passing;
+use super::gap::Gap;
+use super::open;
+use super::place::{FILE_NAME, Place, sync};
+use crate::history::error::HistoryError;
+use crate::history::settled::Written;
+use crate::history::usage::{Dropped, Limits, Waiting};
+
+/// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
+pub struct Sqlite {
+    store: Mutex<Inner>,
+    /// A copy that is read without waiting for the store.
+    waiting: Mutex<Waiting>,
+    damage: Mutex<Damage>,
+    /// Names of unfinished runs that were declared since the history was opened.
+    declared: Mutex<HashSet<String>>,
+    pub(super) limits: Limits,
+}
+
+pub(super) struct Inner {
+    pub connection: Connection,
+    pub dropped: Dropped,
+    /// What was logged last of `dropped`, and when.
+    pub told: (Dropped, Option<Instant>),
+    place: Option<Place>,
+    /// Where to open the history if it could not be opened yet.
+    directory: Option<std::path::PathBuf>,
+    gap: Option<Gap>,
+    refused: u64,
+}
+
+impl Sqlite {
+    /// Opens the history in `directory`, which is created if absent; without a directory the history lives in memory.
+    /// A new history on a full disk begins in memory and is written when there is room. Errors when the file is in use,
+    /// cannot be written, is damaged, is not a history or has a newer schema.
+    pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
+        let store = Inner::open(directory)?;
+        let (waiting, damage, declared) = Default::default();
+        let history = Self { store: Mutex::new(store), waiting, damage, declared, limits };
+        {
+            let store = history.store();
+            history.note(&store);
+            let hidden = store.place.as_ref().map_or(0, |place| place.hidden);
+            (0..hidden).for_each(|change| history.damage().other(format!("change {change} of the log's end")));
+        }
+        Ok(history)
+    }
+
+    /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
+    pub(super) fn store(&self) -> MutexGuard<'_, Inner> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn note(&self, store: &Inner) {
+        let gap = store.gap.as_ref();
+        let state = Waiting {
+            why: gap.map(|gap| gap.why.clone()),
+            entries: gap.map_or(0, Gap::len) as u64,
+            bytes: gap.map_or(0, Gap::bytes) as u64,
+            refused: store.refused,
+        };
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+impl Inner {
+    fn open(directory: Option<&Path>) -> Result<Self, HistoryError> {
+        let (dropped, told) = Default::default();
+        let mut store = Self {
+            connection: open::memory()?,
+            dropped,
+            told,
+            place: None,
+            directory: directory.map(Path::to_owned),
+            gap: None,
+            refused: 0,
+        };
+        let Some(directory) = directory else { return Ok(store) };
+        match open::open(directory) {
+            Ok((connection, place)) => (store.connection, store.place) = (connection, Some(place)),
+            Err(HistoryError::Full) if open::is_absent(directory) => {
+                let why = format!("{} cannot be created: the disk is full", directory.join(FILE_NAME).display());
+                tracing::error!("the history goes on in memory: {why}");
+                store.gap = Some(Gap::new(why, true));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(store)
+    }
+
+    /// As if the directory were on a network file system.
+    #[cfg(test)]
+    pub fn move_to_network(&mut self) {
+        self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        self.place.as_mut().unwrap().move_to_network();
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.gap.is_some()
+    }
+
+    /// Whether a point of this step is among the changes that wait, other than the newest change.
+    pub fn has_waiting(&self, run: &str, split: &str, step: u64) -> bool {
+        let entries = self.gap.iter().flat_map(|gap| gap.entries().take(gap.len().saturating_sub(1)));
+        entries.filter_map(Entry::point).any(|point| (&*point.run, &*point.split, point.step) == (run, split, step))
+    }
+
+    /// Makes a change. Returns what `apply` returns, and whether it is durable; if not, `entry` makes it again later.
+    pub fn write<T>(
+        &mut self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        entry: impl FnOnce() -> Entry,
+    ) -> Result<(T, bool), HistoryError> {
+        if self.gap.is_none() {
+            match self.commit(&apply) {
+                Ok(value) => match self.check() {
+                    Ok(()) => return Ok((value, true)),
+                    Err(detached) => {
+                        self.begin_gap(&detached);
+                        self.gap_mut().keep(entry());
+                        return Ok((value, false));
+                    }
+                },
+                Err(error) if self.place.is_none() || !is_passing(&error) => return Err(error),
+                Err(error) => self.begin_gap(&error),
+            }
+        }
+        let entry = entry();
+        if !self.gap_mut().has_room_for(&entry) {
+            self.refused += 1;
+            return Err(HistoryError::Unwritten { why: self.gap_mut().why.clone() });
+        }
+        if !self.gap_mut().unopened && self.connection.is_autocommit() {
+            self.begin_again(self.open_journal())?;
+        }
+        let savepoint = self.connection.savepoint()?;
+        let value = apply(&savepoint)?;
+        savepoint.commit()?;
+        self.gap_mut().keep(entry);
+        Ok((value, false))
+    }
+
+    /// The journal of a transaction that stays open.
+    fn open_journal(&self) -> &'static str {
+        if self.place.as_ref().is_some_and(|place| place.remote) { "MEMORY" } else { "WAL" }
+    }
+
+    fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
+        let transaction = self.connection.transaction()?;
+        let value = apply(&transaction)?;
+        transaction.commit()?;
+        if let Some(place) = &mut self.place {
+            place.note_log();
+        }
+        Ok(value)
+    }
+
+    fn gap_mut(&mut self) -> &mut Gap {
+        self.gap.get_or_insert_with(|| Gap::new(String::new(), false))
+    }
+
+    fn begin_gap(&mut self, error: &HistoryError) {
+        tracing::error!(%error, "the history cannot be written: it goes on in memory");
+        self.gap = Some(Gap::new(error.to_string(), false));
+    }
+
+    /// Opens a transaction and makes all changes that wait in it. The journal is the one of SQLite's modes.
+    fn begin_again(&mut self, journal: &str) -> Result<(), HistoryError> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        // Nothing of the open transaction may reach the disk before its commit, which is what fails.
+        self.connection.execute_batch("PRAGMA cache_spill = OFF")?;
+        self.connection.pragma_update(None, "journal_mode", journal)?;
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let Some(gap) = &self.gap else { return Ok(()) };
+        for entry in gap.entries() {
+            apply_again(&self.connection, entry)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_waiting(&mut self, now: Instant) -> Vec<Written> {
+        if self.gap.is_none() {
+            match self.check() {
+                Ok(()) => return Vec::new(),
+                Err(detached) => self.begin_gap(&detached),
+            }
+        }
+        if !self.gap_mut().is_due(now) {
+            return Vec::new();
+        }
+        match self.try_again() {
+            Ok(()) => {
+                let Some(gap) = self.gap.take() else { return Vec::new() };
+                tracing::info!(changes = gap.len(), bytes = gap.bytes(), "the history can be written again");
+                gap.written()
+            }
+            Err(error) => {
+                self.gap_mut().put_off(error.to_string());
+                // Readers see what waits again; if not even that is possible, the next change tries once more.
+                if !self.gap_mut().unopened {
+                    let _ = self.begin_again(self.open_journal());
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    fn try_again(&mut self) -> Result<(), HistoryError> {
+        if self.gap_mut().unopened {
+            return self.open_at_last();
+        }
+        if let Err(detached) = self.check() {
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            self.attach().map_err(|error| match error {
+                // The reason for the reason says less.
+                HistoryError::Directory { .. } => detached,
+                error => error,
+            })?;
+        }
+        // A rollback journal must be on the disk before what it protects.
+        if self.place.as_ref().is_some_and(|place| place.remote) {
+            self.begin_again("DELETE")?;
+        } else if self.connection.is_autocommit() {
+            self.begin_again("WAL")?;
+        }
+        if let Err(error) = self.connection.execute_batch("COMMIT") {
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            return Err(error.into());
+        }
+        self.connection.execute_batch("PRAGMA cache_spill = ON")?;
+        if let Some(place) = &mut self.place {
+            place.note_log();
+        }
+        self.check()
+    }
+
+    /// Errors unless the open file is the one in its directory.
+    fn check(&self) -> Result<(), HistoryError> {
+        self.place.as_ref().map_or(Ok(()), Place::check)
+    }
+
+    /// Opens the file for the first time and makes all changes in it.
+    fn open_at_last(&mut self) -> Result<(), HistoryError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let (mut connection, mut place) = open::open(directory)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for entry in self.gap.iter().flat_map(Gap::entries) {
+            apply_again(&transaction, entry)?;
+        }
+        transaction.commit()?;
+        place.note_log();
+        (self.connection, self.place) = (connection, Some(place));
+        Ok(())
+    }
+
+    /// Gives the history a file again after it was removed, where its directory is back and has no other.
+    fn attach(&mut self) -> Result<(), HistoryError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let (directory, file) = (place.directory.clone(), place.file());
+        if !place.has_file() {
+            let fault = |source| HistoryError::Directory { path: directory.clone(), source };
+            if file.try_exists().map_err(fault)? {
+                return Err(HistoryError::Detached { path: file, what: "replaced by another file".to_owned() });
+            }
+            // Not created where it is absent: it may be the mount point of a volume that comes back.
+            std::fs::metadata(&directory).map_err(fault)?;
+            // The open file still has everything.
+            let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
+            let _ = std::fs::remove_file(&unfinished);
+            self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
+            std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
+            for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {
+                let _ = std::fs::remove_file(directory.join(left));
+            }
+            std::fs::rename(&unfinished, &file).and_then(|()| sync(&directory)).map_err(fault)?;
+        }
+        // Closing moves the log's pages into the file where only the log was removed.
+        self.connection = open::memory()?;
+        // Until the file is open, the changes that wait are all that there is.
+        self.gap_mut().unopened = true;
+        let (connection, mut place) = open::open(&directory)?;
+        self.gap_mut().unopened = false;
+        place.note_log();
+        (self.connection, self.place) = (connection, Some(place));
+        Ok(())
+    }
+}
+
+/// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
+fn apply_again(connection: &Connection, entry: &Entry) -> Result<(), HistoryError> {
+    match entry.apply(connection) {
+        Err(error) if is_passing(&error) => Err(error),
+        Err(error) => {
+            tracing::error!(%error, "a change of the history that had to wait could not be made");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
