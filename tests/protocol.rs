@@ -1,26 +1,36 @@
 //! The generated message code is that of the protocol. `make protocol` writes it, without the server: that may use already
 //! what is new in the protocol.
 
-const CODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/server/grpc/generated.rs");
+/// Package, its file, and the code.
+const PROTOCOLS: [(&str, &str, &str); 2] = [
+    ("conceptwatch.v1", "conceptwatch/v1/conceptwatch.proto", "src/server/grpc/generated.rs"),
+    ("conceptwatch.hub.v1", "conceptwatch/hub/v1/hub.proto", "src/server/grpc/hub/generated.rs"),
+];
 
-fn generated() -> String {
+fn generated(package: &str, file: &str) -> String {
     let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
-    let descriptors = protox::compile(["conceptwatch/v1/conceptwatch.proto"], [proto]).unwrap();
+    let descriptors = protox::compile([file], [proto]).unwrap();
     let out = tempfile::tempdir().unwrap();
-    tonic_prost_build::configure()
+    let mut code = tonic_prost_build::configure()
         .out_dir(out.path())
         .bytes(".conceptwatch.v1.Tensor.data")
-        .compile_fds(descriptors)
-        .unwrap();
-    std::fs::read_to_string(out.path().join("conceptwatch.v1.rs")).unwrap()
+        .bytes(".conceptwatch.hub.v1");
+    if package != "conceptwatch.v1" {
+        code = code.extern_path(".conceptwatch.v1", "crate::server::grpc::proto");
+    }
+    code.compile_fds(descriptors).unwrap();
+    std::fs::read_to_string(out.path().join(format!("{package}.rs"))).unwrap()
 }
 
 #[test]
 fn the_message_code_is_that_of_the_protocol() {
-    let expected = generated();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(CODE, &expected).unwrap();
+    for (package, file, code) in PROTOCOLS {
+        let expected = generated(package, file);
+        let path = format!("{}/{code}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{code} is not that of proto/: run `make protocol`");
     }
-    let found = std::fs::read_to_string(CODE).unwrap_or_default();
-    assert!(found == expected, "src/server/grpc/generated.rs is not that of proto/: run `make protocol`");
 }

@@ -4,6 +4,7 @@
 //! tasks.
 
 mod blob;
+mod change;
 mod declaration;
 mod error;
 mod listing;
@@ -14,6 +15,7 @@ mod sqlite;
 mod store;
 mod usage;
 
+pub use change::{Change, Declared, Launch};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};

@@ -44,7 +44,7 @@ use crate::history::{ADDRESS_FILE, HistoryError, Limits as HistoryLimits, Sqlite
 
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
-pub use grpc::{IngestLimits, Window, client, proto, recording, transport, wire};
+pub use grpc::{IngestLimits, Window, client, hub, proto, recording, transport, wire};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;

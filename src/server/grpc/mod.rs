@@ -7,6 +7,7 @@ pub mod client;
 mod convert;
 mod frames;
 mod front;
+pub mod hub;
 mod ingest;
 pub mod proto;
 pub mod recording;

@@ -1,0 +1,74 @@
+//! A change of a history that another history can make, too: a hub makes those of its sidecars.
+
+use super::run::Remark;
+use super::settled::Unscored;
+use crate::point::Point;
+use crate::run::Run;
+use crate::step::Rank;
+
+/// A change. Runs have the names of the history in which it was made first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A rank, or a launch without ranks, has declared a run.
+    Declare(Box<Declared>),
+    /// A rank of an attempt has finished at `finished`, in seconds since 1970-01-01 UTC.
+    FinishRank {
+        run: String,
+        launch: Launch,
+        rank: u32,
+        finished: f64,
+    },
+    FinishRun {
+        run: String,
+        finished: f64,
+    },
+    /// A point, and the launch whose evaluation it is.
+    Point(Box<Point>, Option<Launch>),
+    /// A pass without a complete point. `attempt` of the record is `None`.
+    Unscored(Unscored, Option<Launch>),
+    Remark {
+        run: String,
+        remark: Remark,
+    },
+    RemoveRun(String),
+}
+
+/// The declaration of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    pub run: Run,
+    /// The name that the job asked for, if the run has another.
+    pub declared_name: Option<String>,
+    pub launch: Launch,
+    pub rank: Rank,
+    pub client: String,
+    pub resume: bool,
+    /// Seconds since 1970-01-01 UTC.
+    pub started: f64,
+}
+
+/// A launch by its name, since its number in one history is not that in another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// Empty for an unnamed launch.
+    pub job: String,
+    /// Restarts of the launch so far.
+    pub restart: u32,
+    /// Its number in the history in which the change was made first.
+    pub number: u32,
+}
+
+impl Change {
+    /// The run that it changes.
+    pub fn run(&self) -> &str {
+        match self {
+            Self::Declare(declared) => &declared.run.name,
+            Self::Point(point, _) => &point.run,
+            Self::Unscored(record, _) => &record.run,
+            Self::FinishRank { run, .. }
+            | Self::FinishRun { run, .. }
+            | Self::Remark { run, .. }
+            | Self::RemoveRun(run) => run,
+        }
+    }
+}

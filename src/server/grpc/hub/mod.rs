@@ -1,0 +1,4 @@
+//! The protocol between sidecars and a hub, which both ends use.
+
+pub mod convert;
+pub mod proto;
