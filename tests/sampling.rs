@@ -334,3 +334,19 @@ fn the_bound_is_the_largest_priority_held_once_the_sample_is_full() {
     // With decay a row of a later step may enter whatever its priority.
     assert_eq!(sampled(&(0..50).map(|id| row(id, 0)).collect::<Vec<_>>(), 16, 0.1).bound(), None);
 }
+
+#[test]
+fn maps_are_resized_to_the_image_whether_rows_come_at_once_or_one_by_one() {
+    let values: Vec<u8> = (0..12u32).flat_map(|at| ((at * 7 % 5) as f32).to_le_bytes()).collect();
+    let maps = Tensor::numbers(TensorName::LocalizationMaps, DataType::Float32, &[3, 1, 2, 2], values.into()).unwrap();
+    let rows: Vec<Arrival> = (0..3).map(|id| Row { id, step: 1, client: 0, sequence: 1 }.arrival()).collect();
+    let empty = || BottomK::new(Sampling::default(), 0.0).at_image_size(Some((20, 30)));
+    let (mut at_once, mut one_by_one) = (empty(), empty());
+    assert!(at_once.offer_all(&rows, [&maps].into_iter(), |_| false));
+    for (row, arrival) in rows.iter().enumerate() {
+        one_by_one.offer(*arrival, [&maps].into_iter(), row, |_| false);
+    }
+    let column = |sampler: &BottomK| sampler.freeze().column(TensorName::LocalizationMaps).unwrap().clone();
+    assert_eq!(column(&at_once), column(&one_by_one));
+    assert!(column(&at_once).block(0..2).iter().any(|&place| place > 2.0), "in pixels of the image");
+}

@@ -193,9 +193,11 @@ impl BottomK {
         if !ascend || arrivals.is_empty() || !self.takes_all(arrivals[0].id, arrivals.len()) {
             return false;
         }
+        let image_size = self.image_size;
         for tensor in tensors {
             let name = tensor.name();
-            let column = self.columns.entry(name).or_insert_with(|| Column::for_tensor(tensor, continuous(name)));
+            let empty = || Column::for_tensor(tensor, continuous(name)).at_image_size(image_size);
+            let column = self.columns.entry(name).or_insert_with(empty);
             column.grow(arrivals.len(), self.sampling.rows);
             column.extend(tensor);
         }
