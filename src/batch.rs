@@ -76,6 +76,16 @@ impl Schema {
     pub fn contains(&self, name: TensorName) -> bool {
         self.0.contains_key(&name)
     }
+
+    /// The schema of these tensors, each with the shape of one row.
+    pub fn of(tensors: impl IntoIterator<Item = (TensorName, DataType, Vec<usize>)>) -> Self {
+        Self(tensors.into_iter().map(|(name, dtype, dims)| (name, (dtype, dims))).collect())
+    }
+
+    /// Each tensor's element type and row shape, in the order of the table of tensors.
+    pub fn rows(&self) -> impl Iterator<Item = (TensorName, DataType, &[usize])> {
+        self.0.iter().map(|(name, (dtype, dims))| (*name, *dtype, &dims[..]))
+    }
 }
 
 /// Named tensors of the same rows. The tensors include rows that policy leaves out of samples: see

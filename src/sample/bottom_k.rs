@@ -20,6 +20,7 @@ use super::column::Column;
 use super::frozen::Sample;
 use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
+use super::rows::Rows;
 use crate::fault::Fault;
 use crate::tensor::{Tensor, TensorName};
 
@@ -313,12 +314,23 @@ impl BottomK {
         if self.order.decay > 0.0 {
             return self.offered - self.duplicates;
         }
-        let arrivals: u128 = self.slots.iter().map(|slot| u128::from(slot.arrivals)).sum();
-        if arrivals == 0 {
-            return 0;
+        distinct_rows(self.offered, self.slots.len(), self.slots.iter().map(|slot| slot.arrivals))
+    }
+
+    /// Arrivals of the rows held beyond the first of each, whatever the order of arrival.
+    pub(super) fn repeats(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.arrivals - 1).sum()
+    }
+
+    /// A copy of the rows held with their arrivals.
+    pub(super) fn share(&self) -> Rows {
+        let order = self.by_id();
+        Rows {
+            ids: order.iter().map(|&slot| self.slots[slot].id).collect(),
+            origins: order.iter().map(|&slot| self.slots[slot].origin).collect(),
+            arrivals: order.iter().map(|&slot| self.slots[slot].arrivals).collect(),
+            columns: self.columns.iter().map(|(name, column)| (*name, column.gather(&order))).collect(),
         }
-        let distinct = (u128::from(self.offered) * self.slots.len() as u128 + arrivals / 2) / arrivals;
-        u64::try_from(distinct).unwrap_or(u64::MAX)
     }
 
     /// Number of rows whose values entered since the last call of [`mark_unchanged`](Self::mark_unchanged).
@@ -340,14 +352,20 @@ impl BottomK {
 
     /// The rows held, in ascending order of their ids, independent of the order of arrival.
     pub fn freeze(&self) -> Sample {
-        let mut order: Vec<usize> = (0..self.slots.len()).collect();
-        order.sort_unstable_by_key(|&slot| self.slots[slot].id);
+        let order = self.by_id();
         let ids = order.iter().map(|&slot| self.slots[slot].id).collect();
         let columns = self.columns.iter().map(|(name, column)| (*name, column.gather(&order))).collect();
         Sample::new(ids, columns)
     }
 
-    /// As [`sample`](Self::sample), consuming the sampler. Rows already in ascending order of their ids are not copied.
+    /// The slots in ascending order of their ids.
+    fn by_id(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.slots.len()).collect();
+        order.sort_unstable_by_key(|&slot| self.slots[slot].id);
+        order
+    }
+
+    /// As [`freeze`](Self::freeze), consuming the sampler. Rows already in ascending order of their ids are not copied.
     pub fn into_sample(self) -> Sample {
         match self.index {
             None => Sample::new(self.slots.iter().map(|slot| slot.id).collect(), self.columns),
@@ -433,6 +451,17 @@ impl Slot {
     fn new(Arrival { id, step, origin }: Arrival, arrivals: u64) -> Self {
         Self { id, step, origin, arrivals, changed: true }
     }
+}
+
+/// Without decay, the number of distinct rows of which `offered` arrived and `held` are held, with these arrivals: see
+/// [`BottomK::distinct_rows`].
+pub(super) fn distinct_rows(offered: u64, held: usize, arrivals: impl Iterator<Item = u64>) -> u64 {
+    let arrivals: u128 = arrivals.map(u128::from).sum();
+    if arrivals == 0 {
+        return 0;
+    }
+    let distinct = (u128::from(offered) * held as u128 + arrivals / 2) / arrivals;
+    u64::try_from(distinct).unwrap_or(u64::MAX)
 }
 
 /// Writes a row into `slot`: appends it and, unless `slot` is the last, swaps it into place.

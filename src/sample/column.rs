@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::place::{grow, growth};
-use crate::tensor::{DataType, Tensor, TensorName};
+use crate::tensor::{Content, DataType, Tensor, TensorName};
 
 use super::features::{self, DIFFERENCE_SUMMARY};
 use super::map::{self, MAP_SUMMARY};
@@ -33,31 +33,49 @@ pub enum Values {
 impl Column {
     /// An empty column for rows of `tensor`; `labels_are_continuous` keeps labels of any type as floats.
     pub fn for_tensor(tensor: &Tensor, labels_are_continuous: bool) -> Self {
-        use crate::tensor::Content;
         let name = tensor.name();
-        let values = match (name.content(), tensor.dtype()) {
-            (Content::Texts, _) => Values::Text(Vec::new()),
-            (Content::Classes | Content::ClassesOrNone | Content::Flags, _) => Values::Integer(Vec::new()),
-            (Content::Labels, _) if !labels_are_continuous => Values::Integer(Vec::new()),
+        let values = match tensor.dtype() {
+            _ if name.content() == Content::Texts => Values::Text(Vec::new()),
+            _ if Self::holds_classes(name, labels_are_continuous) => Values::Integer(Vec::new()),
             // Integers that f32 may not represent exactly, such as labels of a regression.
-            (_, DataType::Float64 | DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64) => {
+            DataType::Float64 | DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64 => {
                 Values::Float64(Vec::new())
             }
             _ => Values::Float32(Vec::new()),
         };
-        let mut dims = tensor.shape()[1..].to_vec();
-        if name == TensorName::ConceptActivations {
-            dims.truncate(1);
-        }
-        match name {
-            TensorName::LocalizationMaps => dims = vec![dims[0], MAP_SUMMARY],
-            TensorName::DeepFeatures | TensorName::ShallowFeatures => {
-                dims = vec![features::similarity_count(dims[1], dims[2])];
-            }
-            TensorName::CrossImageDifference => dims = vec![DIFFERENCE_SUMMARY],
-            _ => {}
-        }
+        let dims = Self::row_dims(name, &tensor.shape()[1..]);
         Self { dims, values, half: tensor.dtype().is_half(), image_size: None }
+    }
+
+    /// Whether the rows of a tensor are kept as class numbers or flags.
+    pub(super) fn holds_classes(name: TensorName, labels_are_continuous: bool) -> bool {
+        match name.content() {
+            Content::Classes | Content::ClassesOrNone | Content::Flags => true,
+            Content::Labels => !labels_are_continuous,
+            Content::Floats | Content::FloatsOrNan | Content::Ids | Content::Texts => false,
+        }
+    }
+
+    /// Shape of what is kept of a row of shape `dims`.
+    pub(super) fn row_dims(name: TensorName, dims: &[usize]) -> Vec<usize> {
+        match name {
+            TensorName::ConceptActivations => vec![dims[0]],
+            TensorName::LocalizationMaps => vec![dims[0], MAP_SUMMARY],
+            TensorName::DeepFeatures | TensorName::ShallowFeatures => {
+                vec![features::similarity_count(dims[1], dims[2])]
+            }
+            TensorName::CrossImageDifference => vec![DIFFERENCE_SUMMARY],
+            _ => dims.to_vec(),
+        }
+    }
+
+    /// A column that was written out.
+    pub(super) fn read(dims: Vec<usize>, values: Values, half: bool, image_size: Option<(u32, u32)>) -> Self {
+        Self { dims, values, half, image_size }
+    }
+
+    pub(super) fn image_size(&self) -> Option<(u32, u32)> {
+        self.image_size
     }
 
     /// This column, for localisation maps of images of (height, width) pixels.
@@ -86,7 +104,7 @@ impl Column {
         self.len() / self.width()
     }
 
-    /// Whether it has exactly that many rows, for one that was read from a file.
+    /// Whether it has exactly that many rows, for one that was written out and read.
     pub(super) fn has_rows(&self, rows: usize) -> bool {
         let width = self.dims.iter().try_fold(1, |width: usize, &dim| width.checked_mul(dim));
         width.is_some_and(|width| width > 0 && width.checked_mul(rows) == Some(self.len()))
@@ -162,8 +180,18 @@ impl Column {
         }
     }
 
+    /// Whether the rows of `other` can be appended: both are numbers of one kind, or texts, and of one shape.
+    pub(super) fn is_alike(&self, other: &Column) -> bool {
+        let kind = |column: &Column| match column.values {
+            Values::Float32(_) | Values::Float64(_) => 0,
+            Values::Integer(_) => 1,
+            Values::Text(_) => 2,
+        };
+        (kind(self), &self.dims, self.image_size) == (kind(other), &other.dims, other.image_size)
+    }
+
     /// Takes values as precise as those of `other`, a column of the same tensor that may have come in another type.
-    fn fit(&mut self, other: &Column) {
+    pub(super) fn fit(&mut self, other: &Column) {
         self.half |= other.half;
         if let (Values::Float32(narrow), Values::Float64(_)) = (&self.values, &other.values) {
             self.values = Values::Float64(narrow.iter().map(|&value| f64::from(value)).collect());

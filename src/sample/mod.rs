@@ -5,7 +5,8 @@
 //! union, and does not change when a batch is sent twice.
 //!
 //! [`Split`] holds the samples of one split of a run: passes that open and close, or one rolling sample. It uses
-//! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority).
+//! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority). A [`Part`] is what one of several processes holds
+//! of a pass that they share.
 
 mod applied;
 mod attempt;
@@ -15,9 +16,11 @@ mod evaluation;
 mod features;
 mod frozen;
 mod map;
+mod part;
 mod pass;
 mod place;
 pub mod priority;
+mod rows;
 mod split;
 mod stage;
 mod window;
@@ -30,6 +33,8 @@ pub use evaluation::{Evaluation, Now};
 pub use features::{SCALES, windows};
 pub use frozen::Sample;
 pub use map::MAP_SUMMARY;
+pub use part::union::{Union, union};
+pub use part::{Part, PassOf};
 pub use priority::{Origin, client_hash};
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};

@@ -13,6 +13,7 @@ use super::attempt::{Attempt, Member, Members};
 use super::bottom_k::{BottomK, Sampling, SavedRows};
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
+use super::part::Part;
 use super::pass::{ClosedSteps, OpenPass, Remembered};
 use super::stage::Staged;
 use super::window::{
@@ -345,6 +346,17 @@ impl Split {
         dropped
     }
 
+    /// What is held of the open pass of `step`, without rows of a priority above `cutoff`; `None` if it is not open.
+    pub fn part(&self, step: Step, cutoff: Option<u64>) -> Option<Part> {
+        let pass = self.open.iter().find(|pass| pass.step == step)?;
+        let schema = self.schema.clone().filter(|_| pass.sampler.rows_offered() > 0);
+        let whole = Part::of(pass, schema, self.options.sampling, self.current?.world_size);
+        Some(match cutoff {
+            Some(cutoff) => whole.cut(cutoff),
+            None => whole,
+        })
+    }
+
     /// The open passes, in the order in which they were opened.
     pub fn unfinished(&self) -> Vec<Unfinished> {
         let ranks = self.current.map_or(0, |current| current.world_size);
@@ -488,7 +500,7 @@ impl Split {
                 epoch: pass.epoch,
                 time: now.unix,
                 rows_seen: pass.sampler.distinct_rows(),
-                duplicates: pass.sampler.duplicates() + pass.repeated,
+                duplicates: pass.sampler.repeats().saturating_add(pass.repeated),
                 sample: if pass.sampler.rows() > 0 { pass.sampler.into_sample() } else { Sample::default() },
                 provisional: false,
                 ranks_missing: world_size - pass.ended.count(),
