@@ -66,11 +66,11 @@ pub fn evaluate(
 ) -> Option<Vec<(&'static Score, Outcome)>> {
     let chosen: Vec<&'static Score> = match wanted {
         Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
-        Wanted::AvailableAt(cost) => {
-            let wanted = |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
-            CATALOGUE.iter().filter(wanted).collect()
+        Wanted::AvailableAt(cost) => available_at(prepared, cost).collect(),
+        Wanted::Named(named) => {
+            let named = |score: &Score| named.iter().copied().find(|named| named.id == score.id);
+            CATALOGUE.iter().filter_map(named).collect()
         }
-        Wanted::Named(named) => CATALOGUE.iter().filter(|score| named.iter().any(|n| n.id == score.id)).collect(),
     };
     let total = chosen.len();
     let mut meter = Meter::new(prepared);
@@ -105,9 +105,7 @@ pub fn test(
     mut before_each: impl FnMut(usize, usize, &Score) -> ControlFlow<()>,
 ) -> Option<Vec<(&'static Score, Significance)>> {
     let fits = |score: &Score| Meter::new(prepared).take(prepared, score).is_ok();
-    let tested =
-        |score: &&Score| score.test.is_some() && wanted(score) && missing(prepared, score).is_empty() && fits(score);
-    let tested: Vec<&'static Score> = CATALOGUE.iter().filter(tested).collect();
+    let tested: Vec<&'static Score> = testable(prepared).filter(|score| wanted(score) && fits(score)).collect();
     let mut found = Vec::with_capacity(tested.len());
     for (at, score) in tested.iter().enumerate() {
         if before_each(at, tested.len(), score).is_break() {
@@ -116,6 +114,17 @@ pub fn test(
         found.extend(score.test.map(|test| (*score, test(prepared))));
     }
     Some(found)
+}
+
+/// The scores of this cost whose inputs the sample has.
+pub fn available_at<'a>(prepared: &'a Prepared, cost: Cost) -> impl Iterator<Item = &'static Score> + 'a {
+    let wanted = move |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
+    CATALOGUE.iter().filter(wanted)
+}
+
+/// The scores that have a test and whose inputs the sample has.
+pub fn testable<'a>(prepared: &'a Prepared) -> impl Iterator<Item = &'static Score> + 'a {
+    CATALOGUE.iter().filter(|score| score.test.is_some() && missing(prepared, score).is_empty())
 }
 
 /// Inputs of a score that the sample and its run do not have.

@@ -32,6 +32,7 @@ mod streams;
 mod traces;
 mod upkeep;
 mod windows;
+pub mod work;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use crate::point::{Outcome, Point, Significance};
 use crate::prepare::Prepared;
 use crate::sample::Evaluation;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use crate::score::{Influences, Wanted, evaluate, test};
+use crate::score::{Influences, Wanted, available_at, evaluate, test, testable};
 use crate::step::Epoch;
 
 /// How scores are computed.
@@ -93,6 +93,27 @@ impl<'a> Computing<'a> {
         let tests = test(&prepared, |_| true, self.go_on())?;
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), self.go_on())?;
         Some((Late::of(outcomes, tests), prepared.peak()))
+    }
+}
+
+/// The parts of [`late`](Computing::late), for processes that share them.
+impl<'a> Computing<'a> {
+    /// The slow scores of a sample, and whether any of its scores has a test.
+    pub fn following(&self, evaluation: &'a Evaluation) -> (Vec<&'static Score>, bool) {
+        let prepared = self.prepare(evaluation);
+        (available_at(&prepared, Cost::Slow).collect(), testable(&prepared).next().is_some())
+    }
+
+    /// One score of a sample; `None` if it is stopped first.
+    pub fn slow(&self, evaluation: &'a Evaluation, score: &'static Score) -> Option<Late> {
+        let outcomes = evaluate(&self.prepare(evaluation), Wanted::Named(&[score]), self.go_on())?;
+        Some(Late::of(outcomes, Vec::new()))
+    }
+
+    /// The tests of the fast scores; `None` if it is stopped first.
+    pub fn tests(&self, evaluation: &'a Evaluation) -> Option<Late> {
+        let tests = test(&self.prepare(evaluation), |_| true, self.go_on())?;
+        Some(Late::of(Vec::new(), tests))
     }
 }
 

@@ -1,0 +1,144 @@
+//! Where a worker's jobs come from, and where their results go.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::estimate::Settings;
+use crate::fault::Fault;
+use crate::history::HistoryError;
+use crate::point::Point;
+use crate::run::{Run, SplitKey};
+use crate::sample::{Attempt, Part};
+use crate::score::Influences;
+use crate::score::catalogue::{self, Score};
+use crate::server::scoring::compute::Late;
+use crate::step::Step;
+
+/// What a job computes of a pass.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// The point with its fast scores. The others follow from it.
+    Fast,
+    /// One slow score.
+    Slow(&'static Score),
+    /// The permutation tests of the fast scores.
+    Tests,
+}
+
+impl Kind {
+    /// The kind of this name; `None` for a score that this program does not have.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "fast" => Some(Self::Fast),
+            "tests" => Some(Self::Tests),
+            _ => catalogue::find(name.strip_prefix("slow:")?).map(Self::Slow),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fast => f.write_str("fast"),
+            Self::Slow(score) => write!(f, "slow:{}", score.id),
+            Self::Tests => f.write_str("tests"),
+        }
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Slow(a), Self::Slow(b)) => a.id == b.id,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+}
+
+/// A job that this worker has leased.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub key: SplitKey,
+    pub attempt: Attempt,
+    pub step: Step,
+    pub kind: Kind,
+    /// Distinguishes this lease from all others of the job.
+    pub lease: String,
+    /// How often a worker has reported before that it could not be computed.
+    pub failures: u32,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, step, kind, .. } = self;
+        write!(f, "{kind} of run '{}', split '{}', step {step}", key.run, key.split)
+    }
+}
+
+/// What a job is computed from.
+#[derive(Clone, Debug)]
+pub struct Material {
+    pub run: Arc<Run>,
+    /// Seconds since 1970-01-01 UTC at which the pass was closed.
+    pub time: f64,
+    /// Empty where they are lost; an error where what arrived cannot be read.
+    pub parts: Result<Vec<Part>, Fault>,
+    /// Of the evaluation before, for a point.
+    pub earlier: Option<Influences>,
+}
+
+/// Why a job is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// The worker stops.
+    Stopped,
+    /// The parts were lost with a restart of the database. The pass is open again until sidecars have sent them.
+    PartsMissing,
+    /// Rows were cut off that the sample needs. The pass is open again until whole parts have come.
+    NeedsWhole,
+}
+
+/// What a job gives.
+#[derive(Clone, Debug)]
+pub enum Finished {
+    /// A point, what the error of the next change needs of it, the jobs that follow from it, and where the parts of the
+    /// next pass may be cut.
+    Point { point: Box<Point>, influences: Option<Influences>, following: Vec<Kind>, next_cutoff: Option<u64> },
+    /// What joins the point, and the seconds it took.
+    Late { late: Late, seconds: f64 },
+    /// The pass has no point, for this reason.
+    Unscored { reason: String, rows_seen: u64 },
+}
+
+/// Jobs that several workers share. All calls block; one that errors has changed nothing, and may be made again.
+pub trait Jobs: Send + Sync {
+    /// How all workers compute; `None` until a hub has stated it.
+    fn settings(&self) -> Result<Option<Settings>, HistoryError>;
+
+    /// Leases the job that has waited longest; `None` if none waits. A job whose lease has ended waits again. The points
+    /// of a split are computed one after the other, because the error of a change needs the evaluation before.
+    fn claim(&self, lease: Duration) -> Result<Option<Claim>, HistoryError>;
+
+    /// Whether the lease still holds; if so it lasts this long from now on.
+    fn renew(&self, claim: &Claim, lease: Duration) -> Result<bool, HistoryError>;
+
+    fn material(&self, claim: &Claim) -> Result<Material, HistoryError>;
+
+    /// Lets another worker compute it, if the lease still holds.
+    fn give_back(&self, claim: &Claim, why: Return) -> Result<(), HistoryError>;
+
+    /// Stores what a job gave, with what follows from it, in one transaction. Returns false, and stores nothing, if the
+    /// lease does not hold any more.
+    fn finish(&self, claim: &Claim, finished: &Finished) -> Result<bool, HistoryError>;
+
+    /// Notes that a job could not be computed, and lets a worker try again. Returns false if the lease does not hold any
+    /// more.
+    fn fail(&self, claim: &Claim, reason: &str) -> Result<bool, HistoryError>;
+}

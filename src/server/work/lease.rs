@@ -1,0 +1,52 @@
+//! Keeps a lease while its job is computed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use super::jobs::{Claim, Jobs};
+use super::stop::Stop;
+
+/// The share of a lease after which it is renewed: a renewal may fail and be tried again before the lease ends.
+const RENEWALS: u32 = 3;
+
+/// A lease that a thread renews until [`end`](Self::end).
+pub struct Lease<'scope> {
+    done: Stop,
+    thread: ScopedJoinHandle<'scope, ()>,
+}
+
+impl<'scope> Lease<'scope> {
+    /// Sets `lost` when another worker may have the job.
+    pub fn keep<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        jobs: &'env dyn Jobs,
+        claim: &'env Claim,
+        lease: Duration,
+        lost: &'env AtomicBool,
+    ) -> std::io::Result<Self> {
+        let done = Stop::default();
+        let until = done.clone();
+        let renew = move || {
+            while !until.wait(lease / RENEWALS) {
+                match jobs.renew(claim, lease) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        lost.store(true, Ordering::Release);
+                        return;
+                    }
+                    // While the store cannot be reached nobody else can lease the job either.
+                    Err(error) => tracing::warn!(job = %claim, %error, "the lease could not be renewed"),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("lease".into()).spawn_scoped(scope, renew)?;
+        Ok(Self { done, thread })
+    }
+
+    pub fn end(self) {
+        self.done.stop();
+        // It only ends early by returning.
+        let _ = self.thread.join();
+    }
+}
