@@ -19,6 +19,9 @@ needs() { # name, packages in Debian, Fedora and Homebrew, and programs any one 
 needs Node.js 'nodejs npm' 'nodejs npm' node npm
 needs Prometheus prometheus prometheus prometheus promtool
 needs Alertmanager prometheus-alertmanager prometheus-alertmanager alertmanager prometheus-alertmanager alertmanager
+# Debian keeps the programs of a server out of the search path.
+# shellcheck disable=SC2046 # each is a word
+needs PostgreSQL postgresql postgresql-server postgresql initdb $(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)
 
 [ -n "$names" ] || exit 0
 if [ "${1:-}" = --packages ]; then

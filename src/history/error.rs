@@ -48,6 +48,16 @@ pub enum HistoryError {
     Invalid { field: String, message: String },
     #[error("history: the disk is full or the file has reached its size limit")]
     Full,
+    /// The database, or a connection to it, is gone. A change may or may not have been made.
+    #[error("history: the database cannot be reached: {why}")]
+    Unreachable { why: String },
+    /// The database refuses the user, the password or the name of the database.
+    #[error("history: the database refuses access: {why}")]
+    Denied { why: String },
+    #[error("history: the database takes no changes: it is read-only")]
+    ReadOnly,
+    #[error("run: '{run}' belongs to project '{project}'")]
+    OtherProject { run: String, project: String },
     #[error("history: {0}")]
     Storage(Cause),
     #[error("history: stored JSON cannot be read: {0}")]

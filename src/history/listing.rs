@@ -29,18 +29,14 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the search names a run. `declaration` is its JSON, which is read only where labels are searched.
-    pub(super) fn names<'a>(
+    /// Whether the search names a run. `labels` are read only where there is a search.
+    pub(super) fn names(
         &self,
         name: &str,
         title: Option<&str>,
-        declaration: impl FnOnce() -> Result<&'a str, HistoryError>,
+        labels: impl FnOnce() -> Result<BTreeMap<String, String>, HistoryError>,
     ) -> Result<bool, HistoryError> {
-        if self.search.is_empty() {
-            return Ok(true);
-        }
-        let Labels { labels } = serde_json::from_str(declaration()?)?;
-        Ok(self.search.matches(name, title, &labels))
+        Ok(self.search.is_empty() || self.search.matches(name, title, &labels()?))
     }
 }
 
@@ -81,9 +77,13 @@ impl FromStr for Cursor {
     }
 }
 
-/// The part of a declaration that a search reads.
-#[derive(Deserialize)]
-struct Labels {
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
+/// The labels of a declaration, which is JSON.
+pub(super) fn labels_of(declaration: &str) -> Result<BTreeMap<String, String>, HistoryError> {
+    /// The part of a declaration that a search reads.
+    #[derive(Deserialize)]
+    struct Labels {
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+    }
+    Ok(serde_json::from_str::<Labels>(declaration)?.labels)
 }

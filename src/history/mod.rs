@@ -1,4 +1,4 @@
-//! The history: runs and their curve points, kept by SQLite.
+//! The history: runs and their curve points, kept by SQLite for one sidecar or by PostgreSQL for many.
 //!
 //! Everything else holds a [`Store`] and does not know its engine. All calls block; the server makes them from blocking
 //! tasks.
@@ -9,16 +9,22 @@ mod declaration;
 mod error;
 mod listing;
 mod point;
+mod postgres;
 mod run;
 mod settled;
 mod sqlite;
 mod store;
+mod stored;
 mod usage;
 
 pub use change::{Change, Declared, Launch};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
+pub use postgres::{
+    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, LatestValue, Postgres, Removed, RunChange,
+    database_schema,
+};
 pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{

@@ -86,15 +86,6 @@ pub(super) fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) 
     (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
 }
 
-/// Checks that there are k rows of k.
-pub(super) fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
-    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
-        return Ok(());
-    }
-    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
-    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
-}
-
 pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
     match value.is_finite() {
         true => Ok(()),

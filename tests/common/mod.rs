@@ -4,6 +4,7 @@
 
 pub mod certificates;
 pub mod npy;
+pub mod postgres;
 pub mod rows;
 
 use std::io::{Read, Write};

@@ -4,9 +4,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::seal::{Seal, insert, seal_run};
-use crate::history::blob;
 use crate::history::error::HistoryError;
-use crate::history::point::{Recorded, completeness, finite, integer, square};
+use crate::history::point::{Recorded, completeness, finite, integer};
+use crate::history::stored::packed;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 
@@ -119,51 +119,30 @@ fn insert_score(
     score: &str,
     outcome: &Outcome,
 ) -> Result<(), HistoryError> {
-    let (value, standard_error, undefined) = match outcome {
-        Outcome::Undefined(undefined) => (None, None, Some(undefined.why.clone())),
-        Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
-        Outcome::Value(_) => (None, None, Some("the value is not finite".to_owned())),
-    };
-    let (per_concept, per_concept_q) = (outcome.per_concept(), outcome.per_concept_q());
-    for (what, values) in [("per_concept", per_concept), ("per_concept_q", per_concept_q)] {
-        if let Some(values) = values
-            && values.len() != k
-        {
-            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
-            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
-        }
-    }
+    let (stored, matrix) = packed(score, outcome, k)?;
     let row = [
         Value::from(score.to_owned()),
         Value::from(position as i64),
-        Value::from(value),
-        Value::from(standard_error.filter(|error| error.is_finite())),
-        Value::from(undefined),
-        Value::from(per_concept.map(blob::pack_f64)),
-        Value::from(outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve)),
-        Value::from(outcome.age().filter(|age| age.is_finite())),
-        Value::from(outcome.left_out().map(serde_json::to_string).transpose()?),
-        Value::from(outcome.p_value().filter(|p| p.is_finite())),
-        Value::from(per_concept_q.map(blob::pack_f64)),
+        Value::from(stored.value),
+        Value::from(stored.standard_error),
+        Value::from(stored.undefined),
+        Value::from(stored.per_concept),
+        Value::from(stored.curve),
+        Value::from(stored.age),
+        Value::from(stored.left_out),
+        Value::from(stored.p_value),
+        Value::from(stored.per_concept_q),
     ];
     let statement = "INSERT INTO value (point, score, position, value, standard_error, undefined, per_concept, curve, \
                      age, left_out, p_value, per_concept_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
                      ?10, ?11, ?12, ?13)";
     insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))?;
-    let Some(rows) = outcome.matrix() else { return Ok(()) };
-    square(score, "matrix", rows, k)?;
-    if let Some(ages) = outcome.ages() {
-        square(score, "ages", ages, k)?;
-    }
-    if let Some(rows) = outcome.matrix_q() {
-        square(score, "matrix_q", rows, k)?;
-    }
-    let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
+    let Some(matrix) = matrix else { return Ok(()) };
     let row = [
         Value::from(score.to_owned()),
-        Value::from(blob::pack_f32(rows.iter().flatten())),
-        Value::from(ages.map(|ages| blob::pack_f32(ages.iter()))),
-        Value::from(outcome.matrix_q().map(|rows| blob::pack_f32(rows.iter().flatten()))),
+        Value::from(matrix.cells),
+        Value::from(matrix.ages),
+        Value::from(matrix.cells_q),
     ];
     let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     insert(connection, statement, &[Value::from(point)], &row, Seal::under(head).of(&row))

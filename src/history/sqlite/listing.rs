@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
-use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted};
+use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted, labels_of};
 use crate::history::run::StoredRun;
 
 impl Sqlite {
@@ -16,7 +16,7 @@ impl Sqlite {
         let (mut found, mut ids, mut more) = (Listing::default(), Vec::new(), false);
         self.each_run(&store.connection, |id, row| {
             let Some(head) = row.head(self)? else { return Ok(()) };
-            if !wanted.names(&head.name, head.title.as_deref(), || row.declaration())? {
+            if !wanted.names(&head.name, head.title.as_deref(), || labels_of(row.declaration()?))? {
                 return Ok(());
             }
             found.total += 1;

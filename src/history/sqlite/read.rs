@@ -8,13 +8,13 @@ use super::ranks::ranks;
 use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::store::Sqlite;
 use super::unscored::select_unscored;
-use crate::history::blob;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
 use crate::history::run::StoredRank;
 use crate::history::settled::{Ending, Unscored};
-use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
+use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 
 /// Index of the launch among the columns of a point; the restart follows.
@@ -191,13 +191,13 @@ impl Sqlite {
                 self.note_damage(row);
                 continue;
             }
-            let blob = |column: usize| row.get::<_, Option<Vec<u8>>>(cells + column);
+            let found = matrices_of(row, cells + 1, k)?;
             return Ok(Some(ScoreMatrix {
                 step: row.get::<_, i64>(2)?.cast_unsigned(),
                 concepts: declared.concepts.iter().map(|concept| concept.name.clone()).collect(),
-                matrix: square(&blob(1)?.unwrap_or_default(), k),
-                ages: blob(2)?.map(|ages| ages_of(&ages, k)),
-                matrix_q: blob(3)?.map(|cells| square(&cells, k)),
+                matrix: found.cells.unwrap_or_default(),
+                ages: found.ages,
+                matrix_q: found.cells_q,
             }));
         }
         Ok(None)
@@ -359,12 +359,13 @@ struct Curve<'a> {
 
 impl Curve<'_> {
     /// From the columns of a point, its checksum, and the columns of a value.
-    fn point(&self, row: &Row<'_>) -> rusqlite::Result<SeriesPoint> {
+    fn point(&self, row: &Row<'_>) -> Result<SeriesPoint, HistoryError> {
         let value = |column: usize| POINT_COLUMNS + 1 + column;
         let (found, standard_error, undefined) = match self.place {
             None => (row.get(value(2))?, row.get(value(3))?, row.get(value(4))?),
             Some(place) => {
-                let (found, reason) = concept_value(row, value(5), value(4), place)?;
+                let cells: Option<Vec<u8>> = row.get(value(5))?;
+                let (found, reason) = of_concept(cells.as_deref(), row.get(value(4))?, place);
                 (found, None, reason)
             }
         };
@@ -379,30 +380,16 @@ impl Curve<'_> {
             value: found,
             standard_error,
             undefined,
-            left_out: if self.place.is_none() { left_out(row, value(8))? } else { None },
+            left_out: if self.place.is_none() {
+                left_out_of(row.get::<_, Option<String>>(value(8))?.as_deref())?
+            } else {
+                None
+            },
             p_value: if self.place.is_none() { row.get(value(9))? } else { None },
             superseded: false,
             attempt: (None, None),
         })
     }
-}
-
-/// Value of a single concept, or why it has none.
-fn concept_value(
-    row: &Row<'_>,
-    per_concept: usize,
-    undefined: usize,
-    place: usize,
-) -> rusqlite::Result<(Option<f64>, Option<String>)> {
-    let cells: Option<Vec<u8>> = row.get(per_concept)?;
-    let value = cells.as_ref().and_then(|bytes| blob::unpack_f64(bytes).get(place).copied().flatten());
-    let reason = match (value, row.get::<_, Option<String>>(undefined)?, cells.is_none()) {
-        (Some(_), ..) => None,
-        (None, Some(reason), _) => Some(reason),
-        (None, None, true) => Some("the score has no value per concept".to_owned()),
-        (None, None, false) => Some("undefined for this concept".to_owned()),
-    };
-    Ok((value, reason))
 }
 
 /// A point without its scores, from its columns.
@@ -431,23 +418,10 @@ fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
     })
 }
 
-/// The matrices of a score.
-#[derive(Default)]
-struct Matrices {
-    cells: Option<Vec<Vec<Option<f64>>>>,
-    ages: Option<Vec<Vec<f64>>>,
-    cells_q: Option<Vec<Vec<Option<f64>>>>,
-}
-
-impl Matrices {
-    fn read(row: &Row<'_>, k: usize) -> rusqlite::Result<Self> {
-        let blob = |column: usize| row.get::<_, Option<Vec<u8>>>(column);
-        Ok(Self {
-            cells: blob(1)?.map(|cells| square(&cells, k)),
-            ages: blob(2)?.map(|ages| ages_of(&ages, k)),
-            cells_q: blob(3)?.map(|cells| square(&cells, k)),
-        })
-    }
+fn matrices_of(row: &Row<'_>, first: usize, k: usize) -> rusqlite::Result<Matrices> {
+    let blob = |column: usize| row.get::<_, Option<Vec<u8>>>(first + column);
+    let (cells, ages, cells_q) = (blob(0)?, blob(1)?, blob(2)?);
+    Ok(Matrices::unpacked(cells.as_deref(), ages.as_deref(), cells_q.as_deref(), k))
 }
 
 /// The matrices of a point that match their checksum, by score, and whether all do.
@@ -466,43 +440,25 @@ fn intact_matrices(
             whole = false;
             continue;
         }
-        matrices.insert(row.get::<_, String>(0)?, Matrices::read(row, k)?);
+        matrices.insert(row.get::<_, String>(0)?, matrices_of(row, 1, k)?);
     }
     Ok((matrices, whole))
 }
 
 /// From the columns of a value.
-fn outcome(row: &Row<'_>, matrices: Matrices) -> rusqlite::Result<Outcome> {
-    let Matrices { cells: matrix, ages, cells_q: matrix_q } = matrices;
-    let floats = |column: usize| row.get::<_, Option<Vec<u8>>>(column);
-    let per_concept = floats(5)?.map(|bytes| blob::unpack_f64(&bytes));
-    let per_concept_q = floats(10)?.map(|bytes| blob::unpack_f64(&bytes));
-    let (age, left_out) = (row.get(7)?, left_out(row, 8)?);
-    Ok(match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<f64>>(2)?) {
-        (None, Some(value)) => Outcome::Value(ScoreValue {
-            value,
-            standard_error: row.get(3)?,
-            per_concept,
-            matrix,
-            curve: floats(6)?.map(|bytes| blob::unpack_curve(&bytes)),
-            age,
-            ages,
-            left_out,
-            p_value: row.get(9)?,
-            per_concept_q,
-            matrix_q,
-        }),
-        (reason, _) => Outcome::Undefined(Undefined {
-            why: reason.unwrap_or_default(),
-            per_concept,
-            matrix,
-            age,
-            ages,
-            left_out,
-            per_concept_q,
-            matrix_q,
-        }),
-    })
+fn outcome(row: &Row<'_>, matrices: Matrices) -> Result<Outcome, HistoryError> {
+    let stored = StoredValue {
+        value: row.get(2)?,
+        standard_error: row.get(3)?,
+        undefined: row.get(4)?,
+        per_concept: row.get(5)?,
+        curve: row.get(6)?,
+        age: row.get(7)?,
+        left_out: row.get(8)?,
+        p_value: row.get(9)?,
+        per_concept_q: row.get(10)?,
+    };
+    stored.unpacked(matrices)
 }
 
 /// A column's text for a message, whatever the column holds.
@@ -511,19 +467,4 @@ fn text(row: &Row<'_>, column: usize) -> String {
         Ok(rusqlite::types::ValueRef::Text(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
     }
-}
-
-fn left_out(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<LeftOut>> {
-    let text: Option<String> = row.get(column)?;
-    let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
-    parsed.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
-}
-
-fn square(cells: &[u8], k: usize) -> Vec<Vec<Option<f64>>> {
-    blob::unpack_f32(cells).chunks(k).map(<[_]>::to_vec).collect()
-}
-
-fn ages_of(cells: &[u8], k: usize) -> Vec<Vec<f64>> {
-    let seconds = |row: Vec<Option<f64>>| row.into_iter().map(Option::unwrap_or_default).collect();
-    square(cells, k).into_iter().map(seconds).collect()
 }

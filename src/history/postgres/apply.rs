@@ -1,0 +1,168 @@
+//! Numbered entries of a source, each applied exactly once.
+//!
+//! A source numbers its entries in ascending order and sends them until it learns that they were applied. An entry and the
+//! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
+//! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
+
+use super::declare::{declare_run, finish_rank};
+use super::insert::insert_point;
+use super::link::Link;
+use super::store::Postgres;
+use super::unscored::insert_unscored;
+use super::write::{finish_run, remove_run, set_remark};
+use crate::history::error::HistoryError;
+use crate::history::point::{Recorded, integer};
+use crate::history::run::{Identity, Remark, RunRecord};
+use crate::history::settled::Unscored;
+use crate::point::Point;
+use crate::run::Run;
+use crate::sample::Attempt;
+use crate::step::Rank;
+
+/// What became of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applied<T> {
+    Now(T),
+    /// It was applied before, and changed nothing now.
+    Before,
+}
+
+/// The changes of one entry. Runs are named as the source knows them.
+pub struct Applying<'a> {
+    link: &'a mut Link,
+    source: &'a str,
+    project: &'a str,
+}
+
+impl Postgres {
+    /// Applies entry `number` of a source, unless it or a later one was applied before. The changes of an entry that fails
+    /// are not made, and it stays unapplied; to pass over one that can never be applied, apply it without changes.
+    /// `changes` is called again where the connection is lost.
+    pub fn apply<T>(
+        &self,
+        source: &str,
+        project: &str,
+        number: u64,
+        mut changes: impl FnMut(&mut Applying<'_>) -> Result<T, HistoryError>,
+    ) -> Result<Applied<T>, HistoryError> {
+        let number = integer("number", number)?;
+        self.write(|link| {
+            let statement = "INSERT INTO source (id, project) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+            link.execute(statement, &[&source, &project])?;
+            let row = link.query_one("SELECT applied, project FROM source WHERE id = $1 FOR UPDATE", &[&source])?;
+            let owner: &str = row.get(1);
+            if owner != project {
+                return Err(HistoryError::invalid("source", format!("belongs to project '{owner}', got '{project}'")));
+            }
+            if number <= row.get(0) {
+                return Ok(Applied::Before);
+            }
+            let value = changes(&mut Applying { link, source, project })?;
+            link.execute("UPDATE source SET applied = $2 WHERE id = $1", &[&source, &number])?;
+            Ok(Applied::Now(value))
+        })
+    }
+
+    /// The number of the last entry of a source that was applied; 0 for none.
+    pub fn applied(&self, source: &str) -> Result<u64, HistoryError> {
+        let row = self.read(|link| link.query_opt("SELECT applied FROM source WHERE id = $1", &[&source]))?;
+        Ok(row.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+    }
+
+    /// The project to which a run belongs.
+    pub fn project_of(&self, run: &str) -> Result<String, HistoryError> {
+        let row = self.read(|link| link.query_opt("SELECT project FROM run WHERE name = $1", &[&run]))?;
+        Ok(row.ok_or_else(|| super::runs::unknown(run))?.get(0))
+    }
+
+    /// Declares a run for a project, outside any source: as [`Store::record_run`](crate::history::Store::record_run).
+    pub fn declare(
+        &self,
+        project: &str,
+        run: &Run,
+        identity: &Identity<'_>,
+        started: f64,
+    ) -> Result<RunRecord, HistoryError> {
+        self.write(|link| Ok(declare_run(link, project, run, identity, started)?.1))
+    }
+
+    /// The name here of a run that a source declared.
+    pub fn run_of(&self, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
+        self.read(|link| name_here(link, source, local_run))
+    }
+}
+
+fn name_here(link: &mut Link, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
+    let statement = "SELECT name FROM origin JOIN run ON run.id = origin.run WHERE source = $1 AND local_run = $2";
+    Ok(link.query_opt(statement, &[&source, &local_run])?.map(|row| row.get(0)))
+}
+
+impl Applying<'_> {
+    /// Declares the run that the source calls `local_run`.
+    pub fn declare(
+        &mut self,
+        local_run: &str,
+        run: &Run,
+        identity: &Identity<'_>,
+        started: f64,
+    ) -> Result<RunRecord, HistoryError> {
+        let (id, record) = declare_run(self.link, self.project, run, identity, started)?;
+        let statement = "INSERT INTO origin (source, local_run, run) VALUES ($1, $2, $3) \
+                         ON CONFLICT (source, local_run) DO UPDATE SET run = excluded.run";
+        self.link.execute(statement, &[&self.source, &local_run, &id])?;
+        Ok(record)
+    }
+
+    /// The name here of a run. Errors when the source has not declared it.
+    pub fn run_of(&mut self, local_run: &str) -> Result<String, HistoryError> {
+        name_here(self.link, self.source, local_run)?.ok_or_else(|| super::runs::unknown(local_run))
+    }
+
+    /// The attempt here of a launch that has declared the run, since its number here is another than at the source; `None`
+    /// for an unnamed launch.
+    pub fn attempt(&mut self, local_run: &str, job: &str, restart: u32) -> Result<Option<Attempt>, HistoryError> {
+        let run = self.run_of(local_run)?;
+        let statement = "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id) \
+                         FROM launch JOIN run ON run.id = launch.run WHERE name = $1 AND job = $2";
+        let row = self.link.query_opt(statement, &[&run, &job])?;
+        row.map(|row| Ok(Attempt { launch: super::runs::number(&row, 0)?, restart })).transpose()
+    }
+
+    pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
+        let run = self.run_of(local_run)?;
+        finish_run(self.link, &run, finished)
+    }
+
+    pub fn finish_rank(
+        &mut self,
+        local_run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+    ) -> Result<(), HistoryError> {
+        let run = self.run_of(local_run)?;
+        let id = super::runs::run_to_change(self.link, &run)?;
+        finish_rank(self.link, id, attempt, rank.get(), finished)
+    }
+
+    /// Stores a point, whose run is the one that the source knows.
+    pub fn record_point(&mut self, point: Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
+        let run = self.run_of(&point.run)?;
+        insert_point(self.link, &Point { run: run.into(), ..point }, attempt)
+    }
+
+    pub fn record_unscored(&mut self, pass: Unscored) -> Result<(), HistoryError> {
+        let run = self.run_of(&pass.run)?;
+        insert_unscored(self.link, &[Unscored { run, ..pass }]).map(drop)
+    }
+
+    pub fn remark(&mut self, local_run: &str, remark: &Remark) -> Result<(), HistoryError> {
+        let run = self.run_of(local_run)?;
+        set_remark(self.link, &run, remark)
+    }
+
+    pub fn remove_run(&mut self, local_run: &str) -> Result<(), HistoryError> {
+        let run = self.run_of(local_run)?;
+        remove_run(self.link, &run)
+    }
+}

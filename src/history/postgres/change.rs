@@ -1,0 +1,98 @@
+//! What has changed, for those who follow: in the order of transactions, without a gap.
+//!
+//! Transactions commit in any order, so who remembers the largest number seen misses those that commit later with a
+//! smaller one. A follower therefore reads only what transactions wrote that are older than all still at work: nothing can
+//! appear before those. It is behind by the longest change at work, which is milliseconds.
+
+use super::link::Link;
+use super::store::Postgres;
+use crate::history::error::HistoryError;
+
+/// Where a follower is: after this transaction and row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeCursor {
+    xid: i64,
+    id: i64,
+}
+
+/// What happened to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// Started, joined, or resumed.
+    Declared,
+    Finished,
+    /// What people say about it.
+    Remarked,
+    Removed,
+    /// A point was stored.
+    Point,
+    /// A pass was settled without one.
+    Unscored,
+}
+
+impl Changed {
+    const ALL: [Self; 6] = [Self::Declared, Self::Finished, Self::Remarked, Self::Removed, Self::Point, Self::Unscored];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Declared => "declared",
+            Self::Finished => "finished",
+            Self::Remarked => "remarked",
+            Self::Removed => "removed",
+            Self::Point => "point",
+            Self::Unscored => "unscored",
+        }
+    }
+}
+
+/// A change of a run. By the time it is read the run may have changed again, or be gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunChange {
+    pub run: String,
+    pub kind: Changed,
+    /// Of a point or an unscored pass.
+    pub split: Option<String>,
+    pub step: Option<u64>,
+}
+
+/// Says that a run has changed, in the transaction of the change.
+pub(super) fn say(link: &mut Link, run: &str, kind: Changed, pass: Option<(&str, i64)>) -> Result<(), HistoryError> {
+    let (split, step) = (pass.map(|(split, _)| split), pass.map(|(_, step)| step));
+    let statement = "INSERT INTO change (run, kind, split, step) VALUES ($1, $2, $3, $4)";
+    link.execute(statement, &[&run, &kind.name(), &split, &step]).map(drop)
+}
+
+impl Postgres {
+    /// The place from which to follow so that no change is missed that the next reading does not show.
+    pub fn newest_change(&self) -> Result<ChangeCursor, HistoryError> {
+        let row =
+            self.read(|link| link.query_one("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1", &[]))?;
+        Ok(ChangeCursor { xid: row.get(0), id: i64::MAX })
+    }
+
+    /// The changes after a place, at most `most`, in their order, and the place to ask from next. Changes are kept for an
+    /// hour; who was away longer reads everything anew.
+    pub fn changes_after(
+        &self,
+        cursor: ChangeCursor,
+        most: usize,
+    ) -> Result<(Vec<RunChange>, ChangeCursor), HistoryError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = self.read(|link| {
+            link.query(
+                "SELECT xid::text::bigint, id, run, kind, split, step FROM change \
+                 WHERE (xid, id) > ($1::bigint::text::xid8, $2) AND xid < pg_snapshot_xmin(pg_current_snapshot()) \
+                 ORDER BY change.xid, id LIMIT $3",
+                &[&cursor.xid, &cursor.id, &most],
+            )
+        })?;
+        let next = rows.last().map_or(cursor, |row| ChangeCursor { xid: row.get(0), id: row.get(1) });
+        let changes = rows.iter().filter_map(|row| {
+            let name: &str = row.get(3);
+            let kind = Changed::ALL.into_iter().find(|kind| kind.name() == name)?;
+            let step: Option<i64> = row.get(5);
+            Some(RunChange { run: row.get(2), kind, split: row.get(4), step: step.map(i64::cast_unsigned) })
+        });
+        Ok((changes.collect(), next))
+    }
+}

@@ -1,0 +1,49 @@
+//! PostgreSQL's errors as those of the history.
+
+use postgres::error::SqlState;
+
+use crate::history::error::HistoryError;
+
+impl From<postgres::Error> for HistoryError {
+    fn from(error: postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            // What did not come from the database's statements came from the way to it.
+            return match error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
+            {
+                true => Self::Unreachable { why: full(&error) },
+                false => Self::Storage(error.into()),
+            };
+        };
+        let why = said.message().to_owned();
+        match said.code() {
+            &SqlState::DISK_FULL => Self::Full,
+            // Names have none, so this is a text that nobody checked.
+            &SqlState::CHARACTER_NOT_IN_REPERTOIRE => {
+                Self::invalid("text", "has the character \\0, expected text without it")
+            }
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
+            code if code.code().starts_with("28") => Self::Denied { why },
+            &SqlState::INVALID_CATALOG_NAME | &SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied { why },
+            // Connection exceptions, shutdowns, too many connections, and conflicts between transactions.
+            code if ["08", "57P", "53300", "40001", "40P01", "55P03"]
+                .iter()
+                .any(|class| code.code().starts_with(class)) =>
+            {
+                Self::Unreachable { why }
+            }
+            _ => Self::Storage(full(&error).into()),
+        }
+    }
+}
+
+/// An error with its causes.
+fn full(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Whether the same call may succeed on another connection.
+pub(super) fn is_passing(error: &HistoryError) -> bool {
+    matches!(error, HistoryError::Unreachable { .. })
+}

@@ -1,0 +1,127 @@
+//! Inserting points, within a transaction of the caller.
+
+use super::change::{Changed, say};
+use super::latest::set_latest;
+use super::link::Link;
+use super::runs::unknown;
+use crate::history::error::HistoryError;
+use crate::history::point::{Recorded, completeness, finite, integer};
+use crate::history::stored::{StoredMatrix, StoredValue, packed};
+use crate::point::Point;
+use crate::sample::Attempt;
+
+pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
+    let run = link.query_opt("SELECT id, concepts FROM run WHERE name = $1 FOR NO KEY UPDATE", &[&&*point.run])?;
+    let run = run.ok_or_else(|| unknown(&point.run))?;
+    let (run, k): (i64, i32) = (run.get(0), run.get(1));
+    finite("point.time", point.time)?;
+    finite("point.tie_fraction", point.tie_fraction)?;
+    finite("point.seconds", point.seconds)?;
+    let step = integer("point.step", point.step)?;
+    // JSON has no representation for numbers that are not finite.
+    let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
+    let split = &*point.split;
+    if let Some(time) = outranking(link, run, point, step)? {
+        return Ok(Recorded::Outranked { time });
+    }
+    link.execute("DELETE FROM point WHERE run = $1 AND split = $2 AND step = $3", &[&run, &split, &step])?;
+    if !point.provisional {
+        link.execute("DELETE FROM unscored WHERE run = $1 AND split = $2 AND step = $3", &[&run, &split, &step])?;
+    }
+    let row = link.query_one(
+        "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
+         warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING id",
+        &[
+            &run,
+            &split,
+            &step,
+            &point.epoch.filter(|epoch| epoch.is_finite()),
+            &point.time,
+            &integer("point.rows", point.rows)?,
+            &integer("point.rows_seen", point.rows_seen)?,
+            &point.provisional,
+            &point.incomplete,
+            &point.tie_fraction,
+            &serde_json::to_string(&point.warnings)?,
+            &point.estimator,
+            &i64::from(point.neighbours),
+            &point.seed.cast_signed(),
+            &i64::from(point.catalogue_version),
+            &point.seconds,
+            &serde_json::to_string(&change_errors)?,
+            &serde_json::to_string(&point.concept_rows)?,
+            &attempt.map(|attempt| i64::from(attempt.launch)),
+            &attempt.map(|attempt| i64::from(attempt.restart)),
+        ],
+    )?;
+    insert_scores(link, row.get(0), point, k as usize)?;
+    set_latest(link, run, split, row.get(0))?;
+    touch(link, run)?;
+    say(link, &point.run, Changed::Point, Some((split, step)))?;
+    Ok(Recorded::Stored)
+}
+
+/// A job has said something of the run. To the minute, so that not every point writes the run's row.
+pub(super) fn touch(link: &mut Link, run: i64) -> Result<(), HistoryError> {
+    let statement = "UPDATE run SET touched = now() WHERE id = $1 AND touched < now() - interval '1 minute'";
+    link.execute(statement, &[&run]).map(drop)
+}
+
+/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
+fn outranking(link: &mut Link, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
+    let stored = link.query_opt(
+        "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = $1 AND split = $2 AND step = $3",
+        &[&run, &&*point.split, &step],
+    )?;
+    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
+    let stored = stored.map(|row| {
+        let rows_seen: i64 = row.get(2);
+        (completeness(row.get(0), row.get(1), rows_seen.cast_unsigned()), row.get(3))
+    });
+    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
+}
+
+/// All scores in one statement: there are forty, and each statement is a round trip.
+fn insert_scores(link: &mut Link, point: i64, whole: &Point, k: usize) -> Result<(), HistoryError> {
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let (mut with_matrix, mut matrices) = (Vec::new(), Vec::new());
+    for (score, outcome) in &whole.scores {
+        let (value, matrix) = packed(score, outcome, k)?;
+        names.push(score.as_str());
+        values.push(value);
+        if let Some(matrix) = matrix {
+            with_matrix.push(score.as_str());
+            matrices.push(matrix);
+        }
+    }
+    let floats = |of: fn(&StoredValue) -> Option<f64>| values.iter().map(of).collect::<Vec<_>>();
+    let blobs = |of: fn(&StoredValue) -> Option<&[u8]>| values.iter().map(of).collect::<Vec<_>>();
+    let texts = |of: fn(&StoredValue) -> Option<&str>| values.iter().map(of).collect::<Vec<_>>();
+    link.execute(
+        "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
+         p_value, per_concept_q) SELECT $1, place - 1, score, value, standard_error, undefined, per_concept, curve, age, \
+         left_out, p_value, per_concept_q \
+         FROM unnest($2::text[], $3::float8[], $4::float8[], $5::text[], $6::bytea[], $7::bytea[], $8::float8[], \
+         $9::text[], $10::float8[], $11::bytea[]) WITH ORDINALITY AS scores (score, value, standard_error, undefined, \
+         per_concept, curve, age, left_out, p_value, per_concept_q, place)",
+        &[
+            &point,
+            &names,
+            &floats(|value| value.value),
+            &floats(|value| value.standard_error),
+            &texts(|value| value.undefined.as_deref()),
+            &blobs(|value| value.per_concept.as_deref()),
+            &blobs(|value| value.curve.as_deref()),
+            &floats(|value| value.age),
+            &texts(|value| value.left_out.as_deref()),
+            &floats(|value| value.p_value),
+            &blobs(|value| value.per_concept_q.as_deref()),
+        ],
+    )?;
+    for (score, StoredMatrix { cells, ages, cells_q }) in with_matrix.iter().zip(&matrices) {
+        let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q) VALUES ($1, $2, $3, $4, $5)";
+        link.execute(statement, &[&point, score, cells, ages, cells_q])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! One connection with the statements that it has prepared.
+
+use std::collections::HashMap;
+
+use postgres::types::ToSql;
+use postgres::{Client, Row, Statement};
+
+use crate::history::error::HistoryError;
+
+/// A value of a statement.
+pub(in crate::history) type Value<'a> = &'a (dyn ToSql + Sync);
+
+pub struct Link {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    /// Nothing can be asked in a transaction that was left open.
+    left_open: bool,
+}
+
+impl Link {
+    pub fn new(client: Client) -> Self {
+        Self { client, statements: HashMap::new(), left_open: false }
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.left_open || self.client.is_closed()
+    }
+
+    pub fn is_alive(&mut self) -> Result<(), HistoryError> {
+        Ok(self.client.simple_query("").map(drop)?)
+    }
+
+    /// Calls `work` in a transaction that `begin` opens, and commits it unless `work` fails.
+    pub fn transaction<T>(
+        &mut self,
+        begin: &str,
+        work: &mut impl FnMut(&mut Self) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        self.client.batch_execute(begin)?;
+        // Also if `work` panics.
+        self.left_open = true;
+        match work(self) {
+            Ok(value) => {
+                self.client.batch_execute("COMMIT")?;
+                self.left_open = false;
+                Ok(value)
+            }
+            Err(error) => {
+                self.left_open = self.client.batch_execute("ROLLBACK").is_err();
+                Err(error)
+            }
+        }
+    }
+
+    fn prepared(&mut self, sql: &'static str) -> Result<Statement, HistoryError> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.prepare(sql)?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Statements of several commands, which have no values.
+    pub fn batch(&mut self, sql: &str) -> Result<(), HistoryError> {
+        Ok(self.client.batch_execute(sql)?)
+    }
+
+    pub fn query(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, HistoryError> {
+        let statement = self.prepared(sql)?;
+        Ok(self.client.query(&statement, values)?)
+    }
+
+    pub fn query_opt(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, HistoryError> {
+        let statement = self.prepared(sql)?;
+        Ok(self.client.query_opt(&statement, values)?)
+    }
+
+    pub fn query_one(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Row, HistoryError> {
+        let statement = self.prepared(sql)?;
+        Ok(self.client.query_one(&statement, values)?)
+    }
+
+    /// How many rows were changed.
+    pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, HistoryError> {
+        let statement = self.prepared(sql)?;
+        Ok(self.client.execute(&statement, values)?)
+    }
+}

@@ -1,0 +1,55 @@
+//! The tables, and their migration from older schemas.
+
+use std::path::PathBuf;
+
+use super::link::Link;
+use crate::history::error::HistoryError;
+
+/// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
+const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql")];
+
+/// Held by who migrates. The number has no meaning.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110001)";
+
+/// The newest schema of a database.
+pub fn schema() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+/// Creates or migrates the tables, once, however many processes do so at the same time. Errors where a newer program
+/// has been here. `shown` names the database.
+pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> {
+    let known = schema();
+    let checked = |found: i64| match found > known {
+        true => Err(HistoryError::NewerSchema { path: PathBuf::from(shown), found, known }),
+        false => Ok(found),
+    };
+    // Who may only read can use tables that are there.
+    if checked(version(link)?)? == known {
+        return Ok(());
+    }
+    link.transaction("BEGIN", &mut |link| {
+        link.batch(LOCK)?;
+        let found = checked(version(link)?)?;
+        if found == known {
+            return Ok(());
+        }
+        for migration in &MIGRATIONS[found as usize..] {
+            link.batch(migration)?;
+        }
+        if found == 0 {
+            link.batch("CREATE TABLE conceptwatch_schema (version bigint NOT NULL); INSERT INTO conceptwatch_schema VALUES (0)")?;
+        }
+        link.execute("UPDATE conceptwatch_schema SET version = $1", &[&known])?;
+        Ok(())
+    })
+}
+
+/// 0 where there are no tables.
+fn version(link: &mut Link) -> Result<i64, HistoryError> {
+    let found = link.query_one("SELECT to_regclass('conceptwatch_schema') IS NOT NULL", &[])?;
+    if !found.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    Ok(link.query_one("SELECT version FROM conceptwatch_schema", &[])?.get(0))
+}

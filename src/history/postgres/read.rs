@@ -1,0 +1,185 @@
+//! Reading points with all their scores.
+
+use std::collections::HashMap;
+
+use postgres::Row;
+
+use super::link::{Link, Value};
+use super::runs::{attempt, find_run, number};
+use super::series::{made_by, newest_attempt_before};
+use crate::history::error::HistoryError;
+use crate::history::point::WholePoint;
+use crate::history::stored::{Matrices, StoredValue};
+use crate::point::{Outcome, Point};
+use crate::sample::Attempt;
+
+/// Bytes of points after which an answer ends.
+const ENOUGH: usize = 16 << 20;
+/// Points that are read at once where they may be many.
+const AT_ONCE: usize = 64;
+
+/// The columns that [`head`] reads, of the points of a condition.
+macro_rules! points {
+    ($condition:literal) => {
+        concat!(
+            "SELECT id, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
+             estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart \
+             FROM point WHERE run = $1 AND split = $2 ",
+            $condition
+        )
+    };
+}
+
+type Made = (Point, Option<Attempt>);
+
+/// A point without its scores.
+fn head(run: &str, row: &Row) -> Result<Made, HistoryError> {
+    let point = Point {
+        run: run.into(),
+        split: row.get::<_, &str>(1).into(),
+        step: row.get::<_, i64>(2).cast_unsigned(),
+        epoch: row.get(3),
+        time: row.get(4),
+        rows: row.get::<_, i64>(5).cast_unsigned(),
+        rows_seen: row.get::<_, i64>(6).cast_unsigned(),
+        provisional: row.get(7),
+        incomplete: row.get(8),
+        tie_fraction: row.get(9),
+        warnings: serde_json::from_str(row.get(10))?,
+        estimator: row.get(11),
+        neighbours: number(row, 12)?,
+        seed: row.get::<_, i64>(13).cast_unsigned(),
+        catalogue_version: number(row, 14)?,
+        seconds: row.get(15),
+        change_errors: serde_json::from_str(row.get(16))?,
+        concept_rows: serde_json::from_str(row.get(17))?,
+        scores: Vec::new(),
+    };
+    Ok((point, attempt(row, 18)?))
+}
+
+/// The points that a statement finds, with their scores; with `k` also their matrices.
+fn points(
+    link: &mut Link,
+    run: &str,
+    statement: &'static str,
+    values: &[Value<'_>],
+    k: Option<usize>,
+) -> Result<Vec<Made>, HistoryError> {
+    let rows = link.query(statement, values)?;
+    let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    let mut scores = scores(link, &ids, k)?;
+    let whole = |row: &Row| {
+        let (point, attempt) = head(run, row)?;
+        Ok((Point { scores: scores.remove(&row.get(0)).unwrap_or_default(), ..point }, attempt))
+    };
+    rows.iter().map(whole).collect()
+}
+
+/// The outcomes of points, in catalogue order.
+fn scores(
+    link: &mut Link,
+    points: &[i64],
+    k: Option<usize>,
+) -> Result<HashMap<i64, Vec<(String, Outcome)>>, HistoryError> {
+    let mut matrices: HashMap<(i64, String), Matrices> = HashMap::new();
+    if let Some(k) = k {
+        let statement = "SELECT point, score, cells, ages, cells_q FROM matrix WHERE point = ANY($1)";
+        for row in link.query(statement, &[&points])? {
+            let found = Matrices::unpacked(row.get(2), row.get(3), row.get(4), k);
+            matrices.insert((row.get(0), row.get(1)), found);
+        }
+    }
+    let rows = link.query(
+        "SELECT point, score, value, standard_error, undefined, per_concept, curve, age, left_out, p_value, \
+         per_concept_q FROM value WHERE point = ANY($1) ORDER BY point, position",
+        &[&points],
+    )?;
+    let mut scores: HashMap<i64, Vec<(String, Outcome)>> = HashMap::new();
+    for row in rows {
+        let (point, score): (i64, String) = (row.get(0), row.get(1));
+        let stored = StoredValue {
+            value: row.get(2),
+            standard_error: row.get(3),
+            undefined: row.get(4),
+            per_concept: row.get(5),
+            curve: row.get(6),
+            age: row.get(7),
+            left_out: row.get(8),
+            p_value: row.get(9),
+            per_concept_q: row.get(10),
+        };
+        let key = (point, score);
+        let outcome = stored.unpacked(matrices.remove(&key).unwrap_or_default())?;
+        scores.entry(point).or_default().push((key.1, outcome));
+    }
+    Ok(scores)
+}
+
+/// The newest point between two steps, and the attempt that made it.
+pub(super) fn newest(
+    link: &mut Link,
+    run: &str,
+    split: &str,
+    (first, last): (i64, i64),
+    matrices: bool,
+) -> Result<Option<Made>, HistoryError> {
+    let (id, declared) = find_run(link, run)?;
+    let statement = points!("AND step BETWEEN $3 AND $4 ORDER BY step DESC LIMIT 1");
+    let k = matrices.then(|| declared.concept_count());
+    Ok(points(link, run, statement, &[&id, &split, &first, &last], k)?.pop())
+}
+
+/// A split's newest finished evaluations, oldest first.
+pub(super) fn evaluations(link: &mut Link, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
+    let (id, _) = find_run(link, run)?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let statement = points!("AND NOT provisional ORDER BY step DESC LIMIT $3");
+    let found = points(link, run, statement, &[&id, &split, &most], None)?;
+    Ok(found.into_iter().rev().map(|(point, _)| point).collect())
+}
+
+/// Points from a step on, some megabytes at most, and the step at which the next ones begin.
+pub(super) fn whole_points(
+    link: &mut Link,
+    run: &str,
+    split: &str,
+    first: i64,
+    most: usize,
+    matrices: bool,
+) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
+    let (id, declared) = find_run(link, run)?;
+    let k = matrices.then(|| declared.concept_count());
+    let at_once = if matrices { 1 } else { AT_ONCE };
+    let mut newest = newest_attempt_before(link, id, split, first)?;
+    let (mut whole, mut bytes, mut next) = (Vec::new(), 0, Some(first));
+    while let Some(from) = next {
+        if whole.len() >= most || bytes > ENOUGH {
+            break;
+        }
+        let limit = at_once.min(most - whole.len()) as i64;
+        let statement = points!("AND step >= $3 ORDER BY step LIMIT $4");
+        let found = points(link, run, statement, &[&id, &split, &from, &limit], k)?;
+        let after = found.last().map(|(point, _)| point.step.cast_signed());
+        for (point, attempt) in found {
+            let by = made_by(attempt);
+            bytes += point.bytes();
+            whole.push(WholePoint { point, attempt, superseded: by < newest });
+            newest = newest.max(by);
+        }
+        next = match after {
+            Some(after) => step_after(link, id, split, after)?,
+            None => None,
+        };
+    }
+    // Only where nothing was asked for.
+    if whole.is_empty() && most == 0 {
+        next = step_after(link, id, split, first.saturating_sub(1))?;
+    }
+    Ok((whole, next.map(i64::cast_unsigned)))
+}
+
+fn step_after(link: &mut Link, run: i64, split: &str, step: i64) -> Result<Option<i64>, HistoryError> {
+    let statement = "SELECT min(step) FROM point WHERE run = $1 AND split = $2 AND step > $3";
+    Ok(link.query_one(statement, &[&run, &split, &step])?.get(0))
+}

@@ -1,0 +1,43 @@
+//! Changes of a run other than its points, within a transaction of the caller.
+
+use super::change::{Changed, say};
+use super::link::Link;
+use super::runs::{run_to_change, unknown};
+use crate::history::error::HistoryError;
+use crate::history::point::finite;
+use crate::history::run::Remark;
+
+pub(super) fn finish_run(link: &mut Link, run: &str, finished: f64) -> Result<(), HistoryError> {
+    finite("run.finished", finished)?;
+    let id = run_to_change(link, run)?;
+    link.execute("UPDATE run SET finished = $2 WHERE id = $1", &[&id, &finished])?;
+    say(link, run, Changed::Finished, None)
+}
+
+pub(super) fn set_remark(link: &mut Link, run: &str, remark: &Remark) -> Result<(), HistoryError> {
+    remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
+    let row = link.query_opt("SELECT id, title, note FROM run WHERE name = $1 FOR NO KEY UPDATE", &[&run])?;
+    let row = row.ok_or_else(|| unknown(run))?;
+    let (title, note) = remark.applied(run, row.get(1), row.get(2));
+    link.execute("UPDATE run SET title = $2, note = $3 WHERE id = $1", &[&row.get::<_, i64>(0), &title, &note])?;
+    say(link, run, Changed::Remarked, None)
+}
+
+/// Errors where jobs may still send to the run: it has not finished, and one has sent within the last hour.
+pub(super) fn remove_run(link: &mut Link, run: &str) -> Result<(), HistoryError> {
+    let row = link.query_opt(
+        "SELECT id, finished IS NULL AND touched > now() - interval '1 hour' FROM run WHERE name = $1 FOR UPDATE",
+        &[&run],
+    )?;
+    let row = row.ok_or_else(|| unknown(run))?;
+    if row.get(1) {
+        return Err(HistoryError::Open { run: run.to_owned() });
+    }
+    link.execute("DELETE FROM run WHERE id = $1", &[&row.get::<_, i64>(0)])?;
+    say(link, run, Changed::Removed, None)
+}
+
+/// Nobody sends to the run any more.
+pub(super) fn forget_run(link: &mut Link, run: &str) -> Result<(), HistoryError> {
+    link.execute("UPDATE run SET touched = '-infinity' WHERE name = $1", &[&run]).map(drop)
+}

@@ -1,0 +1,56 @@
+//! Every engine of the history keeps the same promises: one suite of tests for SQLite and PostgreSQL, and what holds for
+//! PostgreSQL alone, which many processes share.
+#![cfg(feature = "server")]
+
+mod fixtures;
+mod points;
+#[path = "../common/postgres.rs"]
+mod postgres_server;
+mod runs;
+mod unscored;
+
+/// Each case as a test of each engine.
+macro_rules! stores {
+    ($($file:ident: $($case:ident)+;)+) => {
+        mod sqlite {
+            use conceptwatch::history::{Limits, Sqlite};
+
+            $($(#[test]
+            fn $case() {
+                super::$file::$case(&Sqlite::open(None, Limits { bytes: 1 << 30 }).unwrap());
+            })+)+
+        }
+
+        mod postgres {
+            use conceptwatch::history::Postgres;
+
+            $($(#[test]
+            fn $case() {
+                if let Some(url) = super::postgres_server::database() {
+                    super::$file::$case(&Postgres::open(&url).unwrap());
+                }
+            })+)+
+        }
+    };
+}
+
+stores! {
+    points: evaluations_are_the_newest_finished_points_without_matrices
+        common_steps_are_those_that_both_splits_have_finished
+        the_newest_steps_are_in_ascending_order
+        a_step_passed_again_replaces_its_point
+        a_series_is_ordered_and_bounded_by_steps
+        numbers_that_are_not_finite_are_absent
+        a_point_of_the_wrong_shape_leaves_the_old_one_whole
+        a_matrix_of_112_concepts_is_read_back_exactly
+        a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order
+        a_complete_point_is_that_of_the_attempt_that_made_it
+        points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded
+        whole_points_come_in_order_and_in_parts;
+    runs: a_declaration_does_not_change
+        hostile_names_are_data
+        three_thousand_runs_are_listed_in_pages_counted_and_searched
+        splits_are_listed_with_their_run;
+    unscored: what_was_not_scored_is_recorded_until_it_has_a_point
+        records_of_passes_without_points_are_bounded_for_each_run;
+}

@@ -1,0 +1,271 @@
+//! Points, curves and matrices: what is kept, replaced and read back.
+
+use conceptwatch::history::{HistoryError, Identity, Recorded, SeriesPoint, Store, StoredSplit, Wanted, WholePoint};
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::sample::Attempt;
+
+use super::fixtures::{point, run, steps, without_matrices};
+
+pub fn evaluations_are_the_newest_finished_points_without_matrices(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    for step in [1, 4, 2, 3] {
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
+    }
+    history.record_point(&Point { provisional: true, ..point("a", "val", 5, 3) }, None).unwrap();
+    let found = history.evaluations("a", "val", 2).unwrap();
+    assert_eq!(found, [3, 4].map(|step| without_matrices(point("a", "val", step, 3))));
+    assert_eq!(history.evaluations("a", "val", usize::MAX).unwrap().len(), 4);
+    assert!(history.evaluations("a", "test", 2).unwrap().is_empty());
+    assert!(history.evaluations("b", "val", 2).is_err());
+}
+
+pub fn common_steps_are_those_that_both_splits_have_finished(history: &dyn Store) {
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 3), &Identity::default(), 0.0).unwrap();
+    }
+    for (split, steps) in [("val", vec![1, 2, 3, 5, 7]), ("test", vec![2, 3, 4, 5, 7])] {
+        for step in steps {
+            history.record_point(&point("a", split, step, 3), None).unwrap();
+        }
+    }
+    history.record_point(&Point { provisional: true, ..point("a", "val", 8, 3) }, None).unwrap();
+    history.record_point(&point("a", "test", 8, 3), None).unwrap();
+    history.record_point(&point("b", "test", 1, 3), None).unwrap();
+    assert_eq!(history.common_steps("a", "val", "test", 9).unwrap(), [2, 3, 5, 7]);
+    assert_eq!(history.common_steps("a", "test", "val", 2).unwrap(), [5, 7]);
+    assert!(history.common_steps("a", "val", "none", 9).unwrap().is_empty());
+    assert!(history.common_steps("c", "val", "test", 9).is_err());
+}
+
+pub fn the_newest_steps_are_in_ascending_order(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    for step in [4, 1, 3, 2] {
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
+    }
+    assert_eq!(history.newest_steps("a", "val", 3).unwrap(), [2, 3, 4]);
+    assert!(history.newest_steps("a", "test", 3).unwrap().is_empty());
+    assert!(history.newest_steps("b", "val", 3).is_err());
+}
+
+pub fn a_step_passed_again_replaces_its_point(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    for step in [1, 2, 3, 2] {
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
+    }
+    let mut again = point("a", "val", 2, 3);
+    again.scores.truncate(1);
+    history.record_point(&again, None).unwrap();
+    assert_eq!(history.point("a", "val", Some(2), true).unwrap(), Some(again));
+    assert_eq!(steps(history, "a", "val"), [1, 3]);
+    let split = StoredSplit { split: "val".into(), points: 3, last_step: 3 };
+    assert_eq!(history.splits("a").unwrap(), std::slice::from_ref(&split));
+    history.record_run(&run("b", 3), &Identity::default(), 1.0).unwrap();
+    let listed = history
+        .listing(&Wanted::default())
+        .unwrap()
+        .runs
+        .into_iter()
+        .map(|(stored, splits)| (stored.run.name.clone(), splits));
+    assert_eq!(listed.collect::<Vec<_>>(), [("b".to_owned(), vec![]), ("a".to_owned(), vec![split])]);
+}
+
+pub fn a_series_is_ordered_and_bounded_by_steps(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    for step in [30, 10, 20, 40] {
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
+    }
+    history.record_point(&point("a", "train", 15, 3), None).unwrap();
+    let series = history.series("a", "val", "icl", None, 20, Some(30)).unwrap();
+    assert_eq!(series.iter().map(|p| (p.step, p.value)).collect::<Vec<_>>(), [(20, Some(20.1)), (30, Some(30.1))]);
+    assert_eq!(series[0].standard_error, Some(0.01));
+    assert_eq!((series[0].rows, series[0].incomplete, series[0].epoch), (4096, true, Some(2.0)));
+
+    let concept = |name| history.series("a", "val", "icl", Some(name), 10, Some(10)).unwrap().remove(0);
+    assert_eq!((concept("concept 2").value, concept("concept 2").standard_error), (Some(0.2 + 10.0), None));
+    assert_eq!(concept("concept 1").value, None);
+    assert!(concept("concept 1").undefined.is_some());
+    let undefined = history.series("a", "val", "ctl", None, 0, None).unwrap();
+    assert_eq!((undefined[0].value, undefined[0].undefined.as_deref()), (None, Some("one class")));
+    assert_eq!(history.series("a", "val", "no such", None, 0, None).unwrap(), []);
+
+    let unknown = |result: Result<Vec<SeriesPoint>, _>| match result {
+        Err(HistoryError::Unknown { what, name }) => (what, name),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(unknown(history.series("b", "val", "icl", None, 0, None)), ("run", "b".into()));
+    assert_eq!(unknown(history.series("a", "val", "icl", Some("x"), 0, None)), ("concept", "x".into()));
+    assert!(matches!(
+        history.record_point(&point("b", "val", 1, 3), None),
+        Err(HistoryError::Unknown { what: "run", .. })
+    ));
+    assert!(matches!(history.finish_run("b", 1.0), Err(HistoryError::Unknown { what: "run", .. })));
+}
+
+pub fn numbers_that_are_not_finite_are_absent(history: &dyn Store) {
+    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
+    let mut strange = point("a", "val", 1, 2);
+    strange.epoch = Some(f64::NAN);
+    strange.scores = vec![
+        ("nan".into(), Outcome::Value(ScoreValue { value: f64::NAN, ..ScoreValue::default() })),
+        (
+            "cells".into(),
+            Outcome::Value(ScoreValue {
+                value: 1.0,
+                standard_error: Some(f64::INFINITY),
+                per_concept: Some(vec![Some(f64::NAN), Some(f64::MIN_POSITIVE)]),
+                matrix: Some(vec![vec![Some(f64::NAN), Some(0.5)], vec![Some(f64::NEG_INFINITY), None]]),
+                ..ScoreValue::default()
+            }),
+        ),
+    ];
+    history.record_point(&strange, None).unwrap();
+    let stored = history.point("a", "val", None, true).unwrap().unwrap();
+    assert_eq!(stored.epoch, None);
+    assert!(matches!(stored.score("nan"), Some(Outcome::Undefined { .. })));
+    let cells = stored.score("cells").and_then(Outcome::value).unwrap();
+    assert_eq!(cells.standard_error, None);
+    assert_eq!(cells.per_concept, Some(vec![None, Some(f64::MIN_POSITIVE)]));
+    assert_eq!(cells.matrix, Some(vec![vec![None, Some(0.5)], vec![None, None]]));
+
+    strange.time = f64::NAN;
+    assert!(
+        matches!(history.record_point(&strange, None), Err(HistoryError::Invalid { field, .. }) if field == "point.time")
+    );
+}
+
+pub fn a_point_of_the_wrong_shape_leaves_the_old_one_whole(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    history.record_point(&point("a", "val", 1, 3), None).unwrap();
+    let refused = history.record_point(&point("a", "val", 1, 4), None);
+    assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
+    let mut large = point("a", "val", 1, 3);
+    large.step = u64::MAX;
+    assert!(
+        matches!(history.record_point(&large, None), Err(HistoryError::Invalid { field, .. }) if field == "point.step")
+    );
+    assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 1, 3)));
+}
+
+pub fn a_matrix_of_112_concepts_is_read_back_exactly(history: &dyn Store) {
+    history.record_run(&run("cub", 112), &Identity::default(), 0.0).unwrap();
+    history.record_point(&point("cub", "val", 5, 112), None).unwrap();
+    let found = history.matrix("cub", "val", "icl", None).unwrap().unwrap();
+    assert_eq!((found.step, found.concepts.len(), found.matrix.len()), (5, 112, 112));
+    assert_eq!(found.matrix[0][0], None);
+    assert_eq!(found.matrix[111][3], Some((111 * 112 + 3) as f64 / 8.0));
+    assert_eq!(history.matrix("cub", "val", "ctl", None).unwrap(), None);
+    assert_eq!(history.matrix("cub", "val", "icl", Some(4)).unwrap(), None);
+}
+
+pub fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order(history: &dyn Store) {
+    let as_of = |time: f64, provisional: bool, incomplete: bool, rows_seen: u64| Point {
+        time,
+        provisional,
+        incomplete,
+        rows_seen,
+        ..point("r", "val", 1, 2)
+    };
+    // From the least to the most complete. The last two are equally complete: the later arrival is kept.
+    let ranked = [
+        as_of(1.0, true, true, 10),
+        as_of(2.0, true, false, 10),
+        as_of(3.0, true, false, 20),
+        as_of(4.0, false, true, 10),
+        as_of(5.0, false, true, 20),
+        as_of(6.0, false, false, 30),
+        as_of(7.0, false, false, 20),
+    ];
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let kept = |order: &[usize]| {
+        // A split of its own for each order.
+        let split = format!("{order:?}");
+        let arriving = |at: usize| Point { split: split.as_str().into(), ..ranked[at].clone() };
+        for &at in order {
+            let before = history.point("r", &split, Some(1), true).unwrap();
+            match history.record_point(&arriving(at), None).unwrap() {
+                Recorded::Stored => {
+                    assert_eq!(history.point("r", &split, Some(1), true).unwrap().unwrap(), arriving(at))
+                }
+                Recorded::Waiting => panic!("a history in memory can always be written"),
+                Recorded::Outranked { time } => {
+                    assert_eq!(history.point("r", &split, Some(1), true).unwrap(), before);
+                    assert_eq!(Some(time), before.map(|point| point.time));
+                }
+            }
+        }
+        history.point("r", &split, Some(1), false).unwrap().unwrap().time
+    };
+    // Heap's algorithm: every order of arrival.
+    let mut order: Vec<usize> = (0..ranked.len()).collect();
+    let mut count = vec![0; order.len()];
+    let mut at = 0;
+    loop {
+        let complete = order.iter().rev().find(|&&point| point >= 5).unwrap();
+        assert_eq!(kept(&order), ranked[*complete].time, "{order:?}");
+        while at < order.len() && count[at] >= at {
+            count[at] = 0;
+            at += 1;
+        }
+        if at == order.len() {
+            break;
+        }
+        let other = if at % 2 == 0 { 0 } else { count[at] };
+        order.swap(other, at);
+        count[at] += 1;
+        at = 0;
+    }
+}
+
+pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store) {
+    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let [first, second] = [0, 1].map(|restart| Attempt { launch: 0, restart });
+    let complete = |history: &dyn Store, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
+    history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
+    assert!(!complete(history, first), "the point is incomplete");
+    history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
+    assert!(complete(history, first) && !complete(history, second));
+    history.record_point(&point("r", "val", 1, 2), Some(second)).unwrap();
+    assert!(complete(history, first) && !complete(history, second), "it was outranked");
+    history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(second)).unwrap();
+    assert!(!complete(history, first) && complete(history, second));
+    assert!(history.has_complete_point("none", "val", 1, first).is_err());
+}
+
+pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let [first, second] = [0, 1].map(|launch| Some(Attempt { launch, restart: 0 }));
+    for step in [10, 20, 30, 40] {
+        history.record_point(&point("a", "val", step, 3), first).unwrap();
+    }
+    let superseded = |from| {
+        let points = history.series("a", "val", "ctl", None, from, None).unwrap();
+        points.into_iter().filter(|point| point.superseded).map(|point| point.step).collect::<Vec<_>>()
+    };
+    assert!(superseded(0).is_empty());
+    // It resumes from a checkpoint of step 20.
+    history.record_point(&point("a", "val", 25, 3), second).unwrap();
+    assert_eq!(superseded(0), [30, 40]);
+    assert_eq!(superseded(40), [40]);
+    history.record_point(&point("a", "val", 30, 3), second).unwrap();
+    history.record_point(&point("a", "val", 50, 3), second).unwrap();
+    assert_eq!(superseded(0), [40]);
+}
+
+pub fn whole_points_come_in_order_and_in_parts(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let [first, second] = [0, 1].map(|launch| Some(Attempt { launch, restart: 2 }));
+    for step in [10, 20, 30] {
+        history.record_point(&point("a", "val", step, 3), first).unwrap();
+    }
+    history.record_point(&point("a", "val", 15, 3), second).unwrap();
+    let whole = |step, attempt, superseded| WholePoint { point: point("a", "val", step, 3), attempt, superseded };
+    let (points, next) = history.whole_points("a", "val", 0, 3, true).unwrap();
+    assert_eq!(
+        (points, next),
+        (vec![whole(10, first, false), whole(15, second, false), whole(20, first, true)], Some(30))
+    );
+    let (points, next) = history.whole_points("a", "val", 30, 3, false).unwrap();
+    assert_eq!((points[0].superseded, next), (true, None));
+    assert_eq!(points[0].point, without_matrices(point("a", "val", 30, 3)));
+    assert_eq!(history.whole_points("a", "other", 0, 3, true).unwrap(), (Vec::new(), None));
+}

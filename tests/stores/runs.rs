@@ -1,0 +1,122 @@
+//! Runs: names, declarations, lists, remarks and removal.
+
+use conceptwatch::history::{Cursor, HistoryError, Identity, Listing, Remark, Store, StoredSplit, Wanted};
+use conceptwatch::point::Outcome;
+use conceptwatch::run::{Run, RunFields};
+use conceptwatch::search::Search;
+
+use super::fixtures::{point, run};
+
+pub fn a_declaration_does_not_change(history: &dyn Store) {
+    let mut fields = (*run("a", 3)).clone();
+    fields.labels.insert("lambda".into(), "5".into());
+    fields.constants.reference_task_accuracy = Some(0.1 + 0.2);
+    let declared = |fields: &RunFields| Run::try_from(fields.clone()).unwrap();
+    history.record_run(&declared(&fields), &Identity::default(), 0.0).unwrap();
+    assert!(history.record_run(&declared(&fields), &Identity::default(), 1.0).unwrap().resumed);
+
+    type Change = fn(&mut RunFields);
+    let changes: [(&str, Change); 5] = [
+        ("run.concepts", |f| drop(f.concepts.pop())),
+        ("run.concepts[1].name", |f| f.concepts[1].name = "other".into()),
+        ("run.labels.lambda", |f| f.labels.clear()),
+        ("run.constants.reference_task_accuracy", |f| f.constants.reference_task_accuracy = Some(0.3)),
+        ("run.activation_kind", |f| f.activation_kind = conceptwatch::run::ActivationKind::Logit),
+    ];
+    for (expected, change) in changes {
+        let mut other = fields.clone();
+        change(&mut other);
+        match history.record_run(&declared(&other), &Identity::default(), 2.0) {
+            Err(HistoryError::DeclarationDiffers { run, field, stored, came }) => {
+                assert_eq!((run.as_str(), field.as_str()), ("a", expected));
+                assert_ne!(stored, came);
+            }
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+
+    let ranks = RunFields { world_size: 2, ..fields };
+    assert!(
+        history.record_run(&declared(&ranks), &Identity::default(), 3.0).unwrap().resumed,
+        "a job may restart with more ranks"
+    );
+    assert_eq!(history.runs().unwrap()[0].run.world_size, 2);
+}
+
+pub fn hostile_names_are_data(history: &dyn Store) {
+    history.record_run(&run("a", 1), &Identity::default(), 0.0).unwrap();
+    let hostile = ["'; DROP TABLE point; --", "\" OR 1=1", "%", "_", "../../etc/passwd", "ü\u{202e}", ""];
+    for split in hostile {
+        let mut point = point("a", split, 1, 1);
+        point.scores.push((split.to_owned(), Outcome::undefined(split)));
+        history.record_point(&point, None).unwrap();
+        assert_eq!(history.point("a", split, None, true).unwrap(), Some(point), "{split:?}");
+        assert_eq!(history.series("a", split, split, None, 0, None).unwrap().len(), 1, "{split:?}");
+        assert!(history.series(split, "val", "icl", None, 0, None).is_err(), "{split:?}");
+    }
+    assert_eq!(history.splits("a").unwrap().len(), hostile.len());
+}
+
+pub fn three_thousand_runs_are_listed_in_pages_counted_and_searched(history: &dyn Store) {
+    let declare = |name: &str, number: usize| {
+        let labels = [("seed".to_owned(), (number % 10).to_string()), ("fold".to_owned(), "a b".to_owned())].into();
+        let fields = RunFields { labels, ..RunFields::clone(&run(name, 3)) };
+        history.record_run(&Run::try_from(fields).unwrap(), &Identity::default(), (number / 7) as f64).unwrap();
+    };
+    (0..3000).for_each(|number| declare(&format!("run {number}"), number));
+    for step in [10, 20] {
+        history.record_point(&point("run 2990", "val", step, 3), None).unwrap();
+    }
+    history.record_point(&point("run 2990", "train", 5, 3), None).unwrap();
+    let all = history.listing(&Wanted::default()).unwrap();
+    assert_eq!((all.runs.len(), all.total, all.next), (3000, 3000, None));
+    let names = |listing: &Listing| listing.runs.iter().map(|(stored, _)| stored.run.name.clone()).collect::<Vec<_>>();
+    let newest_first: Vec<String> = (0..3000).rev().map(|number| format!("run {number}")).collect();
+    assert_eq!(names(&all), newest_first);
+
+    // Pages: each run once, also where runs start or are removed meanwhile.
+    let (mut paged, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = history.listing(&Wanted { after, most: Some(64), ..Wanted::default() }).unwrap();
+        paged.extend(names(&page));
+        pages += 1;
+        if pages == 3 {
+            declare("newest", 1_000_000);
+            history.forget_run("run 2990");
+            history.remove_run("run 2990").unwrap();
+        }
+        assert_eq!(page.total, 3000);
+        match page.next {
+            Some(next) => after = Some(next.to_string().parse().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!((paged, pages), (newest_first, 3000_usize.div_ceil(64)));
+
+    let search = |text: &str| Wanted { search: Search::of(text), most: Some(2), ..Wanted::default() };
+    let found = history.listing(&search("run seed>8 fold=a")).unwrap();
+    assert_eq!((names(&found), found.total), (vec!["run 2999".to_owned(), "run 2989".to_owned()], 300));
+    let next = history.listing(&Wanted { after: found.next, ..search("run seed>8 fold=a") }).unwrap();
+    assert_eq!((names(&next), next.total), (vec!["run 2979".to_owned(), "run 2969".to_owned()], 300));
+    history.remark("run 7", &Remark { title: Some("the best one".into()), note: None }).unwrap();
+    let titled = history.listing(&search("BEST")).unwrap();
+    assert_eq!((names(&titled), titled.total, titled.next), (vec!["run 7".to_owned()], 1, None));
+    assert!(matches!(history.listed("run 2990"), Err(HistoryError::Unknown { .. })));
+    for wrong in ["", "x", "7ff0000000000000-1", "-", "0-"] {
+        assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
+    }
+}
+
+pub fn splits_are_listed_with_their_run(history: &dyn Store) {
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 2), &Identity::default(), 1.0).unwrap();
+    }
+    for (split, step) in [("val", 10), ("val", 30), ("train", 5)] {
+        history.record_point(&point("a", split, step, 2), None).unwrap();
+    }
+    let split = |split: &str, points, last_step| StoredSplit { split: split.into(), points, last_step };
+    let listing = history.listing(&Wanted::default()).unwrap();
+    assert_eq!(listing.runs[0].1, []);
+    assert_eq!(listing.runs[1].1, [split("train", 1, 5), split("val", 2, 30)]);
+    assert_eq!(history.listed("a").unwrap(), listing.runs[1]);
+}
