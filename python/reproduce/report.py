@@ -14,6 +14,7 @@ from pathlib import Path
 
 import data
 import figures
+import introduced
 import numpy as np
 import tables
 from plan import OTHERS, Settings, plan
@@ -42,6 +43,10 @@ def sections(models: list[Model]) -> dict[str, list[str]]:
     for name in OTHERS:
         if of(models, data=name):
             own[name] = tables.others(models, name)
+    if of(models, experiment="introduced"):
+        own["introduced"] = introduced.levels(models)
+        own["introduced, separations"] = introduced.separations(models)
+        own["introduced, groups"] = introduced.groups(models)
     return own
 
 
