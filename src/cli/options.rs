@@ -16,7 +16,9 @@ use crate::name::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Tls, TlsFiles, check_private};
-use crate::server::{IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, WorkerOptions};
+use crate::server::{
+    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, WorkerOptions, projects,
+};
 
 /// Serve: receive batches, score them, show the curves
 ///
@@ -65,6 +67,14 @@ pub struct ServeOptions {
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Be a hub: show and judge the runs that sidecars push here, from this PostgreSQL database, as
+    /// postgres://USER@HOST:PORT/DATABASE. The password comes from PGPASSFILE, ~/.pgpass or PGPASSWORD.
+    #[arg(long, env = "CONCEPTWATCH_STORE", value_name = "URL", conflicts_with = "data_dir")]
+    pub store: Option<String>,
+    /// Of a hub: TOML file with a table [projects] of names and token files. A run can be changed with the token of its
+    /// project alone; that of --token-file is for the project "default".
+    #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
+    projects: Option<PathBuf>,
     /// Without a data directory: keep the curves in the first directory below this one that no other sidecar uses, or in
     /// memory where that cannot be written. Jobs that start a sidecar set it.
     #[arg(long, env = "CONCEPTWATCH_DATA_HOME", value_name = "DIR")]
@@ -235,6 +245,8 @@ impl ServeOptions {
             shared_secrets,
             secret_fd,
             data_dir,
+            store,
+            projects,
             data_home,
             history_mib,
             sample_rows,
@@ -306,6 +318,34 @@ impl ServeOptions {
             (None, ..) => Err(Fault::new("tls_cert", "is missing, expected it beside tls_key and client_ca")),
             (_, None, _) => Err(Fault::new("tls_key", "is missing, expected it beside tls_cert")),
         }
+    }
+
+    /// What a hub has besides; `None` for a sidecar.
+    pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
+        let Some(store) = self.store.clone() else {
+            return match self.projects {
+                None => Ok(None),
+                Some(_) => Err(Fault::new("projects", "got it without a store, expected both for a hub")),
+            };
+        };
+        if self.data_dir.is_some() {
+            return Err(Fault::new("store", "got it with a data directory, expected one of them"));
+        }
+        let of_file = self.projects.as_deref().map(projects).transpose()?.unwrap_or_default();
+        let read = |(name, path): (String, PathBuf)| Ok((name, token(&path, self.shares_secrets())?));
+        let projects = of_file.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
+        let of_others = self.token_file.as_deref().map(|path| token(path, self.shares_secrets())).transpose()?;
+        let mut seen: Vec<&str> = of_others.as_deref().into_iter().collect();
+        for (name, token) in &projects {
+            if seen.contains(&token.as_str()) {
+                return Err(Fault::new(
+                    "projects",
+                    format!("'{name}' has the token of another, expected one of its own"),
+                ));
+            }
+            seen.push(token);
+        }
+        Ok(Some(HubOptions { store, projects }))
     }
 
     /// The server's options, checked.

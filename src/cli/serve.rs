@@ -13,8 +13,9 @@ use futures::stream::FuturesUnordered;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
+use crate::history::HistoryError;
 use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
-use crate::server::{Listeners, Streams, run as run_server};
+use crate::server::{Listeners, ServeError, Streams, run as run_server, run_hub};
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -30,9 +31,12 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     let mut server = options.server()?;
     server.secret = options.secret_fd.map(secret).transpose()?;
     let (grpc, http) = options.addresses();
+    let hub = options.hub()?;
     let proved = server.token.is_some() || server.tls.as_ref().is_some_and(Tls::knows_clients);
+    // Tokens of projects are for calls, not for the page.
+    let called = proved || hub.as_ref().is_some_and(|hub| !hub.projects.is_empty());
     if let Some(open) = [&grpc, &http].into_iter().find(|address| address.is_remote()) {
-        if !proved {
+        if [(&grpc, called), (&http, proved)].into_iter().any(|(address, proved)| address.is_remote() && !proved) {
             let message =
                 format!("{open} can be reached from other machines, which requires --token-file or --client-ca");
             return Err(Fault::new("token_file", message).into());
@@ -75,7 +79,14 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
                 signals.stop(end).await;
             }
         };
-        run_server(listeners, server, stop).await.map_err(Failure::running)?;
+        match hub {
+            Some(hub) => run_hub(listeners, server, hub, stop).await,
+            None => run_server(listeners, server, stop).await,
+        }
+        .map_err(|error| match error {
+            ServeError::History(HistoryError::Invalid { field, message }) => Fault::new(field, message).into(),
+            error => Failure::running(error),
+        })?;
         announced
     });
     // What still runs, such as a client that never reads, must not delay the exit.

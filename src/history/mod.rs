@@ -22,7 +22,7 @@ pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{
-    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, LatestValue, Postgres, Removed, RunChange,
+    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, GivenAdvice, LatestValue, Postgres, Removed, RunChange,
     database_schema,
 };
 pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredRank, StoredRun};

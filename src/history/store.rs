@@ -1,5 +1,7 @@
 //! What every history can do, whichever engine keeps it.
 
+use std::collections::BTreeMap;
+
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -105,6 +107,20 @@ pub trait Store: Send + Sync {
     /// A split's newest finished evaluations, at most `most`, oldest first, without matrices. Empty for a split without
     /// points.
     fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError>;
+
+    /// [`evaluations`](Self::evaluations) of several runs, by name. A run that is unknown has none.
+    fn evaluations_of(
+        &self,
+        runs: &[&str],
+        split: &str,
+        most: usize,
+    ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
+        let of_run = |run: &&str| match self.evaluations(run, split, most) {
+            Err(HistoryError::Unknown { .. }) => None,
+            found => Some(found.map(|points| ((*run).to_owned(), points))),
+        };
+        runs.iter().filter_map(of_run).collect()
+    }
 
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError>;

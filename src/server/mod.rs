@@ -15,6 +15,7 @@ mod clock;
 mod events;
 mod grpc;
 pub mod http;
+mod hub;
 pub mod live;
 pub mod metrics;
 mod notify;
@@ -45,13 +46,15 @@ use crate::history::{ADDRESS_FILE, HistoryError, Limits as HistoryLimits, Sqlite
 
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
-pub use grpc::{IngestLimits, Window, client, hub, proto, recording, transport, wire};
+pub use grpc::{IngestLimits, Window, client, hub as hub_protocol, proto, recording, transport, wire};
+pub use hub::{HubOptions, projects, run_hub};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
 pub use streams::Streams;
 
+use grpc::Calls;
 use http::Bounds;
 use parts::Parts;
 
@@ -80,7 +83,7 @@ pub async fn run(
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());
     let (metrics, stop) = (parts.metrics.clone(), parts.stop.clone());
     let http = tokio::spawn(http::serve(listeners.http, tls.clone(), app, bounds, stop.clone()));
-    let mut grpc = tokio::spawn(grpc::serve(listeners.grpc, port, service, metrics, stop.clone()));
+    let mut grpc = tokio::spawn(grpc::serve(listeners.grpc, port, Calls::Sidecar(service), metrics, stop.clone()));
     if let Some(tls) = tls {
         tokio::spawn(tls.keep_current(stop.clone()));
     }

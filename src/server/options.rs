@@ -67,6 +67,12 @@ impl Listeners {
     }
 }
 
+/// The address of the page; empty for a Unix socket, which browsers cannot open.
+pub(super) fn page_url(http: &Endpoint, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    http.tcp().map(|address| format!("{scheme}://{address}/")).unwrap_or_default()
+}
+
 /// Why the server could not start or keep running.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

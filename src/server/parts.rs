@@ -14,12 +14,12 @@ use super::advice::Advice;
 use super::board::Board;
 use super::clock::Clock;
 use super::events::{Bounds, Events};
-use super::grpc::{Budget, Ingest, Port, Service};
+use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
 use super::http::{Access, App};
 use super::live::Live;
 use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
 use super::notify::Notifier;
-use super::options::{Listeners, Options, ServeError};
+use super::options::{Listeners, Options, ServeError, page_url};
 use super::peers::Endpoint;
 use super::publish::Publisher;
 use super::runs::Runs;
@@ -150,7 +150,8 @@ impl Parts {
     pub fn port(&self) -> Port {
         let Options { connections, ingest, token, tls, secret, .. } = self.options.clone();
         let address = self.grpc.clone();
-        Port { connections, chunk_bytes: ingest.chunk_bytes, token, tls, secret, address }
+        let tokens = token.into_iter().map(|text| Token { text, project: Project::default() }).collect();
+        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls, secret, address }
     }
 
     pub fn upkeep(&self) -> Upkeep {
@@ -179,10 +180,4 @@ impl Parts {
             advice: Arc::clone(&self.advice),
         }
     }
-}
-
-/// The address of the page; empty for a Unix socket, which browsers cannot open.
-fn page_url(http: &Endpoint, tls: bool) -> String {
-    let scheme = if tls { "https" } else { "http" };
-    http.tcp().map(|address| format!("{scheme}://{address}/")).unwrap_or_default()
 }

@@ -10,6 +10,9 @@ use crate::sample::CommitError;
 pub enum Refusal {
     #[error(transparent)]
     Invalid(#[from] Fault),
+    /// What belongs to another project.
+    #[error(transparent)]
+    Forbidden(Fault),
     #[error(transparent)]
     Commit(#[from] CommitError),
     #[error("{what}: '{name}' is unknown")]
@@ -53,14 +56,23 @@ impl Refusal {
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Commit(CommitError::Restarted { .. }) | Self::OverBudget { .. } | Self::Forgotten(_) | Self::Stopping
+            Self::Commit(CommitError::Restarted { .. })
+                | Self::OverBudget { .. }
+                | Self::Forgotten(_)
+                | Self::Stopping
+                | Self::History(
+                    HistoryError::Unreachable { .. } | HistoryError::ReadOnly | HistoryError::Denied { .. }
+                )
         )
     }
 
     /// The field at fault; empty if no field of the message is.
     pub fn field(&self) -> &str {
         match self {
-            Self::Invalid(fault) | Self::Nothing(fault) | Self::Commit(CommitError::Invalid(fault)) => &fault.field,
+            Self::Invalid(fault)
+            | Self::Forbidden(fault)
+            | Self::Nothing(fault)
+            | Self::Commit(CommitError::Invalid(fault)) => &fault.field,
             Self::Commit(CommitError::OlderAttempt) => "attempt",
             Self::Commit(_) => "step",
             Self::Unknown { what, .. } => what,

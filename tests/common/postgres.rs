@@ -76,7 +76,16 @@ impl Server {
 
     /// Ends all processes of the server at once, as a crash does, and starts it again.
     pub fn crash(&self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Ends all processes of the server at once.
+    pub fn stop(&self) {
         self.control(&["-m", "immediate", "stop"]);
+    }
+
+    pub fn start_again(&self) {
         self.control(&["-w", "-l", "/dev/null", "start"]);
     }
 

@@ -128,6 +128,17 @@ impl Applying<'_> {
         row.map(|row| Ok(Attempt { launch: super::runs::number(&row, 0)?, restart })).transpose()
     }
 
+    /// The number here of a run's launch; `None` where no rank of it has declared itself.
+    pub fn launch_of(&mut self, local_run: &str, job: &str) -> Result<Option<u32>, HistoryError> {
+        let run = self.run_of(local_run)?;
+        let row = self.link.query_opt(
+            "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id) \
+             FROM launch JOIN run ON run.id = launch.run WHERE name = $1 AND job = $2",
+            &[&run, &job],
+        )?;
+        row.map(|row| super::runs::number(&row, 0)).transpose()
+    }
+
     pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         finish_run(self.link, &run, finished)

@@ -3,6 +3,7 @@
 //! A change is one transaction, and locks the row of its run first, so that those of one run are made one after another.
 //! Each change says so in the table `change`, from which others learn it (`change.rs`).
 
+mod advice;
 mod apply;
 mod change;
 mod connect;
@@ -23,6 +24,8 @@ mod tls;
 mod unscored;
 mod write;
 
+use std::collections::BTreeMap;
+
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -35,6 +38,7 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::Rank;
 
+pub use advice::GivenAdvice;
 pub use apply::{Applied, Applying};
 pub use change::{ChangeCursor, Changed, RunChange};
 pub use latest::LatestValue;
@@ -157,6 +161,15 @@ impl Store for Postgres {
 
     fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
         self.read(|link| read::evaluations(link, run, split, most))
+    }
+
+    fn evaluations_of(
+        &self,
+        runs: &[&str],
+        split: &str,
+        most: usize,
+    ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
+        self.read(|link| read::evaluations_of(link, runs, split, most))
     }
 
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {

@@ -1,6 +1,6 @@
 //! Reading points with all their scores.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use postgres::Row;
 
@@ -137,6 +137,33 @@ pub(super) fn evaluations(link: &mut Link, run: &str, split: &str, most: usize) 
     let statement = points!("AND NOT provisional ORDER BY step DESC LIMIT $3");
     let found = points(link, run, statement, &[&id, &split, &most], None)?;
     Ok(found.into_iter().rev().map(|(point, _)| point).collect())
+}
+
+/// A split's newest finished evaluations of several runs, oldest first, in two readings.
+pub(super) fn evaluations_of(
+    link: &mut Link,
+    runs: &[&str],
+    split: &str,
+    most: usize,
+) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = link.query(
+        "SELECT newest.*, run.name FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
+         provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
+         change_errors, concept_rows, launch, restart FROM point WHERE point.run = run.id AND split = $2 \
+         AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
+        &[&runs, &split, &most],
+    )?;
+    let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    let mut scores = scores(link, &ids, None)?;
+    let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for row in &rows {
+        let run: &str = row.get(20);
+        let (point, _) = head(run, row)?;
+        let scores = scores.remove(&row.get(0)).unwrap_or_default();
+        found.entry(run.to_owned()).or_default().push(Point { scores, ..point });
+    }
+    Ok(found)
 }
 
 /// Points from a step on, some megabytes at most, and the step at which the next ones begin.

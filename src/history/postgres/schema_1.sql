@@ -150,3 +150,15 @@ CREATE TABLE origin (
     PRIMARY KEY (source, local_run)
 );
 CREATE INDEX origin_run ON origin (run);
+
+-- Whether training should stop, as it was answered first for an attempt and a step.
+CREATE TABLE given_advice (
+    run             bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    launch          bigint NOT NULL,
+    restart         bigint NOT NULL,
+    step            bigint NOT NULL,
+    stop            boolean NOT NULL,
+    reason          text NOT NULL,
+    decided_by_step bigint NOT NULL,
+    PRIMARY KEY (run, launch, restart, step)
+);

@@ -12,6 +12,8 @@ use crate::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;
 
+/// Upper limit of a launch's restart count; anything larger is a mistake of the launcher.
+pub const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// Longest timeout of a call.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 

@@ -31,6 +31,10 @@ use crate::server::peers::{
 
 use super::budget::Budget;
 use super::front::{Caller, Front, Limits, Peer, Window};
+use super::hub::reads::Reads;
+use super::hub::service::HubService;
+use super::hub::{PUSH_BYTES, proto::hub_server::HubServer};
+use super::project::{Project, Token};
 use super::proto::concept_watch_server::ConceptWatchServer;
 use super::service::Service;
 
@@ -52,8 +56,8 @@ pub struct Port {
     pub connections: usize,
     /// Maximum bytes of a chunk.
     pub chunk_bytes: usize,
-    /// If set, every call must carry it, or come with a client certificate.
-    pub token: Option<String>,
+    /// Unless empty, every call must carry one of them, or come with a client certificate.
+    pub tokens: Vec<Token>,
     pub tls: Option<Tls>,
     /// Proves this process to the one that started it.
     pub secret: Option<Secret>,
@@ -61,39 +65,73 @@ pub struct Port {
     pub address: Endpoint,
 }
 
+/// The calls of a port.
+pub enum Calls {
+    /// Of a sidecar.
+    Sidecar(Service),
+    /// Of a hub.
+    Hub(HubService, Reads, Budget),
+}
+
+impl Calls {
+    fn budget(&self) -> Budget {
+        match self {
+            Self::Sidecar(service) => service.ingest.budget.clone(),
+            Self::Hub(_, _, budget) => budget.clone(),
+        }
+    }
+
+    /// Adds the calls behind their limits.
+    fn added(self, routes: Routes, limits: Limits) -> Routes {
+        let largest = limits.largest;
+        match self {
+            Self::Sidecar(service) => {
+                let calls = ConceptWatchServer::new(service.clone()).max_decoding_message_size(largest);
+                routes.add_service(Front::new(calls, limits).with_ingest(service))
+            }
+            Self::Hub(service, reads, _) => {
+                let hub = HubServer::new(service).max_decoding_message_size(PUSH_BYTES);
+                let reads = ConceptWatchServer::new(reads).max_decoding_message_size(largest);
+                routes.add_service(Front::new(hub, limits.clone())).add_service(Front::new(reads, limits))
+            }
+        }
+    }
+}
+
 /// Serves until `stop` is cancelled and the calls in flight have ended.
 pub async fn serve(
     listener: Listener,
     port: Port,
-    service: Service,
+    calls: Calls,
     metrics: Metrics,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
+    // The hub answers calls of that name, too.
     reporter.set_serving::<ConceptWatchServer<Service>>().await;
     // With a token, a client without a certificate may still have that.
-    let clients = if port.token.is_some() { ClientCertificate::Optional } else { ClientCertificate::Required };
+    let clients = if port.tokens.is_empty() { ClientCertificate::Required } else { ClientCertificate::Optional };
     let gate = Gate {
         listener,
         tls: port.tls.clone().map(|tls| (tls, clients)),
         protocol: Protocol::Http2,
         limit: port.connections,
         patience: PATIENCE,
-        token: port.token.is_some(),
+        token: !port.tokens.is_empty(),
         refusal: b"",
         counts: Counts::of(&metrics, "grpc"),
     };
     let attempts = Attempts::new(LONGEST_DELAY, metrics.tokens_refused.with_label_values(&["grpc"]));
-    let (wide, narrow, sorted) = by_window(gate.open(), service.ingest.budget.clone(), stop.clone());
+    let budget = calls.budget();
+    let (wide, narrow, sorted) = by_window(gate.open(), budget.clone(), stop.clone());
     // Somewhat more than a chunk, so that a chunk just above the limit gets an answer that names the limit.
     let largest = port.chunk_bytes + (1 << 20);
-    let limits = Limits { budget: service.ingest.budget.clone(), metrics, largest };
+    let limits = Limits { budget, metrics, largest };
     let health = Front::new(health, limits.clone());
-    let calls = ConceptWatchServer::new(service.clone()).max_decoding_message_size(largest);
-    let service = Front::new(calls, limits).with_ingest(service);
-    let token = port.token.map(|token| format!("Bearer {token}").into());
-    let guarded = Arc::new(Guard { token, secret: port.secret, address: port.address, attempts });
-    let routes = Routes::new(health).add_service(service).into_axum_router();
+    let tokens =
+        port.tokens.into_iter().map(|token| (format!("Bearer {}", token.text).into(), token.project)).collect();
+    let guarded = Arc::new(Guard { tokens, secret: port.secret, address: port.address, attempts });
+    let routes = calls.added(Routes::new(health), limits).into_axum_router();
     let routes = Routes::from(routes.layer(from_fn_with_state(guarded, guard)));
     let stopped = async {
         stop.cancelled().await;
@@ -142,8 +180,8 @@ pub fn transport(window: Window) -> Server {
 
 /// What every call is checked against.
 struct Guard {
-    /// The value of `authorization`.
-    token: Option<Arc<str>>,
+    /// Values of `authorization`, and for whom a call then speaks.
+    tokens: Vec<(Arc<str>, Project)>,
     secret: Option<Secret>,
     address: Endpoint,
     attempts: Attempts,
@@ -151,7 +189,7 @@ struct Guard {
 
 /// Lets a call in, and answers the challenge that it may carry, whether it is let in or not: so a client can find out
 /// who answers before it sends its token.
-async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let visit = request.extensions().get::<Caller>().map(|caller| Arc::clone(&caller.visit));
     let nonce = request.headers().get(NONCE);
     let proof = guard
@@ -165,7 +203,8 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
             visit.greet();
         }
         next.run(request).await
-    } else if guard.admits(&request, visit.as_deref()) {
+    } else if let Some(project) = guard.admits(&request, visit.as_deref()) {
+        request.extensions_mut().insert(project);
         // Lines of the log that the call leads to name its peer, by which they are limited.
         let span = visit.as_ref().map(|visit| tracing::error_span!("call", peer = %visit.peer()));
         let serving = visit.map(|visit| visit.serve());
@@ -185,11 +224,19 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
 }
 
 impl Guard {
-    fn admits(&self, request: &Request, visit: Option<&Visit>) -> bool {
-        let Some(token) = &self.token else { return true };
+    /// For whom a call speaks, if it may.
+    fn admits(&self, request: &Request, visit: Option<&Visit>) -> Option<Project> {
         let given = request.headers().get(AUTHORIZATION);
-        visit.is_some_and(Visit::has_certificate)
-            || given.is_some_and(|given| same_secret(token.as_bytes(), given.as_bytes()))
+        // Every token is compared, so that the time taken does not tell which one is near.
+        let of_token = |given: &HeaderValue| {
+            let same = self
+                .tokens
+                .iter()
+                .map(|(token, project)| same_secret(token.as_bytes(), given.as_bytes()).then_some(project));
+            same.fold(None, Option::or).cloned()
+        };
+        let open = || self.tokens.is_empty() || visit.is_some_and(Visit::has_certificate);
+        given.and_then(of_token).or_else(|| open().then(Project::default))
     }
 }
 

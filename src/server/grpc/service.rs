@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,24 +11,23 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
-use crate::alert::State;
 use crate::fault::{Fault, in_short};
-use crate::history::{Identity, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
+use crate::history::{HistoryError, Identity, Store, StoredRun, StoredSplit};
 use crate::name::check_name;
 use crate::point::Point;
-use crate::search::Search;
 use crate::step::Rank;
 
 use super::convert;
 use super::ingest::{Arrived, Ingest};
 use super::proto::{self, concept_watch_server::ConceptWatch};
+use super::reader::{Reader, alert};
 use super::status::refused;
 use crate::question::diagnosis_of;
 use crate::server::advice::Advice;
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
-use crate::server::events::{Events, Received, Watcher};
-use crate::server::live::{AlertChange, Event};
+use crate::server::events::{Events, Watcher};
+use crate::server::live::Event;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 use crate::server::settlement::Settlement;
@@ -42,8 +40,6 @@ const ANSWERS: usize = 64;
 const ASKED_CHUNK: usize = 1 << 20;
 /// Newest points of each split that the alert rules evaluate again when a run resumes after a restart of the sidecar.
 const RESTORED: usize = 200;
-/// Upper limit of a launch's restart count; anything larger is a mistake of the launcher.
-const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// Interval at which a waiting call checks again, in case it has missed the event.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -80,8 +76,8 @@ impl ConceptWatch for Service {
                 Some(Rank::of(request.rank, run.world_size).map_err(refused)?)
             }
         };
-        if request.attempt > MOST_RESTARTS {
-            let message = format!("got {}, expected at most {MOST_RESTARTS}", request.attempt);
+        if request.attempt > convert::MOST_RESTARTS {
+            let message = format!("got {}, expected at most {}", request.attempt, convert::MOST_RESTARTS);
             return Err(refused(Fault::new("attempt", message)));
         }
         let record = {
@@ -216,17 +212,7 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::ListRunsRequest>,
     ) -> Result<Response<proto::ListRunsResponse>, Status> {
-        let proto::ListRunsRequest { page_size, page_token, search } = request.into_inner();
-        let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
-            let wrong = |why| Fault::new("page_token", format!("got '{}', {why}", in_short(token)));
-            token.parse().map_err(wrong)
-        });
-        let wanted = Wanted {
-            search: Search::of(&search),
-            after: after.transpose().map_err(refused)?,
-            most: Some(page_size as usize).filter(|most| *most > 0),
-        };
-        let listing = self.blocking(move |history| history.listing(&wanted)).await?;
+        let listing = self.reader().listing(request.into_inner()).await?;
         let live = self.ingest.runs.statuses();
         let status = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
             let live = live.iter().find(|live| live.name == stored.run.name);
@@ -284,69 +270,13 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::GetSeriesRequest>,
     ) -> Result<Response<proto::GetSeriesResponse>, Status> {
-        let request = request.into_inner();
-        if crate::score::catalogue::find(&request.score).is_none() {
-            return Err(refused(Fault::new(
-                "score",
-                format!("'{}' is not a score of the catalogue", in_short(&request.score)),
-            )));
-        }
-        check_name("run", &request.run).map_err(refused)?;
-        check_name("split", &request.split).map_err(refused)?;
-        if !request.concept.is_empty() {
-            check_name("concept", &request.concept).map_err(refused)?;
-        }
-        let points = self
-            .blocking(move |history| {
-                let concept = Some(request.concept.as_str()).filter(|concept| !concept.is_empty());
-                let last = request.last_step;
-                history.series(&request.run, &request.split, &request.score, concept, request.first_step, last)
-            })
-            .await?;
-        let message = |point: SeriesPoint| proto::SeriesPoint {
-            step: point.step,
-            epoch: point.epoch,
-            time: point.time,
-            value: point.value,
-            standard_error: point.standard_error,
-            undefined: point.undefined.unwrap_or_default(),
-            rows: point.rows,
-            tie_fraction: point.tie_fraction,
-            provisional: point.provisional,
-            incomplete: point.incomplete,
-            left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
-            left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
-            p_value: point.p_value,
-            superseded: point.superseded,
-        };
-        Ok(Response::new(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() }))
+        self.reader().series(request.into_inner()).await.map(Response::new)
     }
 
     type WatchStream = BoxStream<'static, Result<proto::WatchResponse, Status>>;
 
     async fn watch(&self, request: Request<proto::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let runs = request.into_inner().runs;
-        runs.iter().try_for_each(|run| check_name("runs", run)).map_err(refused)?;
-        let lost = self.ingest.metrics.watch_events_lost.clone();
-        let stop = self.stop.clone();
-        let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
-        let events = self.events.subscribe().stream().filter_map(move |received| {
-            let event = match received {
-                Received::Event(Event::Point(point)) if wanted(&point.run) => {
-                    Some(proto::watch_response::Event::Point(convert::point(&point, false)))
-                }
-                Received::Event(Event::Alert(change)) if wanted(&change.run) => {
-                    Some(proto::watch_response::Event::Alert(alert(&change)))
-                }
-                Received::Event(_) => None,
-                Received::Lost(count) => {
-                    lost.inc_by(count);
-                    Some(proto::watch_response::Event::Lost(count))
-                }
-            };
-            futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
-        });
-        Ok(Response::new(events.take_until(Box::pin(stop.cancelled_owned())).boxed()))
+        self.reader().watch(request.into_inner()).map(Response::new)
     }
 
     async fn get_advice(
@@ -404,16 +334,21 @@ impl Service {
         ReceiverStream::new(receiver)
     }
 
+    fn reader(&self) -> Reader {
+        Reader {
+            history: Arc::clone(&self.history),
+            events: self.events.clone(),
+            lost: self.ingest.metrics.watch_events_lost.clone(),
+            stop: self.stop.clone(),
+        }
+    }
+
     /// Runs a call to the history on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&dyn Store) -> Result<T, crate::history::HistoryError> + Send + 'static,
+        call: impl FnOnce(&dyn Store) -> Result<T, HistoryError> + Send + 'static,
     ) -> Result<T, Status> {
-        let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || call(&*history)).await {
-            Ok(result) => result.map_err(|error| Refusal::from(error).into()),
-            Err(_) => Err(Status::internal("the history call failed")),
-        }
+        self.reader().blocking(call).await
     }
 
     /// Restores the state that the alert rules had in an earlier process.
@@ -504,24 +439,5 @@ impl Service {
 
     fn announce(&self, event: Event) {
         self.events.send(event);
-    }
-}
-
-fn alert(change: &AlertChange) -> proto::AlertChange {
-    let state = match change.state {
-        State::Firing => proto::AlertState::Firing,
-        State::Pending => proto::AlertState::Pending,
-        State::Inactive => proto::AlertState::Inactive,
-    };
-    proto::AlertChange {
-        rule: change.rule.clone(),
-        run: change.run.clone(),
-        split: change.split.clone(),
-        score: change.score.to_owned(),
-        state: state.into(),
-        since: change.since,
-        evidence: change.evidence.clone(),
-        step: change.step,
-        severity: change.severity.name().to_owned(),
     }
 }

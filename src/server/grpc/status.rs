@@ -24,6 +24,7 @@ pub fn code(refusal: &Refusal) -> Code {
         Refusal::Unknown { .. } | Refusal::Nothing(_) | Refusal::History(HistoryError::Unknown { .. }) => {
             Code::NotFound
         }
+        Refusal::Forbidden(_) => Code::PermissionDenied,
         Refusal::Commit(_) | Refusal::Finished(_) | Refusal::History(HistoryError::DeclarationDiffers { .. }) => {
             Code::FailedPrecondition
         }

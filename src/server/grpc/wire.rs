@@ -7,7 +7,7 @@ use super::calls::{self, Field, Kind, Message};
 use crate::fault::Fault;
 
 /// Fields of one call that are counted, at most.
-pub(super) const COUNTED: usize = 24;
+pub(super) const COUNTED: usize = 96;
 
 /// How much more than its elements a growing vector takes: it doubles, and holds old and new while it copies.
 const GROWTH: usize = 3;

@@ -3,7 +3,7 @@
 //! A row is computed when it is first read and again after its split has changed. Many rows at once would take longer
 //! than a reader waits, so an answer that takes long says how many rows are missing, and the next one has more of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use crate::server::live::{AlertsStatus, Latest};
 const LOOKED_BACK: [usize; 2] = [100, 1000];
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// Rows that are computed from one reading.
+const TOGETHER: usize = 8;
 /// Rows that are kept for each run, beyond which those of runs that are gone are dropped.
 const MOST_SPLITS: u64 = 16;
 /// Points of a row's curve.
@@ -109,6 +111,7 @@ impl Rows {
     pub fn read(&self, app: &App, split: &str, only: Option<&str>, wanted: &Wanted) -> Result<Overview, Refusal> {
         let begun = Instant::now();
         let (latest, alerts) = (app.live.latest(), app.live.alerts());
+        let latest: HashMap<(&str, &str), &Latest> = latest.iter().map(|one| ((&*one.run, &*one.split), one)).collect();
         let (runs, next) = match only {
             Some(name) => (vec![app.history.listed(name)?], None),
             None => {
@@ -122,36 +125,57 @@ impl Rows {
                 (listing.runs, listing.next.map(|next| next.to_string()))
             }
         };
-        let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0, next };
-        for (stored, splits) in &runs {
+        let mut rows: Vec<Option<Arc<Row>>> = Vec::with_capacity(runs.len());
+        let mut stale = Vec::new();
+        for (at, (stored, splits)) in runs.iter().enumerate() {
             let name = stored.run.name.as_str();
-            let live = latest.iter().find(|one| &*one.run == name && &*one.split == split);
+            let live = latest.get(&(name, split));
             let of_split = splits.iter().find(|one| one.split == split);
-            let version = version(stored, of_split, live, advised(&alerts, name, split));
-            let key = (name.to_owned(), split.to_owned());
-            let known = lock(&self.0).get(&key).filter(|(of, _)| *of == version).map(|(_, row)| Arc::clone(row));
-            let row = match known {
-                Some(row) => row,
-                // The first row is always computed, so that each request makes progress.
-                None if begun.elapsed() > PATIENCE && !overview.runs.is_empty() => {
-                    overview.pending += 1;
-                    continue;
+            let version = version(stored, of_split, live.copied(), advised(&alerts, name, split));
+            let known = lock(&self.0).get(&(name.to_owned(), split.to_owned())).cloned();
+            match known {
+                Some((of, row)) if of == version => rows.push(Some(row)),
+                before => {
+                    rows.push(None);
+                    stale.push(Stale { at, stored, version, before: before.map(|(_, row)| row) });
                 }
-                None => {
-                    let before = lock(&self.0).get(&key).map(|(_, row)| Arc::clone(row));
-                    let row = match row(app, stored, split, &version, before.as_deref()) {
-                        // The size limit has removed the run since the runs were listed.
-                        Err(refusal) if refusal.status == StatusCode::NOT_FOUND && only.is_none() => continue,
-                        row => Arc::new(row?),
-                    };
-                    lock(&self.0).insert(key, (version, Arc::clone(&row)));
-                    row
-                }
-            };
-            overview.runs.push(row);
+            }
         }
+        let mut overview = Overview { split: split.to_owned(), runs: Vec::new(), pending: 0, next };
+        let mut stale = stale.into_iter().peekable();
+        // The first rows are always computed, so that each request makes progress.
+        let mut first = true;
+        while stale.peek().is_some() && (first || begun.elapsed() <= PATIENCE) {
+            let together: Vec<Stale> = stale.by_ref().take(TOGETHER).collect();
+            let names: Vec<&str> = together.iter().map(|one| one.stored.run.name.as_str()).collect();
+            let mut evaluations = app.history.evaluations_of(&names, split, LOOKED_BACK[0])?;
+            for Stale { at, stored, version, before } in together {
+                let mut points = evaluations.remove(&stored.run.name).unwrap_or_default();
+                points.retain(|point| app.live.admits(point));
+                let row = match row(app, stored, split, points, &version, before.as_deref()) {
+                    // The size limit has removed the run since the runs were listed.
+                    Err(refusal) if refusal.status == StatusCode::NOT_FOUND && only.is_none() => continue,
+                    row => Arc::new(row?),
+                };
+                let key = (stored.run.name.clone(), split.to_owned());
+                lock(&self.0).insert(key, (version, Arc::clone(&row)));
+                rows[at] = Some(row);
+            }
+            first = false;
+        }
+        overview.pending = stale.count();
+        overview.runs = rows.into_iter().flatten().collect();
         Ok(overview)
     }
+}
+
+/// A run whose row has to be computed.
+struct Stale<'a> {
+    /// Its place in the answer.
+    at: usize,
+    stored: &'a StoredRun,
+    version: Version,
+    before: Option<Arc<Row>>,
 }
 
 fn version(
@@ -180,9 +204,16 @@ fn advised(alerts: &AlertsStatus, run: &str, split: &str) -> Option<StopAdvised>
     Some(StopAdvised { rule: standing.rule.clone(), since: fired.map_or(standing.step, |change| change.step) })
 }
 
-fn row(app: &App, stored: &StoredRun, split: &str, version: &Version, before: Option<&Row>) -> Result<Row, Refusal> {
+/// `points` are the newest evaluations, at most [`LOOKED_BACK`].
+fn row(
+    app: &App,
+    stored: &StoredRun,
+    split: &str,
+    points: Vec<Point>,
+    version: &Version,
+    before: Option<&Row>,
+) -> Result<Row, Refusal> {
     let name = stored.run.name.as_str();
-    let points = evaluations(app, name, split, LOOKED_BACK[0])?;
     let judge =
         |points: &[Point], whole| verdict(&stored.run, points, whole, version.finished, version.advised.as_ref());
     let mut found = judge(&points, points.len() < LOOKED_BACK[0]);

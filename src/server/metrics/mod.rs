@@ -1,6 +1,7 @@
 //! Prometheus metrics. All names are in [`names`]; score families are read from the latest points at each scrape.
 
 mod alerts;
+mod hub;
 pub mod names;
 mod own;
 #[cfg(test)]
@@ -10,5 +11,6 @@ mod scores;
 mod tests;
 
 pub use alerts::AlertCollector;
+pub use hub::HubMetrics;
 pub use own::{HistoryCollector, Metrics};
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};

@@ -81,3 +81,10 @@ pub const REQUESTS: &str = "conceptwatch_http_requests_total";
 pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";
 pub const NOTIFICATIONS_FAILED: &str = "conceptwatch_notifications_failed_total";
 pub const NOTIFICATIONS_DROPPED: &str = "conceptwatch_notifications_dropped_total";
+
+// Of a hub.
+// Label `outcome`: `applied`, `known` or `refused`.
+pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
+// Labels `call, code`.
+pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
+pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total";

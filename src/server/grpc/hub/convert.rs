@@ -10,12 +10,10 @@ use crate::name::check_name;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::MAX_CONCEPTS;
 use crate::sample::Attempt;
-use crate::server::grpc::convert as run;
+use crate::server::grpc::convert::{self as run, MOST_RESTARTS};
 use crate::server::grpc::proto as v1;
 use crate::step::{Epoch, Rank, Step};
 
-/// Upper limit of a launch's restart count, and of its number; anything larger is a mistake.
-const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// Most characters of a score's id.
 const MAX_ID: usize = 64;
 /// Most characters of a reason or warning.

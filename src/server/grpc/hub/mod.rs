@@ -2,3 +2,8 @@
 
 pub mod convert;
 pub mod proto;
+pub(super) mod reads;
+pub(super) mod service;
+
+/// Maximum bytes of a push, and so of an entry: see [`convert::omit_matrices`].
+pub const PUSH_BYTES: usize = 16 << 20;

@@ -1,0 +1,145 @@
+//! Calls that read from the history and from the events alone, which sidecars and hubs answer alike.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use prometheus::IntCounter;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::convert;
+use super::proto;
+use super::status::refused;
+use crate::alert::State;
+use crate::fault::{Fault, in_short};
+use crate::history::{HistoryError, Listing, SeriesPoint, Store, Wanted};
+use crate::name::check_name;
+use crate::search::Search;
+use crate::server::events::{Events, Received};
+use crate::server::live::{AlertChange, Event};
+use crate::server::refusal::Refusal;
+
+/// What such calls read from.
+#[derive(Clone)]
+pub struct Reader {
+    pub history: Arc<dyn Store>,
+    pub events: Events,
+    /// Events that watchers did not get.
+    pub lost: IntCounter,
+    pub stop: CancellationToken,
+}
+
+impl Reader {
+    /// Runs a call to the history on a thread that may block.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let history = Arc::clone(&self.history);
+        match tokio::task::spawn_blocking(move || call(&*history)).await {
+            Ok(result) => result.map_err(|error| Refusal::from(error).into()),
+            Err(_) => Err(Status::internal("the history call failed")),
+        }
+    }
+
+    /// The runs that are asked for.
+    pub async fn listing(&self, request: proto::ListRunsRequest) -> Result<Listing, Status> {
+        let proto::ListRunsRequest { page_size, page_token, search } = request;
+        let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
+            let wrong = |why| Fault::new("page_token", format!("got '{}', {why}", in_short(token)));
+            token.parse().map_err(wrong)
+        });
+        let wanted = Wanted {
+            search: Search::of(&search),
+            after: after.transpose().map_err(refused)?,
+            most: Some(page_size as usize).filter(|most| *most > 0),
+        };
+        self.blocking(move |history| history.listing(&wanted)).await
+    }
+
+    pub async fn series(&self, request: proto::GetSeriesRequest) -> Result<proto::GetSeriesResponse, Status> {
+        if crate::score::catalogue::find(&request.score).is_none() {
+            return Err(refused(Fault::new(
+                "score",
+                format!("'{}' is not a score of the catalogue", in_short(&request.score)),
+            )));
+        }
+        check_name("run", &request.run).map_err(refused)?;
+        check_name("split", &request.split).map_err(refused)?;
+        if !request.concept.is_empty() {
+            check_name("concept", &request.concept).map_err(refused)?;
+        }
+        let points = self
+            .blocking(move |history| {
+                let concept = Some(request.concept.as_str()).filter(|concept| !concept.is_empty());
+                let last = request.last_step;
+                history.series(&request.run, &request.split, &request.score, concept, request.first_step, last)
+            })
+            .await?;
+        let message = |point: SeriesPoint| proto::SeriesPoint {
+            step: point.step,
+            epoch: point.epoch,
+            time: point.time,
+            value: point.value,
+            standard_error: point.standard_error,
+            undefined: point.undefined.unwrap_or_default(),
+            rows: point.rows,
+            tie_fraction: point.tie_fraction,
+            provisional: point.provisional,
+            incomplete: point.incomplete,
+            left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
+            left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
+            p_value: point.p_value,
+            superseded: point.superseded,
+        };
+        Ok(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() })
+    }
+
+    /// Points and alert changes from now on, until the server stops.
+    pub fn watch(
+        &self,
+        request: proto::WatchRequest,
+    ) -> Result<BoxStream<'static, Result<proto::WatchResponse, Status>>, Status> {
+        let runs = request.runs;
+        runs.iter().try_for_each(|run| check_name("runs", run)).map_err(refused)?;
+        let (lost, stop) = (self.lost.clone(), self.stop.clone());
+        let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
+        let events = self.events.subscribe().stream().filter_map(move |received| {
+            let event = match received {
+                Received::Event(Event::Point(point)) if wanted(&point.run) => {
+                    Some(proto::watch_response::Event::Point(convert::point(&point, false)))
+                }
+                Received::Event(Event::Alert(change)) if wanted(&change.run) => {
+                    Some(proto::watch_response::Event::Alert(alert(&change)))
+                }
+                Received::Event(_) => None,
+                Received::Lost(count) => {
+                    lost.inc_by(count);
+                    Some(proto::watch_response::Event::Lost(count))
+                }
+            };
+            futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
+        });
+        Ok(events.take_until(Box::pin(stop.cancelled_owned())).boxed())
+    }
+}
+
+pub fn alert(change: &AlertChange) -> proto::AlertChange {
+    let state = match change.state {
+        State::Firing => proto::AlertState::Firing,
+        State::Pending => proto::AlertState::Pending,
+        State::Inactive => proto::AlertState::Inactive,
+    };
+    proto::AlertChange {
+        rule: change.rule.clone(),
+        run: change.run.clone(),
+        split: change.split.clone(),
+        score: change.score.to_owned(),
+        state: state.into(),
+        since: change.since,
+        evidence: change.evidence.clone(),
+        step: change.step,
+        severity: change.severity.name().to_owned(),
+    }
+}

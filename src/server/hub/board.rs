@@ -1,0 +1,281 @@
+//! The newest points of each split, as the database has them. Every hub builds the same from the same changes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::point::{Outcome, Point};
+use crate::sample::Attempt;
+use crate::score::catalogue::{self, Cost};
+use crate::server::clock::{lock, unix_time};
+use crate::server::live::Latest;
+
+/// Evaluations of a split whose scores are remembered, to tell late ones from those of a new evaluation.
+const REMEMBERED: usize = 256;
+
+/// All curves of runs that are shown as current.
+pub struct Board {
+    /// How long the curves of a finished run are listed.
+    linger: Duration,
+    runs: Mutex<BTreeMap<Arc<str>, Curves>>,
+}
+
+#[derive(Default)]
+struct Curves {
+    /// k names.
+    concepts: Arc<[String]>,
+    /// Seconds since 1970-01-01 UTC.
+    finished: Option<f64>,
+    splits: BTreeMap<Arc<str>, Curve>,
+}
+
+#[derive(Default)]
+struct Curve {
+    newest: Option<Arc<Point>>,
+    slow: Option<Arc<Point>>,
+    filling: bool,
+    /// The newest attempt, its first step, and the time of the evaluation that began it.
+    attempt: Option<(Attempt, u64, f64)>,
+    /// The latest step of the newest attempt that was judged, or has no point.
+    settled: Option<u64>,
+    /// By step: the time of its evaluation and the scores it has.
+    known: BTreeMap<u64, (f64, Vec<String>)>,
+}
+
+/// What a point of the database is to those who saw the ones before.
+#[derive(Debug, PartialEq)]
+pub enum News {
+    /// Nothing that is not known.
+    None,
+    Evaluation,
+    /// Scores that join an evaluation which is known.
+    Late(Box<Point>),
+}
+
+impl Board {
+    pub fn new(linger: Duration) -> Self {
+        Self { linger, runs: Mutex::default() }
+    }
+
+    /// Notes a run; its curves stay.
+    pub fn set(&self, run: &Arc<str>, concepts: Arc<[String]>, finished: Option<f64>) {
+        let mut runs = lock(&self.runs);
+        let curves = runs.entry(Arc::clone(run)).or_default();
+        (curves.concepts, curves.finished) = (concepts, finished);
+    }
+
+    /// Takes a point of a run that is known.
+    pub fn take(&self, point: &Point, attempt: Option<Attempt>) -> News {
+        let mut runs = lock(&self.runs);
+        let Some(curves) = runs.get_mut(&point.run) else { return News::None };
+        let curve = curves.splits.entry(Arc::clone(&point.split)).or_default();
+        if !curve.begin(point, attempt) {
+            return News::None;
+        }
+        curve.filling = point.provisional;
+        if point.provisional {
+            return News::Evaluation;
+        }
+        let ids: Vec<String> = point.scores.iter().map(|(id, _)| id.clone()).collect();
+        let before = curve.known.insert(point.step, (point.time, ids));
+        if curve.known.len() > REMEMBERED {
+            curve.known.pop_first();
+        }
+        let newer = curve.newest.as_ref().is_none_or(|newest| {
+            // A run that went back to an earlier step goes on from there.
+            point.step >= newest.step || point.time > newest.time
+        });
+        if newer {
+            curve.newest = Some(Arc::new(point.clone()));
+        }
+        if let Some(slow) = slow_scores(point)
+            && (newer || curve.slow.as_ref().is_none_or(|known| point.step >= known.step))
+        {
+            curve.slow = Some(Arc::new(slow));
+        }
+        match before.filter(|(time, _)| *time == point.time) {
+            None => News::Evaluation,
+            Some((_, known)) => {
+                let late = |(id, _): &&(String, Outcome)| !known.contains(id);
+                let scores: Vec<_> = point.scores.iter().filter(late).cloned().collect();
+                if scores.is_empty() { News::None } else { News::Late(Box::new(Point { scores, ..point.clone() })) }
+            }
+        }
+    }
+
+    /// Notes that the evaluation of a step was judged, or that there is none.
+    pub fn settle(&self, run: &str, split: &str, step: u64, attempt: Option<Attempt>) {
+        let mut runs = lock(&self.runs);
+        let Some(curves) = runs.get_mut(run) else { return };
+        let curve = curves.splits.entry(split.into()).or_default();
+        if attempt.is_none() || curve.attempt.is_none_or(|(newest, ..)| Some(newest) <= attempt) {
+            curve.settled = curve.settled.max(Some(step));
+        }
+    }
+
+    /// Whether the evaluation of `step` was judged, or a later one of the attempt or a newer one.
+    pub fn is_settled(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> bool {
+        let runs = lock(&self.runs);
+        let curve = runs.get(run).and_then(|curves| curves.splits.get(split));
+        curve.is_some_and(|curve| {
+            let reached = curve.attempt.is_none_or(|(newest, ..)| newest >= attempt);
+            reached && curve.settled.is_some_and(|settled| settled >= step)
+        })
+    }
+
+    pub fn has_split(&self, run: &str, split: &str) -> bool {
+        lock(&self.runs).get(run).is_some_and(|curves| curves.splits.contains_key(split))
+    }
+
+    pub fn knows(&self, run: &str) -> bool {
+        lock(&self.runs).contains_key(run)
+    }
+
+    /// Names of runs, those that have finished before `time` alone.
+    pub fn finished_before(&self, time: f64) -> Vec<Arc<str>> {
+        let runs = lock(&self.runs);
+        let over = runs.iter().filter(|(_, curves)| curves.finished.is_some_and(|finished| finished < time));
+        over.map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// Runs that have not finished.
+    pub fn open(&self) -> Vec<Arc<str>> {
+        let runs = lock(&self.runs);
+        runs.iter().filter(|(_, curves)| curves.finished.is_none()).map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// Whether a stored point belongs to the newest attempt of its split, or precedes it.
+    pub fn admits(&self, point: &Point) -> bool {
+        let runs = lock(&self.runs);
+        let curve = runs.get(&*point.run).and_then(|curves| curves.splits.get(&*point.split));
+        let attempt = curve.and_then(|curve| curve.attempt);
+        attempt.is_none_or(|(_, first_step, since)| point.time >= since || point.step < first_step)
+    }
+
+    pub fn forget(&self, run: &str) {
+        lock(&self.runs).remove(run);
+    }
+
+    /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
+    pub fn latest(&self) -> Vec<Latest> {
+        let since = unix_time() - self.linger.as_secs_f64();
+        let runs = lock(&self.runs);
+        let lingers = |curves: &&Curves| curves.finished.is_none_or(|finished| finished >= since);
+        let mut latest: Vec<Latest> = Vec::new();
+        for (name, run) in runs.iter().filter(|(_, run)| lingers(run)) {
+            latest.extend(run.splits.iter().map(|(split, curve)| Latest {
+                run: Arc::clone(name),
+                split: Arc::clone(split),
+                concepts: Arc::clone(&run.concepts),
+                point: curve.newest.clone(),
+                slow: curve.slow.clone(),
+                rolling: false,
+                filling: curve.filling,
+            }));
+        }
+        drop(runs);
+        let time = |latest: &Latest| latest.point.as_ref().map_or(0.0, |point| point.time);
+        latest.sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| a.run.cmp(&b.run)));
+        latest
+    }
+
+    /// The highest age, in seconds, of a newest point over the splits of unfinished runs; 0 if there is none.
+    pub fn staleness(&self) -> f64 {
+        let now = unix_time();
+        let runs = lock(&self.runs);
+        let open = runs.values().filter(|curves| curves.finished.is_none()).flat_map(|curves| curves.splits.values());
+        open.filter_map(|curve| curve.newest.as_ref()).map(|point| now - point.time).fold(0.0, f64::max)
+    }
+}
+
+impl Curve {
+    /// Notes the attempt of a point. What an older one left at later steps is not of the curve any more. Returns whether the
+    /// point is of the newest.
+    fn begin(&mut self, point: &Point, attempt: Option<Attempt>) -> bool {
+        let Some(attempt) = attempt else { return true };
+        match &mut self.attempt {
+            Some((known, first_step, since)) if *known == attempt => {
+                *first_step = point.step.min(*first_step);
+                *since = point.time.min(*since);
+            }
+            Some((known, ..)) if *known > attempt => return false,
+            _ => {
+                self.attempt = Some((attempt, point.step, point.time));
+                self.settled = None;
+                let gone = |known: &Arc<Point>| known.step >= point.step && known.time < point.time;
+                self.newest = self.newest.take().filter(|known| !gone(known));
+                self.slow = self.slow.take().filter(|known| !gone(known));
+            }
+        }
+        true
+    }
+}
+
+/// The slow scores of a point, if it has any.
+fn slow_scores(point: &Point) -> Option<Point> {
+    let slow = |id: &str| catalogue::find(id).is_some_and(|score| score.cost == Cost::Slow);
+    let scores: Vec<_> = point.scores.iter().filter(|(id, _)| slow(id)).cloned().collect();
+    (!scores.is_empty()).then(|| Point { scores, ..point.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::point::ScoreValue;
+
+    fn point(step: u64, time: f64, scores: &[&str]) -> Point {
+        let value = || Outcome::Value(ScoreValue { value: 0.5, ..ScoreValue::default() });
+        let scores = scores.iter().map(|id| ((*id).to_owned(), value())).collect();
+        Point { run: "r".into(), split: "val".into(), step, time, scores, ..Point::default() }
+    }
+
+    fn board() -> Board {
+        let board = Board::new(Duration::from_secs(300));
+        board.set(&"r".into(), Arc::default(), None);
+        board
+    }
+
+    #[test]
+    fn scores_that_join_an_evaluation_are_told_from_a_new_one() {
+        let board = board();
+        assert_eq!(board.take(&point(1, 10.0, &["ctl"]), None), News::Evaluation);
+        assert_eq!(board.take(&point(1, 10.0, &["ctl"]), None), News::None);
+        assert_eq!(board.take(&point(2, 20.0, &["ctl"]), None), News::Evaluation);
+        let News::Late(late) = board.take(&point(1, 10.0, &["ctl", "ois"]), None) else { panic!() };
+        assert_eq!(late.scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["ois"]);
+        let latest = &board.latest()[0];
+        assert_eq!(latest.point.as_ref().map(|point| point.step), Some(2));
+        assert_eq!(latest.slow.as_ref().map(|point| point.step), Some(1));
+        // Another evaluation of the same step.
+        assert_eq!(board.take(&point(2, 21.0, &["ctl"]), None), News::Evaluation);
+    }
+
+    #[test]
+    fn what_an_older_attempt_left_at_later_steps_is_not_admitted() {
+        let board = board();
+        let attempt = |launch| Some(Attempt { launch, restart: 0 });
+        for step in 1..=5 {
+            board.take(&point(step, step as f64, &["ctl"]), attempt(0));
+        }
+        board.take(&point(3, 10.0, &["ctl"]), attempt(1));
+        assert_eq!(board.latest()[0].point.as_ref().map(|newest| newest.step), Some(3));
+        let admitted = |step, time| board.admits(&point(step, time, &[]));
+        assert!(admitted(2, 2.0) && admitted(3, 10.0));
+        assert!(!admitted(3, 3.0) && !admitted(5, 5.0));
+        // What comes late from the older attempt changes nothing.
+        assert_eq!(board.take(&point(9, 9.0, &["ctl"]), attempt(0)), News::None);
+        assert!(!admitted(9, 9.0));
+        assert_eq!(board.latest()[0].point.as_ref().map(|newest| newest.step), Some(3));
+    }
+
+    #[test]
+    fn a_run_that_has_finished_lingers() {
+        let board = board();
+        board.take(&point(1, 10.0, &["ctl"]), None);
+        board.set(&"r".into(), Arc::default(), Some(unix_time() - 100.0));
+        assert_eq!(board.latest().len(), 1);
+        board.set(&"r".into(), Arc::default(), Some(unix_time() - 1000.0));
+        assert!(board.latest().is_empty());
+        assert_eq!(board.finished_before(unix_time()).len(), 1);
+    }
+}

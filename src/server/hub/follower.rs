@@ -1,0 +1,240 @@
+//! Learns from the database what has changed, whichever hub or worker changed it, and passes it on: to the board, the alert
+//! rules and the watchers.
+//!
+//! Every hub reads the same changes in the same order, so all of them judge alike. A hub that starts later reads what is
+//! stored of the runs that it shows, and then follows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::board::{Board, News};
+use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, StoredRun, Wanted};
+use crate::point::Point;
+use crate::sample::Attempt;
+use crate::server::advice::Advice;
+use crate::server::clock::unix_time;
+use crate::server::events::Events;
+use crate::server::live::Event;
+use crate::server::metrics::{HubMetrics, Metrics};
+
+/// Interval of looking for changes that others made.
+const LOOK: Duration = Duration::from_secs(1);
+/// Newest evaluations of each split that the rules judge again at the start.
+const RESTORED: usize = 200;
+/// How long a finished run keeps its alerts, in seconds.
+const KEPT: f64 = 86_400.0;
+/// Runs in a page of the list, and changes that are read at once.
+const PAGE: usize = 500;
+const CHANGES: usize = 1000;
+/// Changes are kept for an hour: who could not read them for this long reads everything anew.
+const AWAY: Duration = Duration::from_secs(3000);
+
+/// The recipients of what has changed.
+#[derive(Clone)]
+pub struct Follower {
+    pub store: Arc<Postgres>,
+    pub board: Arc<Board>,
+    pub advice: Arc<Advice>,
+    pub events: Events,
+    pub metrics: HubMetrics,
+    pub own: Metrics,
+    /// This process has changed something.
+    pub look: Arc<Notify>,
+}
+
+impl Follower {
+    /// Reads what is stored of the runs that are shown as current, and returns from where on to follow. Blocks.
+    pub fn begin(&self) -> Result<ChangeCursor, HistoryError> {
+        // What changes while this reads is read again.
+        let cursor = self.store.newest_change()?;
+        let since = unix_time() - KEPT;
+        let mut wanted = Wanted { most: Some(PAGE), ..Wanted::default() };
+        loop {
+            let listing = self.store.listing(&wanted)?;
+            for (stored, splits) in listing.runs.iter().filter(|(run, _)| run.finished.is_none_or(|end| end >= since)) {
+                let splits: Vec<&str> = splits.iter().map(|split| split.split.as_str()).collect();
+                self.restore(stored, &splits)?;
+            }
+            match listing.next {
+                Some(next) => wanted.after = Some(next),
+                None => return Ok(cursor),
+            }
+        }
+    }
+
+    /// Follows until `stop` is cancelled.
+    pub async fn run(self, mut cursor: ChangeCursor, stop: CancellationToken) {
+        let mut read = Instant::now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = self.look.notified() => {}
+                () = stop.cancelled() => return,
+            }
+            let (follower, away) = (self.clone(), read.elapsed() > AWAY);
+            let from = cursor;
+            let look = move || if away { follower.begin() } else { follower.follow(from) };
+            // Fails only if it panics, and then the next look tries again.
+            let Ok(followed) = tokio::task::spawn_blocking(look).await else { continue };
+            match followed {
+                Ok(to) => (cursor, read) = (to, Instant::now()),
+                Err(error) => {
+                    self.own.history_errors.inc();
+                    tracing::warn!(%error, "the changes of the database could not be read");
+                }
+            }
+            self.own.staleness.set(self.board.staleness());
+            self.advice.look(unix_time());
+        }
+    }
+
+    /// Passes on what has changed after `cursor`. Blocks.
+    fn follow(&self, mut cursor: ChangeCursor) -> Result<ChangeCursor, HistoryError> {
+        loop {
+            let (changes, next) = self.store.changes_after(cursor, CHANGES)?;
+            // Several changes of a run in a row are one.
+            let mut said = BTreeSet::new();
+            for change in &changes {
+                let pass = change.split.as_deref().zip(change.step);
+                match (change.kind, pass) {
+                    (Changed::Declared | Changed::Finished | Changed::Remarked, _) => {
+                        if said.insert(change.run.as_str()) {
+                            self.run_changed(&change.run)?;
+                        }
+                    }
+                    (Changed::Removed, _) => {
+                        self.forget(&change.run);
+                        said.clear();
+                    }
+                    (Changed::Point, Some((split, step))) => {
+                        self.point_changed(&change.run, split, step)?;
+                        said.clear();
+                    }
+                    (Changed::Unscored, Some((split, step))) => self.pass_ended(&change.run, split, step)?,
+                    (Changed::Point | Changed::Unscored, None) => {}
+                }
+            }
+            self.metrics.changes_followed.inc_by(changes.len() as u64);
+            let all = changes.len() < CHANGES;
+            cursor = next;
+            if all {
+                break;
+            }
+        }
+        for run in self.board.finished_before(unix_time() - KEPT) {
+            self.board.forget(&run);
+            self.advice.forget(&run);
+        }
+        Ok(cursor)
+    }
+
+    fn run_changed(&self, name: &str) -> Result<(), HistoryError> {
+        let stored = match self.store.listed(name) {
+            Ok((stored, _)) => stored,
+            // Removed since.
+            Err(HistoryError::Unknown { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let run = self.note(&stored);
+        if let Some(finished) = stored.finished {
+            self.advice.finish(&run, finished);
+        }
+        self.events.send(Event::Run(run));
+        Ok(())
+    }
+
+    /// Tells the board and the rules of a run.
+    fn note(&self, stored: &StoredRun) -> Arc<str> {
+        let run: Arc<str> = stored.run.name.as_str().into();
+        let concepts: Arc<[String]> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
+        self.board.set(&run, Arc::clone(&concepts), stored.finished);
+        if stored.finished.is_none() {
+            self.advice.start(&run, concepts, stored.started);
+        }
+        run
+    }
+
+    fn point_changed(&self, run: &str, split: &str, step: u64) -> Result<(), HistoryError> {
+        if !self.board.knows(run) {
+            self.run_changed(run)?;
+        }
+        // One that was removed since, or replaced, tells nothing or the newer.
+        let Some((point, attempt)) = self.point(run, split, step)? else { return Ok(()) };
+        match self.board.take(&point, attempt) {
+            News::None => return Ok(()),
+            News::Evaluation => self.advice.observe(&point),
+            News::Late(late) => self.advice.observe_late(&late),
+        }
+        // Advice that waits for this evaluation is given from here on.
+        self.board.settle(run, split, step, attempt);
+        if self.events.are_watched() {
+            self.events.send(Event::Point(Arc::new(point)));
+        }
+        Ok(())
+    }
+
+    fn pass_ended(&self, run: &str, split: &str, step: u64) -> Result<(), HistoryError> {
+        let record = match self.store.unscored_at(run, split, step) {
+            Err(HistoryError::Unknown { .. }) => None,
+            record => record?,
+        };
+        if let Some(record) = record {
+            self.board.settle(run, split, step, record.attempt);
+        }
+        Ok(())
+    }
+
+    /// A point without matrices.
+    fn point(&self, run: &str, split: &str, step: u64) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
+        let found = match self.store.whole_points(run, split, step, 1, false) {
+            Err(HistoryError::Unknown { .. }) => return Ok(None),
+            found => found?,
+        };
+        let whole = found.0.into_iter().next().filter(|whole| whole.point.step == step);
+        Ok(whole.map(|whole| (whole.point, whole.attempt)))
+    }
+
+    fn restore(&self, stored: &StoredRun, splits: &[&str]) -> Result<(), HistoryError> {
+        let name = stored.run.name.as_str();
+        let run = self.note(&StoredRun { finished: None, ..stored.clone() });
+        let judged = self.advice.judged_splits();
+        let mut points = Vec::new();
+        for split in splits {
+            // The rules need what led to now, the board the newest alone.
+            let most = if judged.iter().any(|one| one == split) { RESTORED } else { 1 };
+            let Some(first) = self.store.newest_steps(name, split, most)?.first().copied() else { continue };
+            let mut next = Some(first);
+            while let Some(step) = next {
+                let (found, further) = self.store.whole_points(name, split, step, RESTORED, false)?;
+                for whole in found {
+                    self.board.take(&whole.point, whole.attempt);
+                    self.board.settle(name, split, whole.point.step, whole.attempt);
+                    points.push(whole.point);
+                }
+                next = further;
+            }
+        }
+        points.retain(|point| self.board.admits(point));
+        points.sort_by(|a, b| a.time.total_cmp(&b.time));
+        self.advice.restore(&run, &points);
+        if let Some(finished) = stored.finished {
+            self.board.set(
+                &run,
+                stored.run.concepts.iter().map(|concept| concept.name.clone()).collect(),
+                Some(finished),
+            );
+            self.advice.finish(&run, finished);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, run: &str) {
+        self.board.forget(run);
+        self.advice.forget(run);
+        self.events.send(Event::Run(run.into()));
+    }
+}

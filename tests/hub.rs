@@ -1,0 +1,438 @@
+//! Hubs over one database in PostgreSQL: what sidecars push arrives exactly once, whichever hub gets it and however often,
+//! all hubs show the same, and nothing of another project can be changed.
+#![cfg(feature = "server")]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::path::Path;
+
+use conceptwatch::history::{Change, Declared, Ending, Launch, Remark, Unscored};
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::run::Run;
+use conceptwatch::server::hub_protocol::convert;
+use conceptwatch::server::hub_protocol::proto::hub_client::HubClient;
+use conceptwatch::server::hub_protocol::proto::{
+    Attempt, DeclareRequest, Entry, GetAdviceRequest, PushRequest, PushResponse, entry,
+};
+use conceptwatch::server::proto::{self, StartRunRequest};
+use conceptwatch::step::Rank;
+use serde_json::{Value, json};
+use tonic::metadata::MetadataValue;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt;
+
+use common::{Sidecar, postgres as database, text, until, write_secret};
+
+const SOURCE: &str = "11111111-2222-4333-8444-555555555555";
+const OTHER: &str = "99999999-2222-4333-8444-555555555555";
+
+/// Fires at the second evaluation: those of these tests have 64 rows.
+const FEW: &str =
+    "[[alerts]]\nname = \"few\"\nfew_rows = 1000\nevaluations = 2\nadvise_stop = true\nseverity = \"critical\"\n";
+
+/// Calls what blocks, on a thread that may.
+fn elsewhere<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(call).join().unwrap())
+}
+
+fn a_database() -> Option<String> {
+    elsewhere(database::database)
+}
+
+/// A hub with that rule.
+fn hub(directory: &Path, database: &str, arguments: &[&str]) -> Sidecar {
+    let path = directory.join("hub.toml");
+    std::fs::write(&path, FEW).unwrap();
+    Sidecar::start(&[&["--config", text(&path), "--store", database], arguments].concat())
+}
+
+async fn client(hub: &Sidecar) -> HubClient<Channel> {
+    HubClient::connect(format!("http://{}", hub.grpc)).await.unwrap().max_encoding_message_size(usize::MAX)
+}
+
+fn with_token<T>(message: T, token: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("authorization", MetadataValue::try_from(format!("Bearer {token}")).unwrap());
+    request
+}
+
+fn launch() -> Launch {
+    Launch { job: "job".into(), restart: 0, number: 0 }
+}
+
+fn a_run(name: &str) -> Run {
+    let message = json!({"name": name, "concepts": [{"name": "a", "cardinality": 2}, {"name": "b", "cardinality": 2}]});
+    serde_json::from_value(message).unwrap()
+}
+
+fn declared(name: &str) -> Change {
+    Change::Declare(Box::new(Declared {
+        run: a_run(name),
+        declared_name: None,
+        launch: launch(),
+        rank: Rank::default(),
+        client: "client".into(),
+        resume: false,
+        started: 1_000_000.0,
+    }))
+}
+
+fn value(value: f64) -> ScoreValue {
+    ScoreValue { value, standard_error: Some(0.001), ..ScoreValue::default() }
+}
+
+/// A point whose values are no round numbers.
+fn point(run: &str, step: u64) -> Point {
+    let third = step as f64 / 3.0;
+    let ctl = ScoreValue {
+        per_concept: Some(vec![Some(third), None]),
+        matrix: Some(vec![vec![None, Some(f64::from(0.1_f32))], vec![Some(0.25), None]]),
+        ..value(third)
+    };
+    Point {
+        run: run.into(),
+        split: "val".into(),
+        step,
+        epoch: Some(third),
+        time: 1_000_000.0 + step as f64,
+        rows: 64,
+        rows_seen: 64,
+        tie_fraction: 0.1,
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        catalogue_version: 2,
+        seconds: 0.01,
+        scores: vec![("ctl".into(), Outcome::Value(ctl)), ("icl".into(), Outcome::Value(value(0.1)))],
+        change_errors: vec![("ctl".into(), 0.1 / 3.0)],
+        ..Point::default()
+    }
+}
+
+fn of_point(run: &str, step: u64) -> Change {
+    Change::Point(Box::new(point(run, step)), Some(launch()))
+}
+
+/// The point with a slow score that joined it.
+fn joined(run: &str, step: u64) -> Change {
+    let mut whole = point(run, step);
+    whole.scores.push(("ois".into(), Outcome::Value(value(0.7))));
+    Change::Point(Box::new(whole), Some(launch()))
+}
+
+fn numbered(changes: Vec<Change>) -> Vec<Entry> {
+    changes.iter().zip(1..).map(|(change, number)| convert::entry(number, change)).collect()
+}
+
+async fn push(client: &mut HubClient<Channel>, entries: &[Entry]) -> Result<PushResponse, Status> {
+    let request = PushRequest { source: SOURCE.into(), entries: entries.to_vec() };
+    client.push(request).await.map(|answer| answer.into_inner())
+}
+
+fn api(hub: &Sidecar, path: &str) -> Value {
+    serde_json::from_str(&hub.get(path)).unwrap()
+}
+
+/// What hubs must agree on: lists, curves, points, alerts and the metrics of curves and alerts.
+fn shown(hub: &Sidecar) -> Vec<Value> {
+    let mut alerts = api(hub, "/api/v1/alerts");
+    let text = |change: &Value| change.to_string();
+    alerts["changes"].as_array_mut().unwrap().sort_by_key(text);
+    let metrics = hub.get("/metrics");
+    let of_runs: Vec<&str> = metrics.lines().filter(|line| line.contains("run=\"")).collect();
+    vec![
+        api(hub, "/api/v1/runs"),
+        api(hub, "/api/v1/overview?split=val"),
+        api(hub, "/api/v1/points?run=r&split=val"),
+        api(hub, "/api/v1/curves?run=r&split=val&scores=ctl,icl,ois"),
+        api(hub, "/api/v1/unscored?run=r&split=val"),
+        alerts,
+        json!(of_runs),
+    ]
+}
+
+fn followed(hub: &Sidecar) -> Option<u64> {
+    let shown = api(hub, "/api/v1/alerts");
+    shown["standings"].as_array().unwrap().iter().find(|one| one["run"] == "r").and_then(|one| one["step"].as_u64())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show_the_same() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (first, second) = (hub(directory.path(), &database, &[]), hub(directory.path(), &database, &[]));
+    let record = Unscored {
+        run: "r".into(),
+        split: "val".into(),
+        step: 9,
+        time: 1_000_009.5,
+        outcome: Ending::Skipped,
+        reason: "a newer pass was ready".into(),
+        rows_seen: 5,
+        attempt: None,
+    };
+    let remark = Remark { title: Some("The title".into()), note: None };
+    let mut changes = vec![declared("r")];
+    changes.extend((1..=8).map(|step| of_point("r", step)));
+    changes.push(Change::Unscored(record, Some(launch())));
+    changes.extend((10..=12).map(|step| of_point("r", step)));
+    changes.push(joined("r", 12));
+    changes.push(Change::Remark { run: "r".into(), remark });
+    let entries = numbered(changes);
+
+    // Batches that overlap, to both hubs at once; the second is killed on the way.
+    let (mut one, mut two) = (client(&first).await, client(&second).await);
+    for (from, to) in [(0, 3), (1, 5), (0, 8)] {
+        let (a, b) = tokio::join!(push(&mut one, &entries[from..to]), push(&mut two, &entries[from..to]));
+        assert_eq!((a.unwrap().applied, b.unwrap().applied), (to as u64, to as u64));
+    }
+    second.kill();
+    push(&mut one, &entries[4..]).await.unwrap();
+    let again = push(&mut one, &entries).await.unwrap();
+    assert_eq!((again.applied, again.refused.len()), (entries.len() as u64, 0));
+    let third = hub(directory.path(), &database, &[]);
+
+    let points = api(&first, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().clone();
+    let steps: Vec<u64> = points.iter().map(|point| point["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]);
+    assert_eq!(points[6]["scores"]["ctl"]["value"].as_f64().map(f64::to_bits), Some((7.0_f64 / 3.0).to_bits()));
+    assert_eq!(points[10]["scores"]["ois"]["value"], 0.7);
+    // The page's JSON is the point's own.
+    assert_eq!(points[0]["scores"]["ctl"], serde_json::to_value(&point("r", 1).scores[0].1).unwrap());
+    let applied = first.metric("conceptwatch_hub_entries_total", "outcome=\"applied\"");
+    assert!(applied > 0.0 && first.metric("conceptwatch_hub_entries_total", "outcome=\"known\"") > 0.0);
+
+    until("the first hub has judged the newest evaluation", || followed(&first) == Some(12)).await;
+    until("the alert fires at both", || {
+        [&first, &third].iter().all(|hub| hub.metric("conceptwatch_alert_state", "rule=\"few\"") == 2.0)
+    })
+    .await;
+    // A hub that started later shows what one shows that was there.
+    let (expected, found) = (shown(&first), shown(&third));
+    for (expected, found) in expected.iter().zip(&found) {
+        assert_eq!(found, expected);
+    }
+    assert_eq!(expected[0]["runs"][0]["title"], "The title");
+
+    // Both learn the end, whoever is told.
+    let mut three = client(&third).await;
+    let end = convert::entry(100, &Change::FinishRun { run: "r".into(), finished: 1_000_020.0 });
+    push(&mut three, &[end]).await.unwrap();
+    until("the alert ends at both", || {
+        [&first, &third].iter().all(|hub| hub.metric("conceptwatch_alert_state", "rule=\"few\"") == 0.0)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let hub = hub(directory.path(), &database, &[]);
+    let mut client = client(&hub).await;
+    let mut short = point("r", 2);
+    short.scores = vec![("ctl".into(), Outcome::Value(ScoreValue { per_concept: Some(vec![None; 3]), ..value(1.0) }))];
+    let mut forged = convert::entry(4, &of_point("r", 3));
+    if let Some(entry::Change::Point(point)) = &mut forged.change {
+        point.point.as_mut().unwrap().time = f64::NAN;
+    }
+    let entries = [
+        convert::entry(1, &declared("r")),
+        convert::entry(2, &of_point("r", 1)),
+        convert::entry(3, &Change::Point(Box::new(short), Some(launch()))),
+        forged,
+        convert::entry(5, &Change::FinishRun { run: "unknown".into(), finished: 1.0 }),
+        Entry { number: 6, change: None },
+        convert::entry(7, &of_point("r", 4)),
+    ];
+    let answer = push(&mut client, &entries).await.unwrap();
+    assert_eq!(answer.applied, 7);
+    let refused: Vec<_> = answer.refused.iter().map(|one| (one.number, one.field.as_str())).collect();
+    assert_eq!(refused, [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change")]);
+    assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 4.0);
+    let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
+    assert_eq!(points, 2);
+    // They stay refused: nothing is applied the second time.
+    let again = push(&mut client, &entries).await.unwrap();
+    assert_eq!((again.applied, again.refused.len()), (7, 0));
+
+    for (request, field) in [
+        (PushRequest { source: "x".into(), entries: entries.to_vec() }, "source"),
+        (PushRequest { source: SOURCE.into(), entries: Vec::new() }, "entries"),
+        (
+            PushRequest { source: SOURCE.into(), entries: vec![entries[1].clone(), entries[0].clone()] },
+            "entries.number",
+        ),
+    ] {
+        let status = client.push(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert_eq!(status.get_details_bad_request().unwrap().field_violations[0].field, field);
+    }
+    let large = Remark { title: None, note: Some("x".repeat(17 << 20)) };
+    let large = [convert::entry(8, &Change::Remark { run: "r".into(), remark: large })];
+    let status = push(&mut client, &large).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(status.message().contains("expected at most 16777216 bytes"), "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_changes_runs_of_its_own_project_alone() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = ["token-of-vision-0123456789", "token-of-audio-0123456789"];
+    for (name, token) in ["vision", "audio"].into_iter().zip(tokens) {
+        write_secret(&directory.path().join(name), token);
+    }
+    let projects = directory.path().join("projects.toml");
+    std::fs::write(&projects, "[projects]\nvision = \"vision\"\naudio = \"audio\"\n").unwrap();
+    let hub = hub(directory.path(), &database, &["--projects", text(&projects)]);
+    let mut client = client(&hub).await;
+
+    let entries = numbered(vec![declared("r"), of_point("r", 1)]);
+    let request = || PushRequest { source: SOURCE.into(), entries: entries.clone() };
+    assert_eq!(client.push(request()).await.unwrap_err().code(), Code::Unauthenticated);
+    let forged = with_token(request(), "token-of-vision-0123456780");
+    assert_eq!(client.push(forged).await.unwrap_err().code(), Code::Unauthenticated);
+    assert_eq!(hub.metric("conceptwatch_tokens_refused_total", "port=\"grpc\""), 1.0);
+    client.push(with_token(request(), tokens[0])).await.unwrap();
+
+    // The other project has a source of its own, which cannot name the first's run as its own.
+    let status = client.push(with_token(request(), tokens[1])).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+    assert!(status.message().contains("belongs to project 'vision', got 'audio'"), "{status:?}");
+    let theirs = PushRequest { source: OTHER.into(), entries: numbered(vec![of_point("r", 2)]) };
+    let answer = client.push(with_token(theirs, tokens[1])).await.unwrap().into_inner();
+    assert_eq!(answer.refused[0].field, "run", "{answer:?}");
+    let start = StartRunRequest {
+        run: Some(proto::Run {
+            name: "r".into(),
+            concepts: ["a", "b"].map(|name| proto::Concept { name: name.into(), cardinality: 2 }).into(),
+            ..Default::default()
+        }),
+        client: "c".into(),
+        job: "other".into(),
+        resume: true,
+        ..Default::default()
+    };
+    let declare = DeclareRequest { source: OTHER.into(), start: Some(start.clone()), time: 1_000_000.0 };
+    let status = client.declare(with_token(declare.clone(), tokens[1])).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+    assert!(status.message().contains("run: 'r' belongs to project 'vision'"), "{status:?}");
+    let mut ask = GetAdviceRequest { source: OTHER.into(), run: "r".into(), step: 1, ..Default::default() };
+    ask.attempt = Some(Attempt::default());
+    let status = client.get_advice(with_token(ask, tokens[1])).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
+    let steps = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
+    assert_eq!(steps, 1, "nothing was applied");
+
+    // Without `resume` it gets a run of its own.
+    let own = StartRunRequest { resume: false, ..start };
+    let declare = DeclareRequest { start: Some(own), ..declare };
+    let declared = client.declare(with_token(declare.clone(), tokens[1])).await.unwrap().into_inner();
+    assert_eq!((declared.run.as_str(), declared.resumed), ("r-2", false));
+    let again = client.declare(with_token(declare, tokens[1])).await.unwrap().into_inner();
+    assert_eq!((again.run.as_str(), again.attempt), ("r-2", declared.attempt));
+    // Jobs send to sidecars.
+    let mut jobs = hub.client().await;
+    let status = jobs.start_run(with_token(common::run("x"), tokens[0])).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+    assert!(status.message().contains("--upstream"), "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_hubs_give_the_first_advice_of_an_attempt_and_a_step() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let hubs = [hub(directory.path(), &database, &[]), hub(directory.path(), &database, &[])];
+    let mut clients = [client(&hubs[0]).await, client(&hubs[1]).await];
+    push(&mut clients[0], &numbered(vec![declared("r"), of_point("r", 1)])).await.unwrap();
+    let ask = |step, timeout_seconds| GetAdviceRequest {
+        source: SOURCE.into(),
+        run: "r".into(),
+        attempt: Some(Attempt::default()),
+        step,
+        timeout_seconds,
+        splits: vec!["val".into()],
+    };
+    for step in 1..=6 {
+        let mut asking = Vec::new();
+        for (at, client) in clients.iter().cycle().take(8).enumerate() {
+            let mut client = client.clone();
+            // Some do not wait for the evaluation, and so may be the first.
+            let wait = if at % 4 == 3 { 0.0 } else { 20.0 };
+            asking.push(tokio::spawn(async move { client.get_advice(ask(step, wait)).await.unwrap().into_inner() }));
+        }
+        push(&mut clients[step as usize % 2], &[convert::entry(10 * step, &of_point("r", step))]).await.unwrap();
+        let mut answers = Vec::new();
+        for one in asking {
+            answers.push(one.await.unwrap());
+        }
+        for answer in &answers {
+            assert_eq!(answer, &answers[0], "step {step}");
+        }
+        // Who asks later, and after a restart, gets the same.
+        let later = hub(directory.path(), &database, &[]);
+        let answer = client(&later).await.get_advice(ask(step, 0.0)).await.unwrap().into_inner();
+        assert_eq!(answer, answers[0]);
+    }
+    let stop = clients[0].get_advice(ask(7, 0.0)).await.unwrap().into_inner();
+    assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000"), "{stop:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_outlives_its_database() {
+    let Some(server) = elsewhere(database::Server::start) else { return };
+    let database = elsewhere(|| server.database());
+    let directory = tempfile::tempdir().unwrap();
+    let hub = hub(directory.path(), &database, &[]);
+    let mut client = client(&hub).await;
+    let entries = numbered(vec![declared("r"), of_point("r", 1), of_point("r", 2)]);
+    push(&mut client, &entries[..2]).await.unwrap();
+    elsewhere(|| server.stop());
+    let status = push(&mut client, &entries).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    assert!(status.get_details_retry_info().is_some());
+    let counted =
+        elsewhere(|| hub.metric("conceptwatch_hub_calls_refused_total", "call=\"Push\",code=\"Unavailable\""));
+    assert_eq!(counted, 1.0);
+    elsewhere(|| server.start_again());
+    // At once, or after the hub has looked again.
+    let mut applied = 0;
+    for _ in 0..100 {
+        match push(&mut client, &entries).await {
+            Ok(answer) => {
+                applied = answer.applied;
+                break;
+            }
+            Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status:?}"),
+        }
+    }
+    assert_eq!(applied, 3);
+    let points = || api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().map_or(0, Vec::len);
+    until("both points are there, each once", || points() == 2).await;
+    until("the hub follows again", || followed(&hub) == Some(2)).await;
+}
+
+#[test]
+fn what_is_no_hub_is_said_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("projects.toml");
+    std::fs::write(&empty, "[projects]\n").unwrap();
+    for (arguments, expected) in [
+        (vec!["--store", "postgres://u:secret@localhost/d"], "store: got a password in the address"),
+        (vec!["--store", "mysql://localhost/d"], "store: got an address of another kind"),
+        (vec!["--projects", text(&empty)], "projects: got it without a store"),
+        (vec!["--store", "postgres://u@localhost/d", "--projects", text(&empty)], "got no project"),
+    ] {
+        let output = common::program()
+            .args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--log", "error"])
+            .args(&arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.lines().count() == 1 && said.contains(expected), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+}
