@@ -73,6 +73,36 @@ def without(leak: tuple[float, float, int]) -> Stops:
     return lambda run: earliest([leaks(leak)(run), beyond(run)])
 
 
+def duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def cost(runs: list[Run], groups: dict[str, list[Run]]) -> str:
+    """The time of all runs and, as a table, that of the runs of each data set.
+
+    Runs that were trained side by side share the time that passed.
+    """
+    known = [run["cost"] for run in runs if "cost" in run]
+    if not known:
+        return "What the runs took was not noted.\n"
+    elapsed = sum(one["seconds"] / one["processes"] for one in known)
+    processor = sum(one["cpu_seconds"] for one in known)
+    of = "All" if len(known) == len(runs) else f"{len(known):,} of the"
+    cores = " or ".join(str(count) for count in sorted({one["cores"] for one in known}))
+    text = f"{of} {len(runs):,} runs took {duration(elapsed)} on {cores} cores, training and scoring together: "
+    text += f"{duration(processor)} of processor time.\n"
+    rows = []
+    for title, own in groups.items():
+        noted = [run["cost"] for run in own if "cost" in run]
+        if not noted:
+            continue
+        wall, cpu = (np.array([one[key] for one in noted]) for key in ("seconds", "cpu_seconds"))
+        rows.append([title, len(noted), f"{np.median(wall):.1f}", f"{np.median(cpu):.1f}", f"{cpu.sum() / 60:.1f}"])
+    head = ["data", "runs", "seconds a run, median", "processor seconds a run, median", "processor minutes, all"]
+    return f"{text}\n{table(head, rows)}"
+
+
 class Report:
     def __init__(self, judge: str, path: Path) -> None:
         self.runs: list[Run] = [json.loads(line) for line in path.read_text().splitlines()]
@@ -115,6 +145,10 @@ class Report:
             ])  # fmt: skip
         head = ["data", "N", "epochs", "runs", "seeds", "collapsing", "sound", "between"]
         return table(head, rows)
+
+    def cost(self) -> str:
+        """What the runs took, from what each of them noted."""
+        return cost(self.runs, self.groups(self.runs))
 
     def ends(self) -> str:
         """Quantiles of the scores after the last epoch."""
@@ -314,6 +348,7 @@ def text(report: Report, reproduced: Path) -> str:
             seeds=SEEDS,
             apart_seeds=APART_SEEDS,
             data=report.data(),
+            cost=report.cost(),
             ends=report.ends(),
             stretches=report.stretches(),
             diagnosis=report.diagnosis(reproduced),

@@ -2,8 +2,8 @@
 
     CONCEPTWATCH_BINARY=target/release/conceptwatch python train.py docs/evidence/runs.jsonl
 
-A line is one trained model: its settings and the curves of its scores, the first value before training. Models that are
-already in the file are not trained again.
+A line is one trained model: its settings, the curves of its scores, the first value before training, and what it cost.
+Models that are already in the file are not trained again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -23,23 +24,44 @@ from models import trained
 from scoring import curves
 
 
-def line_of(of: dict[str, Any], binary: str) -> dict[str, Any]:
-    """Trains a model and has the program score it."""
+def processor_seconds() -> float:
+    """Of this process and of the programs that it waited for."""
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def line_of(of: dict[str, Any], binary: str, processes: int) -> dict[str, Any]:
+    """Trains a model and has the program score it.
+
+    processes: models that are trained at the same time, this one included.
+    """
+    wall, processor = time.monotonic(), processor_seconds()
     split, epochs = trained(of)
     evaluations = list(epochs)
     loss = [round(evaluation.loss, 4) for evaluation in evaluations]
     # The 12,432 pairs of the birds' concepts take 20 times as long as all else.
     found = curves(binary, split.val, of["encoding"], evaluations, pairs=of["data"] != "birds")
-    return {**of, "rows": len(split.val.y), "loss": loss, **found}
+    cost = {
+        "seconds": round(time.monotonic() - wall, 2),
+        "cpu_seconds": round(processor_seconds() - processor, 2),
+        "processes": processes,
+        "cores": cores(),
+    }
+    return {**of, "rows": len(split.val.y), "loss": loss, **found, "cost": cost}
+
+
+def cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lines_of(left: list[dict[str, Any]], binary: str, processes: int) -> Iterator[dict[str, Any]]:
     if processes == 1:
-        yield from (line_of(of, binary) for of in left)
+        yield from (line_of(of, binary, 1) for of in left)
         return
     # A forked process would inherit the locks of PyTorch's threads.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(line_of, of, binary) for of in left]):
+        for future in as_completed([pool.submit(line_of, of, binary, processes) for of in left]):
             yield future.result()
 
 
