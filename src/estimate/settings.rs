@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 /// How to estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Settings {
     pub kind: Kind,
     /// k, at least 1. Variance falls with k, bias grows.

@@ -22,8 +22,8 @@ pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{
-    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, GivenAdvice, LatestValue, Postgres, Removed, RunChange,
-    database_schema,
+    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, JobMaterial, JobQueue,
+    LatestValue, LeasedJob, Overdue, PassKey, PassState, Postgres, PutPart, Removed, RunChange, database_schema,
 };
 pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};

@@ -89,19 +89,35 @@ impl Server {
         self.control(&["-w", "-l", "/dev/null", "start"]);
     }
 
+    /// Kills the server with SIGKILL, and starts it again.
+    pub fn kill(&self) {
+        let identity = std::fs::read_to_string(self.directory.join("data/postmaster.pid")).unwrap();
+        let process: libc::pid_t = identity.lines().next().unwrap().parse().unwrap();
+        // SAFETY: kill has no conditions on memory, and the process is this server.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+        // Its processes end when they notice.
+        while !self.controls(&["-w", "-l", "/dev/null", "start"]) {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+
     /// Reads the configuration again.
     pub fn reload(&self) {
         self.control(&["reload"]);
     }
 
     fn control(&self, arguments: &[&str]) {
+        assert!(self.controls(arguments), "{arguments:?}");
+    }
+
+    fn controls(&self, arguments: &[&str]) -> bool {
         let mut command = unprivileged(self.bin.join("pg_ctl").to_str().unwrap());
         command.arg("-s").arg("-D").arg(self.directory.join("data")).args(arguments).env("PATH", path(&self.bin));
         let options = format!("-k {} -p {} -c listen_addresses=127.0.0.1", self.directory.display(), self.port);
         if arguments.contains(&"start") {
             command.args(["-o", &options]);
         }
-        assert!(command.current_dir("/").stdout(Stdio::null()).status().unwrap().success(), "{arguments:?}");
+        command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
     }
 }
 

@@ -6,7 +6,7 @@ use super::link::Link;
 use crate::history::error::HistoryError;
 
 /// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
 
 /// Held by who migrates. The number has no meaning.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110001)";
