@@ -78,7 +78,9 @@ impl Refusal {
             Self::Unknown { what, .. } => what,
             Self::Finished(_) | Self::Forgotten(_) => "run",
             Self::NoRoom { .. } => "split",
-            Self::History(HistoryError::DeclarationDiffers { field, .. }) => field,
+            Self::History(HistoryError::DeclarationDiffers { field, .. } | HistoryError::Invalid { field, .. }) => {
+                field
+            }
             Self::OverBudget { .. } | Self::History(_) | Self::Stopping => "",
         }
     }

@@ -7,12 +7,12 @@ use tokio::sync::Notify;
 use super::board::Board;
 use crate::fault::Fault;
 use crate::history::{
-    Applied, Applying, Change, Declared, GivenAdvice, HistoryError, Identity, Launch, Postgres, RunRecord, Store,
-    Unscored,
+    Applied, Applying, Change, Declared, GivenAdvice, HistoryError, Identity, Launch, PassKey, PassState, Postgres,
+    PutPart, RunRecord, Store, Unscored,
 };
 use crate::point::Point;
 use crate::run::{Run, RunFields};
-use crate::sample::Attempt;
+use crate::sample::{Attempt, Part};
 use crate::server::advice::{Advice, Decision};
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
@@ -34,6 +34,16 @@ pub struct Intake {
 pub struct Sender {
     pub source: String,
     pub project: Arc<str>,
+}
+
+/// What the head of a part says of it.
+#[derive(Debug)]
+pub struct SentPart {
+    pub pass: PassKey,
+    pub world_size: u32,
+    /// Ascending.
+    pub ended: Vec<u32>,
+    pub cutoff: Option<u64>,
 }
 
 /// A change with its number; a fault for one that no history can make.
@@ -154,6 +164,48 @@ impl Intake {
                 Err(Refusal::Forbidden(Fault::new("run", message)))
             }
         }
+    }
+
+    /// Keeps a part of a pass. Returns also where the next parts of its split may be cut.
+    pub fn put_part(&self, source: &str, sent: &SentPart, body: &[u8]) -> Result<(PutPart, Option<u64>), Refusal> {
+        let SentPart { pass, world_size, ended, cutoff } = sent;
+        let part = Part::from_bytes(body)?;
+        let differs = |field: &str, got: String, said: String| {
+            Refusal::Invalid(Fault::new(field, format!("got {got}, expected {said} as its head says")))
+        };
+        if part.world_size() != *world_size {
+            return Err(differs("part.world_size", part.world_size().to_string(), world_size.to_string()));
+        }
+        let of_part: Vec<u32> = part.ended().iter().map(|rank| rank.get()).collect();
+        if of_part != *ended {
+            let text = |ranks: &[u32]| format!("{} ranks", ranks.len());
+            return Err(differs("part.ended", text(&of_part), text(ended)));
+        }
+        if part.cutoff() != *cutoff {
+            return Err(differs("part.cutoff", format!("{:?}", part.cutoff()), format!("{cutoff:?}")));
+        }
+        drop(part);
+        let state = self.store.put_part(pass, source, body)?;
+        self.look.notify_one();
+        Ok((state, self.store.next_cutoff(&pass.run, &pass.split)?))
+    }
+
+    /// Where passes stand, with the points of those that are settled.
+    pub fn pass_states(&self, source: &str, passes: &[PassKey]) -> Result<Vec<(PassState, Option<Point>)>, Refusal> {
+        let states = self.store.pass_states(source, passes)?;
+        let with_point = |(pass, state): (&PassKey, PassState)| {
+            let point = match state {
+                PassState::Settled { .. } => self.store.point(&pass.run, &pass.split, Some(pass.step), true)?,
+                _ => None,
+            };
+            Ok((state, point))
+        };
+        passes.iter().zip(states).map(with_point).collect()
+    }
+
+    /// Whether this hub has learnt how a pass ended. Never blocks.
+    pub fn is_settled(&self, pass: &PassKey) -> bool {
+        self.board.is_settled(&pass.run, &pass.split, pass.step, pass.attempt)
     }
 
     /// The answer that was given for an attempt and a step.

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::Alerts;
-use crate::history::{Postgres, Store};
+use crate::history::{HistoryError, Postgres, Store};
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 use super::advice::Advice;
@@ -45,7 +45,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long calls in flight may take when the hub stops.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Interval of deleting what is kept no longer.
+/// Interval of looking for overdue passes, and of deleting what is kept no longer.
+const LOOK: Duration = Duration::from_secs(1);
 const RETAIN: Duration = Duration::from_secs(60);
 
 /// What a hub has besides the options of a sidecar.
@@ -90,6 +91,9 @@ pub async fn run_hub(
         own: metrics.clone(),
         look: Arc::clone(&look),
     };
+    let (stating, settings) = (Arc::clone(&store), options.worker.settings);
+    let stated = tokio::task::spawn_blocking(move || stating.state_settings(&settings));
+    stated.await.map_err(std::io::Error::other)??;
     let reading = follower.clone();
     let cursor = tokio::task::spawn_blocking(move || reading.begin()).await.map_err(std::io::Error::other)??;
 
@@ -103,6 +107,7 @@ pub async fn run_hub(
     let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
     ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
     AlertCollector::register(&registry, Arc::clone(&live))?;
+    let pass_deadline = options.sampling.pass_deadline;
     let Options { host_names, token, tls, secret, connections, http_connections, ingest, ingest_bytes, .. } = options;
     let app = App {
         history: Arc::clone(&history),
@@ -113,7 +118,7 @@ pub async fn run_hub(
         live: Arc::clone(&live),
         access: Arc::new(Access::new(&http_at, &host_names, token.as_deref(), tls.as_ref())),
     };
-    let intake = Arc::new(Intake { store: Arc::clone(&store), board, advice, metrics: hub_metrics, look });
+    let intake = Arc::new(Intake { store: Arc::clone(&store), board, advice, metrics: hub_metrics.clone(), look });
     let reader = Reader { history, events, lost: metrics.watch_events_lost.clone(), stop: stop.clone() };
     let budget = Budget::new(ingest_bytes, &metrics);
     let calls = Calls::Hub(HubService { intake }, Reads { reader, live }, budget);
@@ -130,7 +135,8 @@ pub async fn run_hub(
         tokio::spawn(tls.keep_current(stop.clone()));
     }
     let following = tokio::spawn(follower.run(cursor, stop.clone()));
-    let retaining = tokio::spawn(retain(store, stop.clone()));
+    let upkeep = Upkeep { store, metrics: hub_metrics, pass_deadline };
+    let upkeep = tokio::spawn(upkeep.run(stop.clone()));
 
     let failed = tokio::select! {
         () = shutdown => None,
@@ -147,19 +153,45 @@ pub async fn run_hub(
     let (ended, _) = tokio::join!(drained, timeout(DRAIN, http));
     grpc.abort();
     following.abort();
-    retaining.abort();
+    upkeep.abort();
     match ended {
         Some(ended) => Ok(ended.map_err(std::io::Error::other)??),
         None => Ok(()),
     }
 }
 
-/// Deletes what is kept no longer, in one hub at a time.
-async fn retain(store: Arc<Postgres>, stop: CancellationToken) {
-    while stop.run_until_cancelled(tokio::time::sleep(RETAIN)).await.is_some() {
-        let store = Arc::clone(&store);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || store.retain()).await {
-            tracing::warn!(%error, "what is kept no longer could not be deleted");
+/// What happens by the clock, in any hub: passes are closed whose ranks do not come, and what is kept no longer is deleted.
+struct Upkeep {
+    store: Arc<Postgres>,
+    metrics: HubMetrics,
+    /// As of a sidecar.
+    pass_deadline: Duration,
+}
+
+impl Upkeep {
+    async fn run(self, stop: CancellationToken) {
+        let (upkeep, mut retained) = (Arc::new(self), Instant::now());
+        while stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
+            let due = retained.elapsed() >= RETAIN;
+            if due {
+                retained = Instant::now();
+            }
+            let looking = Arc::clone(&upkeep);
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || looking.look(due)).await {
+                tracing::warn!(%error, "overdue passes could not be closed");
+            }
         }
+    }
+
+    fn look(&self, retain: bool) -> Result<(), HistoryError> {
+        self.store.close_overdue(self.pass_deadline)?;
+        let queue = self.store.job_queue()?;
+        self.metrics.jobs_waiting.set(queue.waiting as i64);
+        self.metrics.jobs_leased.set(queue.leased as i64);
+        self.metrics.jobs_oldest.set(queue.oldest_seconds);
+        if retain {
+            self.store.retain()?;
+        }
+        Ok(())
     }
 }

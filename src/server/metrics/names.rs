@@ -88,3 +88,6 @@ pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
 // Labels `call, code`.
 pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
 pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total";
+pub const HUB_JOBS_WAITING: &str = "conceptwatch_hub_jobs_waiting";
+pub const HUB_JOBS_LEASED: &str = "conceptwatch_hub_jobs_leased";
+pub const HUB_JOBS_OLDEST: &str = "conceptwatch_hub_jobs_oldest_seconds";

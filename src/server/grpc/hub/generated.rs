@@ -350,9 +350,11 @@ pub struct PartHead {
     /// ranks that have ended the pass at this source, ascending, at least one
     #[prost(uint32, repeated, tag = "7")]
     pub ended: ::prost::alloc::vec::Vec<u32>,
-    /// of the part, at most 256 MiB; more is refused before anything is read
+    /// of the part, at most 256 MiB and at most a quarter of the hub's --ingest-mib; more is
     #[prost(uint64, tag = "8")]
     pub bytes: u64,
+    /// refused before anything is read
+    ///
     /// rows with a larger priority were left out; absent: none were
     #[prost(uint64, optional, tag = "9")]
     pub cutoff: ::core::option::Option<u64>,
@@ -695,8 +697,7 @@ pub mod hub_client {
                 .insert(GrpcMethod::new("conceptwatch.hub.v1.Hub", "SendPart"));
             self.inner.client_streaming(req, path, codec).await
         }
-        /// How passes of such a run ended. Waits until at least one of them is no longer OPEN or waiting for whole parts, or the
-        /// timeout is over.
+        /// How passes of such a run ended. Waits until at least one of them is no longer OPEN, or the timeout is over.
         pub async fn passes(
             &mut self,
             request: impl tonic::IntoRequest<super::PassesRequest>,
@@ -780,8 +781,7 @@ pub mod hub_server {
             tonic::Response<super::SendPartResponse>,
             tonic::Status,
         >;
-        /// How passes of such a run ended. Waits until at least one of them is no longer OPEN or waiting for whole parts, or the
-        /// timeout is over.
+        /// How passes of such a run ended. Waits until at least one of them is no longer OPEN, or the timeout is over.
         async fn passes(
             &self,
             request: tonic::Request<super::PassesRequest>,

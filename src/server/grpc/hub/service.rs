@@ -3,27 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use tokio::time::{Instant, sleep_until, timeout};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::convert;
 use super::proto::{self, hub_server::Hub};
 use crate::fault::{Fault, in_short};
-use crate::history::Identity;
+use crate::history::{Identity, PassKey, PassState, PutPart};
 use crate::name::check_name;
 use crate::server::clock::unix_time;
+use crate::server::grpc::budget::Account;
 use crate::server::grpc::convert::{self as fields, MOST_RESTARTS};
 use crate::server::grpc::project::Project;
 use crate::server::grpc::proto as v1;
 use crate::server::grpc::status::refused;
-use crate::server::hub::intake::{Intake, Numbered, Pushed, Question, Sender};
+use crate::server::hub::intake::{Intake, Numbered, Pushed, Question, Sender, SentPart};
 use crate::server::refusal::Refusal;
 use crate::step::{Rank, Step};
 
 /// Entries of a push, at most.
 const MOST_ENTRIES: usize = 1024;
-/// Interval at which advice looks again for the evaluations that it waits for.
+/// Interval at which a waiting call looks at what this hub has learnt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Interval at which it asks the database.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Bytes of a part, at most.
+const MOST_PART: u64 = 256 << 20;
+/// Time from the first message of a part to its last.
+const PART_DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(Clone)]
 pub struct HubService {
@@ -43,15 +52,16 @@ impl Hub for HubService {
         self.counted("Declare", self.declared(request).await)
     }
 
+    /// Never called: parts are read in front of this service, see [`take_part`](HubService::take_part).
     async fn send_part(
         &self,
         _: Request<Streaming<proto::PartChunk>>,
     ) -> Result<Response<proto::SendPartResponse>, Status> {
-        self.counted("SendPart", Err(Status::unimplemented("this hub takes no parts of passes")))
+        Err(Status::unimplemented("parts of passes are read elsewhere"))
     }
 
-    async fn passes(&self, _: Request<proto::PassesRequest>) -> Result<Response<proto::PassesResponse>, Status> {
-        self.counted("Passes", Err(Status::unimplemented("this hub takes no parts of passes")))
+    async fn passes(&self, request: Request<proto::PassesRequest>) -> Result<Response<proto::PassesResponse>, Status> {
+        self.counted("Passes", self.passed(request).await.map(Response::new))
     }
 
     async fn get_advice(
@@ -63,7 +73,139 @@ impl Hub for HubService {
 }
 
 impl HubService {
-    fn counted<T>(&self, call: &str, answer: Result<Response<T>, Status>) -> Result<Response<T>, Status> {
+    /// Takes a part whose messages are read in front of tonic, with what it holds on the account of its connection.
+    pub async fn take_part(
+        &self,
+        project: Project,
+        account: Account,
+        chunks: BoxStream<'_, Result<proto::PartChunk, Status>>,
+    ) -> Result<proto::SendPartResponse, Status> {
+        let taken = match timeout(PART_DEADLINE, self.part_taken(project, account, chunks)).await {
+            Ok(taken) => taken,
+            Err(_) => Err(Status::deadline_exceeded(format!(
+                "got a part in pieces, expected all of it within {} s",
+                PART_DEADLINE.as_secs()
+            ))),
+        };
+        self.counted("SendPart", taken)
+    }
+
+    async fn part_taken(
+        &self,
+        project: Project,
+        account: Account,
+        mut chunks: BoxStream<'_, Result<proto::PartChunk, Status>>,
+    ) -> Result<proto::SendPartResponse, Status> {
+        use proto::part_chunk::Part::{Data, Head};
+        let over_budget = || {
+            let limit = account.limit();
+            Status::from(Refusal::OverBudget { what: "ingest memory", limit })
+        };
+        let missing = || refused(Fault::new("head", "is missing, expected it as the first message"));
+        let Some(Head(head)) = chunks.next().await.transpose()?.and_then(|chunk| chunk.part) else {
+            return Err(missing());
+        };
+        let most = MOST_PART.min(account.limit() as u64 / 4);
+        if head.bytes == 0 || head.bytes > most {
+            let message = format!("got {}, expected 1 to {most} (see --ingest-mib)", head.bytes);
+            return Err(refused(Fault::new("head.bytes", message)));
+        }
+        let source = checked_source("head.source", &head.source)?;
+        let sent = sent_part(&head).map_err(refused)?;
+        let run = sent.pass.run.clone();
+        self.blocking(move |intake| intake.check_project(&project.0, &run)).await?;
+        let bytes = head.bytes as usize;
+        let mut room = account.reserve(0).ok_or_else(over_budget)?;
+        let mut body: Vec<u8> = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            let Some(Data(data)) = chunk?.part else {
+                return Err(refused(Fault::new("head", "got it twice, expected the bytes of the part")));
+            };
+            if body.len() + data.len() > bytes {
+                let message = format!("got more than {bytes} bytes, expected as many as the head says");
+                return Err(refused(Fault::new("data", message)));
+            }
+            if body.len() + data.len() > body.capacity() {
+                let capacity = (2 * (body.len() + data.len())).min(bytes);
+                if !room.resize(capacity) {
+                    return Err(over_budget());
+                }
+                body.reserve_exact(capacity - body.len());
+            }
+            body.extend_from_slice(&data);
+        }
+        if body.len() < bytes {
+            let message = format!("got {} bytes, expected {bytes} as the head says", body.len());
+            return Err(refused(Fault::new("data", message)));
+        }
+        let (state, cutoff) = self
+            .blocking(move |intake| {
+                // Held until it is stored.
+                let _room = room;
+                intake.put_part(&source, &sent, &body)
+            })
+            .await?;
+        let state = match state {
+            PutPart::Open => proto::send_part_response::State::Open,
+            PutPart::Closed => proto::send_part_response::State::Closed,
+            PutPart::StaleAttempt => proto::send_part_response::State::StaleAttempt,
+        };
+        Ok(proto::SendPartResponse { state: state.into(), cutoff })
+    }
+
+    async fn passed(&self, request: Request<proto::PassesRequest>) -> Result<proto::PassesResponse, Status> {
+        let sender = sender(&request, &request.get_ref().source)?;
+        let request = request.into_inner();
+        check_name("run", &request.run).map_err(refused)?;
+        let until = Instant::now() + fields::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
+        let count = request.passes.len();
+        if count == 0 || count > MOST_ENTRIES {
+            return Err(refused(Fault::new("passes", format!("got {count}, expected 1 to {MOST_ENTRIES}"))));
+        }
+        let key = |pass: &proto::Pass| {
+            check_name("passes.split", &pass.split)?;
+            Ok(PassKey {
+                run: request.run.clone(),
+                split: pass.split.clone(),
+                attempt: convert::attempt_of("passes.attempt", pass.attempt)?,
+                step: Step::new(pass.step).map_err(|fault| Fault::new("passes.step", fault.message))?.get(),
+            })
+        };
+        let keys: Result<Vec<PassKey>, Fault> = request.passes.iter().map(key).collect();
+        let keys: Arc<[PassKey]> = keys.map_err(refused)?.into();
+        let (run, project) = (request.run.clone(), Arc::clone(&sender.project));
+        self.blocking(move |intake| intake.check_project(&project, &run)).await?;
+        let states = loop {
+            let (asked, source) = (Arc::clone(&keys), sender.source.clone());
+            let states = self.blocking(move |intake| intake.pass_states(&source, &asked)).await?;
+            let decided = states.iter().any(|(state, _)| *state != PassState::Open);
+            if decided || Instant::now() >= until {
+                break states;
+            }
+            // The database is asked again where this hub has learnt of an end, and else less often.
+            let again = until.min(Instant::now() + ASK_AGAIN);
+            while Instant::now() < again && !keys.iter().any(|pass| self.intake.is_settled(pass)) {
+                sleep_until(again.min(Instant::now() + LOOK_AGAIN)).await;
+            }
+        };
+        let passes = request.passes.into_iter().zip(states).map(|(pass, (state, point))| {
+            use proto::pass_state::Outcome;
+            let (outcome, reason) = match state {
+                PassState::Open => (Outcome::Open, String::new()),
+                PassState::NeedsWhole => (Outcome::NeedsWhole, String::new()),
+                PassState::Settled { incomplete: false } => (Outcome::Settled, String::new()),
+                PassState::Settled { incomplete: true } => {
+                    (Outcome::Incomplete, "ranks or rows were missing".to_owned())
+                }
+                PassState::Unscored { reason } => (Outcome::Unscored, reason),
+            };
+            let point = point.map(|point| convert::point(&point, None));
+            proto::PassState { pass: Some(pass), outcome: outcome.into(), point, reason }
+        });
+        Ok(proto::PassesResponse { passes: passes.collect() })
+    }
+
+    fn counted<T>(&self, call: &str, answer: Result<T, Status>) -> Result<T, Status> {
         if let Err(status) = &answer {
             let code = format!("{:?}", status.code());
             self.intake.metrics.calls_refused.with_label_values(&[call, code.as_str()]).inc();
@@ -175,14 +317,32 @@ impl HubService {
 }
 
 fn sender<T>(request: &Request<T>, source: &str) -> Result<Sender, Status> {
+    let project = request.extensions().get::<Project>().cloned().unwrap_or_default();
+    Ok(Sender { source: checked_source("source", source)?, project: project.0 })
+}
+
+fn checked_source(field: &str, source: &str) -> Result<String, Status> {
     let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let fits = |(at, byte): (usize, u8)| if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { hex(byte) };
     if source.len() != 36 || !source.bytes().enumerate().all(fits) {
         let message = format!("got '{}', expected a UUID in lower case with hyphens", in_short(source));
-        return Err(refused(Fault::new("source", message)));
+        return Err(refused(Fault::new(field, message)));
     }
-    let project = request.extensions().get::<Project>().cloned().unwrap_or_default();
-    Ok(Sender { source: source.to_owned(), project: project.0 })
+    Ok(source.to_owned())
+}
+
+/// What the head of a part says of it.
+fn sent_part(head: &proto::PartHead) -> Result<SentPart, Fault> {
+    check_name("head.run", &head.run)?;
+    check_name("head.split", &head.split)?;
+    let step = Step::new(head.step).map_err(|fault| Fault::new("head.step", fault.message))?.get();
+    let pass = PassKey {
+        run: head.run.clone(),
+        split: head.split.clone(),
+        attempt: convert::attempt_of("head.attempt", head.attempt)?,
+        step,
+    };
+    Ok(SentPart { pass, world_size: head.world_size, ended: head.ended.clone(), cutoff: head.cutoff })
 }
 
 /// The changes of entries. Errors unless their numbers ascend.
