@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -106,6 +107,28 @@ impl Server {
         self.control(&["reload"]);
     }
 
+    /// Lets clients encrypt with this certificate and key.
+    pub fn encrypt(&self, certificate: &Path, key: &Path) {
+        let data = self.directory.join("data");
+        let owner = std::fs::metadata(&data).unwrap();
+        for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let file = data.join(name);
+            std::fs::copy(from, &file).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&file, Some(owner.uid()), Some(owner.gid())).unwrap();
+        }
+        self.admin("postgres").batch_execute("ALTER SYSTEM SET ssl = on").unwrap();
+        self.crash();
+    }
+
+    /// From now on this user needs a password.
+    pub fn ask_for_passwords(&self, user: &str) {
+        let rules = self.directory.join("data/pg_hba.conf");
+        let others = std::fs::read_to_string(&rules).unwrap();
+        std::fs::write(&rules, format!("host all {user} 127.0.0.1/32 scram-sha-256\n{others}")).unwrap();
+        self.crash();
+    }
+
     fn control(&self, arguments: &[&str]) {
         assert!(self.controls(arguments), "{arguments:?}");
     }
@@ -144,7 +167,7 @@ fn unprivileged(program: &str) -> Command {
     command
 }
 
-fn path(bin: &std::path::Path) -> String {
+fn path(bin: &Path) -> String {
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 

@@ -2,11 +2,12 @@
 //! PostgreSQL alone, which many processes share.
 #![cfg(feature = "server")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod fixtures;
 mod points;
-#[path = "../common/postgres.rs"]
-mod postgres_server;
 mod runs;
+mod shared;
 mod unscored;
 
 /// Each case as a test of each engine.
@@ -26,7 +27,7 @@ macro_rules! stores {
 
             $($(#[test]
             fn $case() {
-                if let Some(url) = super::postgres_server::database() {
+                if let Some(url) = super::common::postgres::database() {
                     super::$file::$case(&Postgres::open(&url).unwrap());
                 }
             })+)+
@@ -35,7 +36,8 @@ macro_rules! stores {
 }
 
 stores! {
-    points: evaluations_are_the_newest_finished_points_without_matrices
+    points: a_point_is_read_back_to_the_bit
+        evaluations_are_the_newest_finished_points_without_matrices
         common_steps_are_those_that_both_splits_have_finished
         the_newest_steps_are_in_ascending_order
         a_step_passed_again_replaces_its_point
@@ -47,7 +49,10 @@ stores! {
         a_complete_point_is_that_of_the_attempt_that_made_it
         points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded
         whole_points_come_in_order_and_in_parts;
-    runs: a_declaration_does_not_change
+    runs: a_name_belongs_to_the_job_that_declared_it
+        titles_and_notes_are_kept_until_they_are_taken_away
+        a_run_is_removed_whole_unless_it_is_open
+        a_declaration_does_not_change
         hostile_names_are_data
         three_thousand_runs_are_listed_in_pages_counted_and_searched
         splits_are_listed_with_their_run;

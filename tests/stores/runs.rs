@@ -1,9 +1,11 @@
 //! Runs: names, declarations, lists, remarks and removal.
 
-use conceptwatch::history::{Cursor, HistoryError, Identity, Listing, Remark, Store, StoredSplit, Wanted};
+use conceptwatch::history::{Cursor, HistoryError, Identity, Listing, Remark, RunRecord, Store, StoredSplit, Wanted};
 use conceptwatch::point::Outcome;
 use conceptwatch::run::{Run, RunFields};
+use conceptwatch::sample::Attempt;
 use conceptwatch::search::Search;
+use conceptwatch::step::Rank;
 
 use super::fixtures::{point, run};
 
@@ -119,4 +121,82 @@ pub fn splits_are_listed_with_their_run(history: &dyn Store) {
     assert_eq!(listing.runs[0].1, []);
     assert_eq!(listing.runs[1].1, [split("train", 1, 5), split("val", 2, 30)]);
     assert_eq!(history.listed("a").unwrap(), listing.runs[1]);
+}
+
+pub fn a_name_belongs_to_the_job_that_declared_it(history: &dyn Store) {
+    let declare = |job: &str, restart, rank, resume| {
+        let rank = Rank::of(rank, 4).unwrap();
+        let identity = Identity { job, restart, resume, rank, client: "client" };
+        history.record_run(&run("a", 2), &identity, 1.0).unwrap()
+    };
+    let known = |record: &RunRecord| (record.run.name.clone(), record.resumed, record.continues);
+    let attempt = |launch, restart| Some(Attempt { launch, restart });
+    let first = declare("one", 0, 0, false);
+    assert_eq!((known(&first), first.attempt), (("a".into(), false, false), attempt(0, 0)));
+    // Another rank, and a restart, of the same job.
+    assert_eq!(known(&declare("one", 0, 1, false)), ("a".into(), true, true));
+    let restarted = declare("one", 1, 0, false);
+    assert_eq!((known(&restarted), restarted.attempt), (("a".into(), true, false), attempt(0, 1)));
+    // Other jobs get other names, each time the same one.
+    let second = declare("two", 0, 0, false);
+    assert_eq!((known(&second), second.attempt), (("a-2".into(), false, false), attempt(0, 0)));
+    assert_eq!(known(&declare("three", 0, 0, false)).0, "a-3");
+    assert_eq!(known(&declare("two", 0, 1, false)), ("a-2".into(), true, true));
+    let resumed = declare("four", 0, 0, true);
+    assert_eq!((known(&resumed).0, resumed.attempt), ("a".into(), attempt(1, 0)));
+    // Only ranks of the newest restart count, and those that finish are known.
+    history.finish_rank("a", Attempt { launch: 0, restart: 0 }, Rank::of(1, 4).unwrap(), 5.0).unwrap();
+    history.finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(0, 4).unwrap(), 5.0).unwrap();
+    let ranks = history.ranks("a").unwrap();
+    let ranks: Vec<_> = ranks.iter().map(|rank| (rank.attempt, rank.rank, rank.finished)).collect();
+    let at = |launch, restart| Attempt { launch, restart };
+    assert_eq!(ranks, [(at(0, 1), 0, true), (at(1, 0), 0, false)]);
+    // Finished, it does not go on with what is stored.
+    history.finish_run("a-2", 9.0).unwrap();
+    assert_eq!(known(&declare("two", 0, 0, false)), ("a-2".into(), true, false));
+    assert_eq!(history.listed("a-2").unwrap().0.finished, None);
+}
+
+pub fn titles_and_notes_are_kept_until_they_are_taken_away(history: &dyn Store) {
+    history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let set = |title: Option<&str>, note: Option<&str>| {
+        history.remark("a", &Remark { title: title.map(str::to_owned), note: note.map(str::to_owned) })
+    };
+    let said = || {
+        let (stored, _) = history.listed("a").unwrap();
+        (stored.title, stored.note)
+    };
+    set(Some("λ = 1, <b>"), None).unwrap();
+    set(None, Some("two\nlines\tand 🦆")).unwrap();
+    let both = (Some("λ = 1, <b>".to_owned()), Some("two\nlines\tand 🦆".to_owned()));
+    assert_eq!(said(), both);
+    history.record_run(&run("a", 2), &Identity::default(), 2.0).unwrap();
+    assert_eq!(said(), both, "it resumes");
+    assert!(matches!(set(Some("a\nb"), None), Err(HistoryError::Invalid { .. })));
+    // The name itself is no title.
+    set(Some("a"), Some("")).unwrap();
+    assert_eq!(said(), (None, None));
+    assert!(matches!(history.remark("b", &Remark::default()), Err(HistoryError::Unknown { .. })));
+}
+
+pub fn a_run_is_removed_whole_unless_it_is_open(history: &dyn Store) {
+    let job = Identity { job: "job", ..Identity::default() };
+    for name in ["a", "b"] {
+        history.record_run(&run(name, 4), &job, 1.0).unwrap();
+        history.record_point(&point(name, "val", 1, 4), None).unwrap();
+    }
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { run }) if run == "a"));
+    history.finish_run("a", 5.0).unwrap();
+    history.remove_run("a").unwrap();
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Unknown { .. })));
+    assert!(matches!(history.point("a", "val", None, true), Err(HistoryError::Unknown { .. })));
+    assert_eq!(history.point("b", "val", None, true).unwrap(), Some(point("b", "val", 1, 4)));
+    // Its name is free; resumed, a run is open again, until nobody sends to it.
+    assert!(!history.record_run(&run("a", 2), &job, 2.0).unwrap().resumed);
+    assert!(history.splits("a").unwrap().is_empty());
+    history.finish_run("a", 5.0).unwrap();
+    history.record_run(&run("a", 2), &job, 2.0).unwrap();
+    assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { .. })));
+    history.forget_run("a");
+    history.remove_run("a").unwrap();
 }

@@ -2,7 +2,7 @@
 //!
 //! Transactions commit in any order, so who remembers the largest number seen misses those that commit later with a
 //! smaller one. A follower therefore reads only what transactions wrote that are older than all still at work: nothing can
-//! appear before those. It is behind by the longest change at work, which is milliseconds.
+//! appear before those. It is behind by the longest change at work on the server, which is milliseconds for ours.
 
 use super::link::Link;
 use super::store::Postgres;
@@ -63,7 +63,8 @@ pub(super) fn say(link: &mut Link, run: &str, kind: Changed, pass: Option<(&str,
 }
 
 impl Postgres {
-    /// The place from which to follow so that no change is missed that the next reading does not show.
+    /// The place from which to follow so that no change is missed that a reading after this call does not show. Some that it
+    /// shows may come as well.
     pub fn newest_change(&self) -> Result<ChangeCursor, HistoryError> {
         let row =
             self.read(|link| link.query_one("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1", &[]))?;

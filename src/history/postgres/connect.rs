@@ -125,8 +125,8 @@ impl Connector {
             None => config.connect(NoTls),
         };
         client.map(Link::new).map_err(|error| match HistoryError::from(error) {
-            // Before there is a connection, nothing was stored or read.
-            HistoryError::Storage(cause) => HistoryError::Unreachable { why: cause.to_string() },
+            // Before there is a connection, this is what either side expects of the other: a password, or TLS.
+            HistoryError::Storage(cause) => HistoryError::Denied { why: cause.to_string() },
             error => error,
         })
     }
@@ -164,5 +164,46 @@ impl r2d2::ManageConnection for Connector {
 
     fn has_broken(&self, link: &mut Link) -> bool {
         link.is_broken()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        Address::parse(url).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn other_hosts_get_tls_unless_it_is_disabled() {
+        let encrypted = |url: &str| Address::parse(url).unwrap().roots.is_some();
+        assert!(encrypted("postgres://hub@db.example/curves"));
+        assert!(encrypted("postgres://hub@127.0.0.1,db.example/curves"), "one of two is away");
+        assert!(encrypted("postgres://hub@localhost/curves?sslmode=verify-full"));
+        assert!(!encrypted("postgres://hub@db.example/curves?sslmode=disable"));
+        for here in ["localhost", "127.0.0.1", "[::1]", "%2Frun%2Fpostgresql"] {
+            assert!(!encrypted(&format!("postgresql://hub@{here}:5433/curves")), "{here}");
+        }
+        let roots = Address::parse("postgres://hub@db.example/curves?sslrootcert=/etc/a%20b.pem").unwrap().roots;
+        assert_eq!(roots, Some(Some("/etc/a b.pem".to_owned())));
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_options() {
+        let address =
+            Address::parse("postgres://hub@db.example:5433/curves?sslmode=disable&connect_timeout=3").unwrap();
+        assert_eq!(address.shown, "postgres://db.example:5433/curves");
+    }
+
+    #[test]
+    fn what_is_no_address_is_named_without_repeating_it() {
+        assert!(refused("postgres://hub:secret@localhost/curves").contains("got a password in the address"));
+        assert!(refused("mysql://secret").contains("expected postgres://"));
+        assert!(refused("postgres://hub@localhost:x/curves").contains("cannot be read"));
+        assert!(refused("postgres://hub@localhost/c?sslmode=require").contains("got sslmode 'require'"));
+        for url in ["postgres://hub:secret@localhost/curves", "mysql://secret", "postgres://secret@h:x/curves"] {
+            assert!(!refused(url).contains("secret"), "{url}");
+        }
     }
 }

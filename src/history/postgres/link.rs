@@ -1,6 +1,7 @@
 //! One connection with the statements that it has prepared.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 
 use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
@@ -11,15 +12,41 @@ use crate::history::error::HistoryError;
 pub(in crate::history) type Value<'a> = &'a (dyn ToSql + Sync);
 
 pub struct Link {
-    client: Client,
+    client: Own,
     statements: HashMap<&'static str, Statement>,
     /// Nothing can be asked in a transaction that was left open.
     left_open: bool,
 }
 
+/// A client, which waits for its connection to close where that is allowed: not on a thread of an asynchronous runtime.
+struct Own(Option<Client>);
+
+impl Deref for Own {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.0.as_ref().expect("a client is taken when it is dropped")
+    }
+}
+
+impl DerefMut for Own {
+    fn deref_mut(&mut self) -> &mut Client {
+        self.0.as_mut().expect("a client is taken when it is dropped")
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let client = self.0.take();
+        if tokio::runtime::Handle::try_current().is_ok() {
+            std::thread::spawn(move || drop(client));
+        }
+    }
+}
+
 impl Link {
     pub fn new(client: Client) -> Self {
-        Self { client, statements: HashMap::new(), left_open: false }
+        Self { client: Own(Some(client)), statements: HashMap::new(), left_open: false }
     }
 
     pub fn is_broken(&self) -> bool {

@@ -47,7 +47,12 @@ pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> 
 
 /// 0 where there are no tables.
 fn version(link: &mut Link) -> Result<i64, HistoryError> {
-    let found = link.query_one("SELECT to_regclass('conceptwatch_schema') IS NOT NULL", &[])?;
+    // Not by `to_regclass`, which may remember from before the lock that there is none.
+    let found = link.query_one(
+        "SELECT EXISTS (SELECT FROM pg_tables WHERE tablename = 'conceptwatch_schema' \
+         AND schemaname = ANY (current_schemas(false)))",
+        &[],
+    )?;
     if !found.get::<_, bool>(0) {
         return Ok(0);
     }

@@ -1,0 +1,289 @@
+//! What holds for a database that many processes share.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use conceptwatch::history::{Applied, Changed, HistoryError, Identity, Postgres, Store, database_schema};
+use conceptwatch::point::Point;
+use conceptwatch::sample::Attempt;
+
+use super::common::certificates::Authority;
+use super::common::postgres::{Server, database};
+use super::fixtures::{point, run};
+
+fn name(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
+}
+
+#[test]
+fn processes_that_start_at_once_make_the_tables_once() {
+    let Some(url) = database() else { return };
+    std::thread::scope(|scope| {
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| Postgres::open(&url).map(drop))).collect();
+        opened.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
+    });
+    Postgres::open(&url).unwrap().record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    drop(Postgres::open(&url).unwrap());
+    server.admin(name(&url)).batch_execute("UPDATE conceptwatch_schema SET version = 99").unwrap();
+    let error = Postgres::open(&url).err().unwrap();
+    assert!(
+        matches!(&error, HistoryError::NewerSchema { found: 99, known, .. } if *known == database_schema()),
+        "{error}"
+    );
+    assert!(error.to_string().contains(name(&url)), "{error}");
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let error = |url: &str| Postgres::open(url).err().unwrap();
+    let denied = error(&server.address("nobody", name(&url)));
+    assert!(matches!(&denied, HistoryError::Denied { why } if why.contains("nobody")), "{denied}");
+    let absent = error(&server.address("postgres", "absent"));
+    assert!(matches!(&absent, HistoryError::Denied { why } if why.contains("absent")), "{absent}");
+    let closed = error("postgres://hub@127.0.0.1:1/curves");
+    assert!(matches!(closed, HistoryError::Unreachable { .. }), "{closed}");
+    let secret = error("postgres://hub:secret@127.0.0.1:1/curves");
+    assert!(matches!(secret, HistoryError::Invalid { .. }), "{secret}");
+    assert!(!secret.to_string().contains("secret"), "{secret}");
+}
+
+#[test]
+fn a_database_that_takes_no_changes_is_read() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    drop(store);
+    let fix = format!("ALTER DATABASE {} SET default_transaction_read_only = on", name(&url));
+    server.admin("postgres").batch_execute(&fix).unwrap();
+    let store = Postgres::open(&url).unwrap();
+    assert_eq!(store.runs().unwrap().len(), 1);
+    let refused = store.record_point(&point("a", "val", 1, 2), None);
+    assert!(matches!(refused, Err(HistoryError::ReadOnly)), "{refused:?}");
+    assert_eq!(store.waiting().why, None, "it can be reached");
+}
+
+#[test]
+fn a_server_that_dies_in_a_change_leaves_it_made_once() {
+    let Some(server) = Server::start() else { return };
+    let url = server.database();
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let calls = AtomicU32::new(0);
+    let declare = |number| {
+        store.apply("source", "default", number, |apply| {
+            let record = apply.declare("local", &run("b", 2), &Identity { job: "j", ..Identity::default() }, 1.0)?;
+            apply.record_point(point("local", "val", number, 2), record.attempt)?;
+            if calls.fetch_add(1, Ordering::Relaxed) == 0 {
+                server.crash();
+            }
+            Ok(record.run.name.clone())
+        })
+    };
+    assert_eq!(declare(1).unwrap(), Applied::Now("b".to_owned()));
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "the first was lost with the server");
+    assert_eq!(declare(1).unwrap(), Applied::Before);
+    assert_eq!(store.newest_steps("b", "val", 9).unwrap(), [1]);
+    assert_eq!(store.runs().unwrap().len(), 2);
+    // Connections that were idle when the server died are replaced.
+    server.crash();
+    assert_eq!(store.runs().unwrap().len(), 2);
+    assert_eq!(store.waiting().why, None);
+}
+
+#[test]
+fn a_follower_misses_nothing_whatever_order_changes_commit_in() {
+    const WRITERS: u64 = 6;
+    const POINTS: u64 = 40;
+    let Some(url) = database() else { return };
+    let store = Postgres::open(&url).unwrap();
+    for writer in 0..WRITERS {
+        store.record_run(&run(&format!("run {writer}"), 2), &Identity::default(), 1.0).unwrap();
+    }
+    let begin = store.newest_change().unwrap();
+    let done = AtomicBool::new(false);
+    let followed = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let store = &store;
+                scope.spawn(move || {
+                    for step in 0..POINTS {
+                        store.record_point(&point(&format!("run {writer}"), "val", step, 2), None).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let follower = scope.spawn(|| {
+            let (mut cursor, mut followed) = (begin, Vec::new());
+            loop {
+                let last = done.load(Ordering::Acquire);
+                let (changes, next) = store.changes_after(cursor, 7).unwrap();
+                // Changes of other tests may hold these back.
+                if changes.is_empty() && last && followed.len() as u64 >= WRITERS * POINTS {
+                    return followed;
+                }
+                // The declarations may come once more: another change was at work when they were made.
+                followed.extend(changes.into_iter().filter(|change| change.kind != Changed::Declared));
+                cursor = next;
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Release);
+        follower.join().unwrap()
+    });
+    assert!(followed.iter().all(|change| change.kind == Changed::Point && change.split.as_deref() == Some("val")));
+    let seen: BTreeSet<_> = followed.iter().map(|change| (change.run.clone(), change.step.unwrap())).collect();
+    assert_eq!(followed.len() as u64, WRITERS * POINTS, "each once");
+    assert_eq!(seen.len(), followed.len());
+}
+
+#[test]
+fn a_follower_waits_for_a_change_that_began_before() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    let begin = store.newest_change().unwrap();
+    let mut slow = server.admin(name(&url));
+    slow.batch_execute("BEGIN; INSERT INTO change (run, kind) VALUES ('slow', 'remarked')").unwrap();
+    store.record_run(&run("quick", 2), &Identity::default(), 1.0).unwrap();
+    let (changes, cursor) = store.changes_after(begin, 9).unwrap();
+    assert_eq!((changes, cursor), (Vec::new(), begin), "what comes after the slow one is not passed over");
+    slow.batch_execute("COMMIT").unwrap();
+    // Changes of other tests may hold these back.
+    let (changes, cursor) =
+        (0..).map(|_| store.changes_after(begin, 9).unwrap()).find(|(changes, _)| changes.len() == 2).unwrap();
+    let seen: Vec<_> = changes.iter().map(|change| (change.run.as_str(), change.kind)).collect();
+    assert_eq!(seen, [("slow", Changed::Remarked), ("quick", Changed::Declared)]);
+    assert_eq!(store.changes_after(cursor, 9).unwrap().0, []);
+}
+
+#[test]
+fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
+    let Some(url) = database() else { return };
+    let stores = [Postgres::open(&url).unwrap(), Postgres::open(&url).unwrap()];
+    let calls = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for store in &stores {
+            scope.spawn(|| {
+                for number in 1..=30 {
+                    store
+                        .apply("source", "default", number, |apply| {
+                            calls.fetch_add(1, Ordering::Relaxed);
+                            apply.declare("a", &run(&format!("run {number}"), 2), &Identity::default(), 1.0).map(drop)
+                        })
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(calls.load(Ordering::Relaxed), 30);
+    assert_eq!(stores[0].runs().unwrap().len(), 30);
+    assert_eq!(stores[1].applied("source").unwrap(), 30);
+    assert_eq!(stores[1].applied("other").unwrap(), 0);
+    assert_eq!(stores[1].run_of("source", "a").unwrap().as_deref(), Some("run 30"));
+    // An entry that fails stays unapplied, and nothing of it is kept.
+    let failed = stores[0].apply("source", "default", 31, |apply| {
+        apply.declare("b", &run("kept?", 2), &Identity::default(), 1.0)?;
+        apply.record_point(point("unknown", "val", 1, 2), None)
+    });
+    assert!(matches!(failed, Err(HistoryError::Unknown { .. })), "{failed:?}");
+    assert_eq!((stores[0].applied("source").unwrap(), stores[0].runs().unwrap().len()), (30, 30));
+}
+
+#[test]
+fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
+    let Some(url) = database() else { return };
+    let store = Postgres::open(&url).unwrap();
+    let declare = |source: &str, project: &str, job: &str| {
+        let identity = Identity { job, ..Identity::default() };
+        let applied = store.apply(source, project, 1, |apply| {
+            let record = apply.declare("a", &run("a", 2), &identity, 1.0)?;
+            assert_eq!(apply.attempt("a", job, 3)?, Some(Attempt { launch: 0, restart: 3 }));
+            assert_eq!(apply.attempt("a", "unknown", 0)?, None);
+            Ok(record.run.name.clone())
+        });
+        match applied.unwrap() {
+            Applied::Now(name) => name,
+            Applied::Before => panic!("{source}"),
+        }
+    };
+    assert_eq!(declare("one", "red", "job"), "a");
+    assert_eq!(declare("two", "red", "job"), "a");
+    assert_eq!(declare("three", "red", "other job"), "a-2");
+    assert_eq!(declare("four", "blue", "job"), "a-3", "the same job of another project is another");
+    assert_eq!((store.project_of("a").unwrap(), store.project_of("a-3").unwrap()), ("red".into(), "blue".into()));
+    let resume = Identity { job: "x", resume: true, ..Identity::default() };
+    let refused = store.declare("blue", &run("a", 2), &resume, 1.0);
+    assert!(
+        matches!(&refused, Err(HistoryError::OtherProject { run, project }) if run == "a" && project == "red"),
+        "{refused:?}"
+    );
+    assert!(store.apply("one", "blue", 2, |_| Ok(())).is_err(), "a source has one project");
+}
+
+#[test]
+fn the_newest_values_of_many_runs_are_one_reading() {
+    let Some(url) = database() else { return };
+    let store = Postgres::open(&url).unwrap();
+    for name in ["a", "b"] {
+        store.record_run(&run(name, 2), &Identity::default(), 1.0).unwrap();
+        for step in [10, 30, 20] {
+            store.record_point(&point(name, "val", step, 2), None).unwrap();
+        }
+    }
+    let values = store.latest_values(&["a", "b", "unknown"]).unwrap();
+    let icl: Vec<_> = values.iter().filter(|value| value.score == "icl").collect();
+    assert_eq!(icl.iter().map(|value| (value.run.as_str(), value.step)).collect::<Vec<_>>(), [("a", 30), ("b", 30)]);
+    assert_eq!((icl[0].value, icl[0].standard_error, icl[0].undefined.as_deref()), (Some(30.1), Some(0.01), None));
+    let undefined = values.iter().find(|value| value.score == "ctl").unwrap();
+    assert_eq!((undefined.value, undefined.undefined.as_deref()), (None, Some("one class")));
+    // The step is passed again.
+    let again = Point { incomplete: false, ..point("a", "val", 30, 2) };
+    store.record_point(&again, None).unwrap();
+    assert!(store.latest_values(&["a"]).unwrap().iter().all(|value| value.step == 30 && !value.incomplete));
+}
+
+#[test]
+fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    // The places of these steps are 1 to 20.
+    for step in 1..=20 {
+        store.record_point(&point("a", "val", step * 10, 2), None).unwrap();
+    }
+    let age = "UPDATE change SET at = now() - interval '2 hours' WHERE step < 100";
+    server.admin(name(&url)).batch_execute(age).unwrap();
+    let removed = store.retain().unwrap();
+    assert_eq!((removed.changes, removed.matrices), (9, 11));
+    let kept = |step| store.matrix("a", "val", "icl", Some(step)).unwrap().is_some();
+    let steps: Vec<u64> = (1..=20).map(|place| place * 10).filter(|step| kept(*step)).collect();
+    assert_eq!(steps, [10, 20, 40, 80, 160, 170, 180, 190, 200]);
+    assert_eq!(store.newest_steps("a", "val", 99).unwrap().len(), 20, "points stay");
+    assert_eq!(store.retain().unwrap(), Default::default());
+}
+
+#[test]
+fn an_encrypted_connection_is_only_to_a_server_that_is_vouched_for() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let trusted = Authority::new(directory.path(), "trusted");
+    let other = Authority::new(directory.path(), "other");
+    let [certificate, key] = trusted.issue(directory.path(), "server", 2999);
+    server.encrypt(&certificate, &key);
+    let address = |options: &str| format!("postgres://postgres@127.0.0.1:{}/postgres?{options}", server.port);
+    let roots = |authority: &Authority| format!("sslmode=verify-full&sslrootcert={}", authority.file.display());
+    for options in [roots(&other), "sslmode=verify-full".to_owned()] {
+        let error = Postgres::open(&address(&options)).err().unwrap();
+        assert!(error.to_string().to_lowercase().contains("certificate"), "{error}");
+    }
+    let store = Postgres::open(&address(&roots(&trusted))).unwrap();
+    assert!(store.runs().unwrap().is_empty());
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE application_name = 'conceptwatch'";
+    assert!(server.admin("postgres").query_one(encrypted, &[]).unwrap().get::<_, bool>(0));
+}
