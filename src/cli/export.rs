@@ -4,14 +4,18 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, in_short};
+use crate::history::{Limits, Sqlite};
+use crate::search::Search;
 
 use super::failure::{Failure, conclude};
 use super::holders::Holder;
+use super::import::{copy, database};
 use super::source::Source;
 
 /// Write runs as tables
@@ -38,6 +42,10 @@ pub struct Options {
     without: Vec<Kind>,
     #[command(flatten)]
     source: Source,
+    /// Read this database instead: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or
+    /// PGPASSWORD.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["address", "data_dir"])]
+    store: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,6 +55,8 @@ enum Format {
     Jsonl,
     /// By the Python package: python -m conceptwatch export
     Parquet,
+    /// A data directory as a sidecar keeps it, with everything that the database has; needs --store.
+    History,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -129,9 +139,12 @@ fn export(options: &Options) -> Result<String, Failure> {
         let how = "got parquet, which the Python package writes: python -m conceptwatch export, with pyarrow or Polars";
         return Err(Fault::new("format", how).into());
     }
+    if options.format == Format::History {
+        return history(options);
+    }
     let mut tables = Tables::create(&options.to, options.format, &options.without)?;
     let (mut found, mut holders) = (Vec::new(), 0);
-    let unread = options.source.each_holder(|holder| {
+    let mut take = |holder: &Holder<'_>| {
         holders += 1;
         let mut after = None;
         loop {
@@ -150,7 +163,14 @@ fn export(options: &Options) -> Result<String, Failure> {
                 None => return Ok(()),
             }
         }
-    })?;
+    };
+    let unread = match &options.store {
+        Some(url) => {
+            take(&Holder::of_store(&options.source, "database".to_owned(), Arc::new(database(url)?))?)?;
+            Vec::new()
+        }
+        None => options.source.each_holder(take)?,
+    };
     if let Some(missing) = options.runs.iter().find(|wanted| !found.contains(wanted)) {
         let why = unread.first().map(|why| format!(", and {why}")).unwrap_or_default();
         return Err(Fault::new("run", format!("'{}' is unknown{why}", in_short(missing))).into());
@@ -163,6 +183,23 @@ fn export(options: &Options) -> Result<String, Failure> {
     }
     let rows = tables.finish()?;
     Ok(format!("{} runs, {rows} rows in {}\n", found.len(), options.to.display()))
+}
+
+/// Copies runs of a database into a data directory.
+fn history(options: &Options) -> Result<String, Failure> {
+    let Some(url) = &options.store else {
+        return Err(Fault::new("format", "got history without a database, expected --store").into());
+    };
+    if !options.without.is_empty() {
+        return Err(Fault::new("without", "got kinds to leave out, expected none of a history").into());
+    }
+    let from = database(url)?;
+    let to = Sqlite::open(Some(&options.to), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    let search = Search::of(options.search.as_deref().unwrap_or_default());
+    let named = |name: &str| options.runs.is_empty() || options.runs.iter().any(|wanted| wanted == name);
+    copy(&from, &to, |stored| {
+        named(&stored.run.name) && search.matches(&stored.run.name, stored.title.as_deref(), &stored.run.labels)
+    })
 }
 
 /// The files in the making. They get their names when they are complete.

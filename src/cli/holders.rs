@@ -1,13 +1,14 @@
 //! All places where runs are, for commands that list runs or change one. Each answers requests of the API: a running sidecar
 //! at its port, or the curves of a stopped one in this process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::fault::{Fault, in_short};
-use crate::history::FILE_NAME;
+use crate::history::{FILE_NAME, Store};
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
 
@@ -25,7 +26,8 @@ pub struct Holder<'a> {
 
 enum Kind {
     Sidecar(Remote),
-    Stored(PathBuf, StoredApi),
+    /// A directory or a database by its name.
+    Stored(String, StoredApi),
 }
 
 /// An answer of the API.
@@ -76,7 +78,7 @@ impl Source {
             return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
         }
         let api = StoredApi::new(place.open()?).map_err(Failure::running)?;
-        Ok(Holder { source: self, kind: Kind::Stored(place.directory.clone(), api) })
+        Ok(Holder { source: self, kind: Kind::Stored(shown(&place.directory), api) })
     }
 
     /// Whether something answers there.
@@ -128,12 +130,20 @@ impl Source {
     }
 }
 
+impl<'a> Holder<'a> {
+    /// A store that this process has opened.
+    pub fn of_store(source: &'a Source, name: String, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        let api = StoredApi::new(store).map_err(Failure::running)?;
+        Ok(Self { source, kind: Kind::Stored(name, api) })
+    }
+}
+
 impl Holder<'_> {
     /// The directory or the address.
     pub fn name(&self) -> String {
         match &self.kind {
             Kind::Sidecar(address) => address.to_string(),
-            Kind::Stored(directory, _) => shown(directory),
+            Kind::Stored(name, _) => name.clone(),
         }
     }
 

@@ -13,6 +13,7 @@ mod exchange;
 mod export;
 mod failure;
 mod holders;
+mod import;
 mod in_process;
 mod log_limit;
 mod logs;
@@ -68,6 +69,7 @@ enum Command {
     Doctor(doctor::DoctorOptions),
     Ls(Box<ls::Options>),
     Export(Box<export::Options>),
+    Import(import::Options),
     Rename(Box<curate::RenameOptions>),
     Note(Box<curate::NoteOptions>),
     Rm(Box<curate::RemoveOptions>),
@@ -100,6 +102,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Doctor(options) => doctor::run(&options),
         Command::Ls(options) => ls::run(&options),
         Command::Export(options) => export::run(&options),
+        Command::Import(options) => import::run(&options),
         Command::Rename(options) => curate::rename(&options),
         Command::Note(options) => curate::note(&options),
         Command::Rm(options) => curate::remove(&options),

@@ -5,6 +5,7 @@
 
 mod blob;
 mod change;
+mod copy;
 mod declaration;
 mod error;
 mod listing;
@@ -18,6 +19,7 @@ mod stored;
 mod usage;
 
 pub use change::{Change, Declared, Launch};
+pub use copy::{Copied, copy_run};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -25,7 +27,7 @@ pub use postgres::{
     Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, JobMaterial, JobQueue,
     LatestValue, LeasedJob, Overdue, PassKey, PassState, Postgres, PutPart, Removed, RunChange, database_schema,
 };
-pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredRank, StoredRun};
+pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
     ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Repair, Sqlite, examine, histories, make_private,

@@ -49,6 +49,14 @@ pub struct StoredRun {
     pub note: Option<String>,
 }
 
+/// A launch that names its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLaunch {
+    pub job: String,
+    /// The highest restart count declared.
+    pub restarts: u32,
+}
+
 /// A rank that has declared itself, of a launch that names its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRank {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredRank, StoredRun};
+use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::usage::{Usage, Waiting};
 use crate::point::Point;
@@ -78,6 +78,12 @@ pub trait Store: Send + Sync {
     /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
     /// that name no job.
     fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError>;
+
+    /// The launches of a run that name their job, the first first: an attempt's launch is a place in this list.
+    fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError>;
+
+    /// The splits of a run that have points or passes without one, by name.
+    fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError>;
 
     /// The splits of a run that have points, by name.
     fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError>;

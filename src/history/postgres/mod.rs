@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredRank, StoredRun};
+use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
@@ -132,6 +132,14 @@ impl Store for Postgres {
 
     fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
         self.read(|link| runs::ranks(link, run))
+    }
+
+    fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+        self.read(|link| runs::launches(link, run))
+    }
+
+    fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
+        self.read(|link| runs::known_splits(link, run))
     }
 
     fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {

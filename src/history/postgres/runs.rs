@@ -4,7 +4,7 @@ use postgres::Row;
 
 use super::link::Link;
 use crate::history::error::HistoryError;
-use crate::history::run::{StoredRank, StoredRun};
+use crate::history::run::{StoredLaunch, StoredRank, StoredRun};
 use crate::run::Run;
 use crate::sample::Attempt;
 
@@ -70,6 +70,18 @@ pub(super) fn ranks(link: &mut Link, run: &str) -> Result<Vec<StoredRank>, Histo
         Ok(StoredRank { attempt, rank: number(row, 2)?, client: row.get(3), finished: row.get(4) })
     };
     rows.iter().map(rank).collect()
+}
+
+pub(super) fn launches(link: &mut Link, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+    let run = run_id(link, run)?;
+    let rows = link.query("SELECT restarts, job FROM launch WHERE run = $1 ORDER BY id", &[&run])?;
+    rows.iter().map(|row| Ok(StoredLaunch { job: row.get(1), restarts: number(row, 0)? })).collect()
+}
+
+pub(super) fn known_splits(link: &mut Link, run: &str) -> Result<Vec<String>, HistoryError> {
+    let run = run_id(link, run)?;
+    let statement = "SELECT split FROM point WHERE run = $1 UNION SELECT split FROM unscored WHERE run = $1 ORDER BY 1";
+    Ok(link.query(statement, &[&run])?.iter().map(|row| row.get(0)).collect())
 }
 
 /// A column that holds a number of 32 bits.

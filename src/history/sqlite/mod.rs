@@ -31,7 +31,7 @@ mod whole;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredRank, StoredRun};
+use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
@@ -106,6 +106,14 @@ impl Store for Sqlite {
 
     fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
         self.ranks(run)
+    }
+
+    fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+        self.launches(run)
+    }
+
+    fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
+        self.known_splits(run)
     }
 
     fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::insert::run_id;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
-use crate::history::run::StoredRank;
+use crate::history::run::{StoredLaunch, StoredRank};
 use crate::sample::Attempt;
 
 pub(super) fn finish_rank(
@@ -61,5 +61,12 @@ pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank
         let attempt = Attempt { launch: row.get(0)?, restart: row.get(1)? };
         Ok(StoredRank { attempt, rank: row.get(2)?, client: row.get(3)?, finished: row.get(4)? })
     })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn launches(connection: &Connection, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+    let run = run_id(connection, run)?;
+    let mut statement = connection.prepare_cached("SELECT job, restarts FROM launch WHERE run = ?1 ORDER BY id")?;
+    let rows = statement.query_map([run], |row| Ok(StoredLaunch { job: row.get(0)?, restarts: row.get(1)? }))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

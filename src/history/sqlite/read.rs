@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::ranks::ranks;
+use super::ranks::{launches, ranks};
 use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::store::Sqlite;
 use super::unscored::select_unscored;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
-use crate::history::run::StoredRank;
+use crate::history::run::{StoredLaunch, StoredRank};
 use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
 use crate::point::{Outcome, Point};
@@ -49,6 +49,20 @@ impl Sqlite {
     pub(super) fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(None) };
         Ok(select_unscored(&self.store().connection, run, split, (step, step))?.0.pop())
+    }
+
+    pub(super) fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+        launches(&self.store().connection, run)
+    }
+
+    pub(super) fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
+        let store = self.store();
+        let (run, _) = self.find_run(&store.connection, run)?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT split FROM point WHERE run = ?1 UNION SELECT split FROM unscored WHERE run = ?1 ORDER BY 1",
+        )?;
+        let splits = statement.query_map([run], |row| row.get(0))?;
+        Ok(splits.collect::<Result<_, _>>()?)
     }
 
     pub(super) fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {

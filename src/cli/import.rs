@@ -1,0 +1,76 @@
+//! `conceptwatch import`: copies the curves of a stopped sidecar into the database that many share.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::fault::Fault;
+use crate::history::{FILE_NAME, HistoryError, Limits, Postgres, Sqlite, Store, StoredRun, copy_run};
+
+use super::failure::{Failure, conclude};
+
+/// Copy the curves of a stopped sidecar into a database
+///
+/// Copies all runs with their points, matrices, titles and notes. A run whose name another job has taken there gets the next
+/// free one. What is there already stays, so an import that was interrupted can be repeated.
+#[derive(Args)]
+pub struct Options {
+    /// Directory of the curves.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The database: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or PGPASSWORD.
+    #[arg(long, value_name = "URL")]
+    store: String,
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    conclude("import", import(options))
+}
+
+fn import(options: &Options) -> Result<String, Failure> {
+    let directory = options.directory.as_path();
+    if !directory.join(FILE_NAME).is_file() {
+        return Err(Fault::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
+    }
+    let from = Sqlite::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    copy(&from, &database(&options.store)?, |_| true)
+}
+
+/// Errors in what the address says are bad input; that it cannot be reached is not.
+pub fn database(url: &str) -> Result<Postgres, Failure> {
+    Postgres::open(url).map_err(|error| match error {
+        HistoryError::Invalid { .. } => Failure::bad_input(error),
+        error => Failure::running(error),
+    })
+}
+
+/// Copies runs, the oldest first, and says what became of each.
+pub fn copy(from: &dyn Store, to: &dyn Store, wanted: impl Fn(&StoredRun) -> bool) -> Result<String, Failure> {
+    let (mut said, mut failed) = (String::new(), Vec::new());
+    for stored in from.runs().map_err(Failure::running)?.iter().rev() {
+        if !wanted(stored) {
+            continue;
+        }
+        let name = stored.run.name.as_str();
+        match copy_run(from, stored, to) {
+            Ok(copied) => {
+                let renamed = if copied.run == name { String::new() } else { format!(" as '{}'", copied.run) };
+                let unscored = match copied.unscored {
+                    0 => String::new(),
+                    passes => format!(", {passes} passes without a point"),
+                };
+                said += &format!("'{name}'{renamed}: {} points{unscored}\n", copied.points);
+            }
+            // Another run may be copied where this one is not.
+            Err(error @ (HistoryError::DeclarationDiffers { .. } | HistoryError::OtherProject { .. })) => {
+                failed.push(error.to_string());
+            }
+            Err(error) => return Err(Failure::running(error)),
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(said),
+        false => Err(Failure::running(format!("{} runs were not copied: {}", failed.len(), failed.join("; ")))),
+    }
+}

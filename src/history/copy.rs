@@ -1,0 +1,99 @@
+//! Copies runs from one history to another, whichever engines keep them, without loss.
+//!
+//! A copy that is interrupted is made again from the start: what is there already is stored again, and points that are more
+//! complete stay.
+
+use std::collections::BTreeMap;
+
+use super::declaration::named;
+use super::error::HistoryError;
+use super::point::WholePoint;
+use super::run::{Identity, Remark, StoredRun};
+use super::settled::{Ending, Unscored};
+use super::store::Store;
+use crate::point::Point;
+use crate::sample::Attempt;
+use crate::step::Rank;
+
+/// Points that are read at once; an answer also ends after some megabytes.
+const AT_ONCE: usize = 256;
+
+/// What was copied of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Its name in the other history: another one where that was taken by another job.
+    pub run: String,
+    pub points: u64,
+    pub unscored: u64,
+}
+
+/// Copies a run with its launches, ranks, points, matrices, passes without points, title and note. Errors where the other
+/// history has a run of that name that was declared differently and neither names its job.
+pub fn copy_run(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<Copied, HistoryError> {
+    let (run, launches) = declare(from, stored, to)?;
+    let name = stored.run.name.as_str();
+    let here = |attempt: Option<Attempt>| attempt.map(|attempt| attempt_here(&launches, attempt));
+    let mut copied = Copied { run: run.clone(), ..Copied::default() };
+    for split in from.known_splits(name)? {
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let (points, after) = from.whole_points(name, &split, first, AT_ONCE, true)?;
+            for WholePoint { point, attempt, .. } in points {
+                to.record_point(&Point { run: run.as_str().into(), ..point }, here(attempt))?;
+                copied.points += 1;
+            }
+            next = after;
+        }
+        let passes = from.unscored(name, &split)?.into_iter();
+        let passes: Vec<Unscored> = passes
+            .filter(|pass| pass.outcome != Ending::Damaged)
+            .map(|pass| Unscored { run: run.clone(), attempt: here(pass.attempt), ..pass })
+            .collect();
+        to.record_unscored(&passes)?;
+        copied.unscored += passes.len() as u64;
+    }
+    let (title, note) = (stored.title.clone(), stored.note.clone());
+    if title.is_some() || note.is_some() {
+        to.remark(&run, &Remark { title, note })?;
+    }
+    match stored.finished {
+        Some(finished) => to.finish_run(&run, finished)?,
+        None => to.forget_run(&run),
+    }
+    Ok(copied)
+}
+
+/// Declares a run as its launches did, and finishes their ranks. Returns its name, and the number there of each launch.
+fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(String, BTreeMap<u32, u32>), HistoryError> {
+    let (launches, ranks) = (from.launches(&stored.run.name)?, from.ranks(&stored.run.name)?);
+    if launches.is_empty() {
+        let record = to.record_run(&stored.run, &Identity::default(), stored.started)?;
+        return Ok((record.run.name.clone(), BTreeMap::new()));
+    }
+    let (mut run, mut numbers, mut resume) = (stored.run.clone(), BTreeMap::new(), false);
+    for (number, launch) in (0..).zip(&launches) {
+        let declared: Vec<_> = ranks.iter().filter(|rank| rank.attempt.launch == number).collect();
+        // Histories of an older schema know no ranks.
+        let clients = declared.iter().map(|rank| (rank.rank, rank.client.as_str()));
+        let clients = if declared.is_empty() { vec![(0, "")] } else { clients.collect() };
+        for (rank, client) in clients {
+            let rank = Rank::of(rank, u32::MAX).map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
+            let identity = Identity { job: &launch.job, restart: launch.restarts, resume, rank, client };
+            let record = to.record_run(&run, &identity, stored.started)?;
+            // The launches after the first belong to the run that the first has declared, whatever its name.
+            (run, resume) = (named(&run, record.run.name.clone())?, true);
+            numbers.extend(record.attempt.map(|attempt| (number, attempt.launch)));
+        }
+    }
+    for rank in ranks.iter().filter(|rank| rank.finished) {
+        let number =
+            Rank::of(rank.rank, u32::MAX).map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
+        let finished = stored.finished.unwrap_or(stored.started);
+        to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), number, finished)?;
+    }
+    Ok((run.name.clone(), numbers))
+}
+
+fn attempt_here(launches: &BTreeMap<u32, u32>, attempt: Attempt) -> Attempt {
+    Attempt { launch: launches.get(&attempt.launch).copied().unwrap_or(attempt.launch), ..attempt }
+}

@@ -1,0 +1,218 @@
+//! `conceptwatch import` and `export --store`: curves go from a data directory into a database and back without loss.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+use common::postgres::Server;
+use common::program;
+use conceptwatch::history::{
+    Ending, Identity, Limits, Postgres, Remark, Sqlite, Store, StoredRun, Unscored, WholePoint,
+};
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::run::{Concept, Run, RunFields};
+use conceptwatch::sample::Attempt;
+use conceptwatch::step::Rank;
+
+fn run(name: &str, k: usize) -> Run {
+    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let labels = [("lambda".to_owned(), "5".to_owned())].into();
+    Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
+}
+
+fn point(run: &str, split: &str, step: u64) -> Point {
+    let value = ScoreValue {
+        value: step as f64 / 3.0,
+        standard_error: Some(0.1),
+        per_concept: Some(vec![Some(1.0 / 3.0), None, Some(0.25)]),
+        matrix: Some(vec![vec![Some(0.5), None, Some(1.0)]; 3]),
+        ..ScoreValue::default()
+    };
+    Point {
+        run: run.into(),
+        split: split.into(),
+        step,
+        epoch: Some(step as f64 / 7.0),
+        time: 1e9,
+        rows: 4096,
+        concept_rows: vec![1, 2, 3],
+        rows_seen: 5000,
+        provisional: false,
+        incomplete: false,
+        tie_fraction: 1.0 / 3.0,
+        warnings: vec!["half precision".into()],
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        seed: u64::MAX,
+        catalogue_version: 7,
+        seconds: 0.25,
+        scores: vec![("icl".into(), Outcome::Value(value)), ("ctl".into(), Outcome::undefined("one class"))],
+        change_errors: vec![("icl".into(), 0.25)],
+    }
+}
+
+/// Two launches of one run, another run that is named like it, one of no job, and passes without points.
+fn fill(directory: &Path) {
+    let history = Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
+    let declare = |name: &str, job: &str, restart, rank, resume| {
+        let rank = Rank::of(rank, 4).unwrap();
+        let identity = Identity { job, restart, resume, rank, client: "client" };
+        history.record_run(&run(name, 3), &identity, 1.5).unwrap();
+    };
+    declare("a", "one", 0, 0, false);
+    declare("a", "one", 1, 0, false);
+    declare("a", "one", 1, 1, false);
+    declare("a", "two", 0, 0, true);
+    declare("a", "three", 0, 0, false);
+    declare("plain", "", 0, 0, false);
+    for (launch, restart, steps) in [(0, 0, 0..5), (0, 1, 3..8), (1, 0, 6..9)] {
+        for step in steps {
+            history.record_point(&point("a", "val", step * 10), Some(Attempt { launch, restart })).unwrap();
+        }
+    }
+    history.record_point(&point("a-2", "train", 7), Some(Attempt::default())).unwrap();
+    history.record_point(&point("plain", "val", 7), None).unwrap();
+    let unscored = |split: &str, step| Unscored {
+        run: "a".into(),
+        split: split.into(),
+        step,
+        time: 2.5,
+        outcome: Ending::Skipped,
+        reason: "another was ready".into(),
+        rows_seen: 9,
+        attempt: Some(Attempt { launch: 1, restart: 0 }),
+    };
+    history.record_unscored(&[unscored("val", 85), unscored("only skipped", 1)]).unwrap();
+    history.remark("a", &Remark { title: Some("the best one".into()), note: Some("two\nlines".into()) }).unwrap();
+    history.finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(1, 4).unwrap(), 8.0).unwrap();
+    history.finish_run("a", 9.25).unwrap();
+}
+
+type Kept = Vec<(StoredRun, Vec<String>, Vec<WholePoint>, Vec<Unscored>)>;
+
+/// All that a history says of its runs, by name.
+fn kept(history: &dyn Store) -> Kept {
+    let mut runs: Vec<_> = history.runs().unwrap();
+    runs.sort_by(|a, b| a.run.name.cmp(&b.run.name));
+    let all = |stored: StoredRun| {
+        let name = stored.run.name.clone();
+        let (mut points, mut passes) = (Vec::new(), Vec::new());
+        for split in history.known_splits(&name).unwrap() {
+            points.extend(history.whole_points(&name, &split, 0, 1000, true).unwrap().0);
+            passes.extend(history.unscored(&name, &split).unwrap());
+        }
+        let ranks = history.ranks(&name).unwrap().into_iter().map(|rank| format!("{rank:?}"));
+        let launches = history.launches(&name).unwrap().into_iter().map(|launch| format!("{launch:?}"));
+        (stored, ranks.chain(launches).collect(), points, passes)
+    };
+    runs.into_iter().map(all).collect()
+}
+
+fn open(directory: &Path) -> Sqlite {
+    Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap()
+}
+
+fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    program().args(arguments).envs(environment.iter().copied()).output().unwrap()
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned();
+    (output.status.code(), text)
+}
+
+#[test]
+fn curves_go_into_a_database_and_back_without_loss() {
+    let Some(server) = Server::shared() else { return };
+    let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
+    let [there, back] = ["there", "back"].map(|name| directory.path().join(name));
+    fill(&there);
+    let import = ["import", there.to_str().unwrap(), "--store", &url];
+    let (status, text) = said(&command(&import, &[]));
+    assert_eq!((status, text.lines().count()), (Some(0), 3), "{text}");
+    assert!(text.contains("'a': 9 points, 2 passes without a point\n"), "{text}");
+    let whole = kept(&open(&there));
+    assert_eq!(whole.len(), 3);
+    let store = Postgres::open(&url).unwrap();
+    assert_eq!(kept(&store), whole);
+    // Once more changes nothing.
+    assert_eq!(said(&command(&import, &[])).0, Some(0));
+    assert_eq!(kept(&store), whole);
+
+    let export = ["export", "--store", &url, "--format", "history", "--to", back.to_str().unwrap()];
+    let (status, text) = said(&command(&export, &[]));
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(kept(&open(&back)), whole);
+
+    // As tables, from either.
+    let tables = |source: [&str; 2], name: &str| {
+        let to = directory.path().join(name);
+        let output = command(&["export", source[0], source[1], "--format", "jsonl", "--to", to.to_str().unwrap()], &[]);
+        assert!(output.status.success(), "{:?}", said(&output));
+        let mut lines = std::fs::read_to_string(to.join("scores.jsonl")).unwrap();
+        lines = lines.replace(there.to_str().unwrap(), "database");
+        let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let of_directory = tables(["--data-dir", there.to_str().unwrap()], "of directory");
+    assert_eq!(tables(["--store", &url], "of database"), of_directory);
+}
+
+#[test]
+fn a_name_that_is_taken_gets_another_and_a_run_that_differs_is_left() {
+    let Some(server) = Server::shared() else { return };
+    let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
+    fill(directory.path());
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 3), &Identity { job: "theirs", ..Identity::default() }, 0.5).unwrap();
+    store.record_run(&run("plain", 2), &Identity::default(), 0.5).unwrap();
+    let (status, text) = said(&command(&["import", directory.path().to_str().unwrap(), "--store", &url], &[]));
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("1 runs were not copied: run.concepts"), "{text}");
+    let names: Vec<String> = kept(&store).into_iter().map(|(stored, ..)| stored.run.name.clone()).collect();
+    assert_eq!(names, ["a", "a-2", "a-2-2", "plain"]);
+    assert_eq!(store.newest_steps("a-2", "val", 99).unwrap().len(), 9);
+    assert!(store.newest_steps("a", "val", 99).unwrap().is_empty(), "theirs is left alone");
+}
+
+#[test]
+fn a_password_is_read_from_a_file_or_the_environment() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    fill(directory.path());
+    server.admin("postgres").batch_execute("CREATE ROLE hub LOGIN PASSWORD 'a:b' SUPERUSER").unwrap();
+    server.ask_for_passwords("hub");
+    let import = |environment: &[(&str, &str)]| {
+        let url = format!("postgres://hub@127.0.0.1:{}/postgres", server.port);
+        said(&command(&["import", directory.path().to_str().unwrap(), "--store", &url], environment))
+    };
+    let file = directory.path().join("passwords");
+    std::fs::write(&file, format!("127.0.0.1:{}:*:other:x\n*:*:postgres:hub:a\\:b\n", server.port)).unwrap();
+    common::write_secret(&file, &std::fs::read_to_string(&file).unwrap());
+    let (status, text) = import(&[]);
+    assert!(status == Some(1) && text.contains("the database refuses access"), "{text}");
+    let (status, text) = import(&[("PGPASSWORD", "wrong")]);
+    assert!(status == Some(1) && text.contains("password authentication failed"), "{text}");
+    assert_eq!(import(&[("PGPASSFILE", file.to_str().unwrap())]).0, Some(0));
+    assert_eq!(import(&[("PGPASSWORD", "a:b")]).0, Some(0));
+}
+
+#[test]
+fn what_is_no_store_or_no_history_is_bad_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text) =
+        said(&command(&["import", directory.path().to_str().unwrap(), "--store", "postgres://h/d"], &[]));
+    assert!(status == Some(2) && text.contains("has no history.sqlite3"), "{text}");
+    drop(open(directory.path()));
+    for url in ["mysql://h/d", "postgres://user:secret@h/d", "postgres://h/d?sslmode=prefer"] {
+        let (status, text) = said(&command(&["import", directory.path().to_str().unwrap(), "--store", url], &[]));
+        assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+    let to = directory.path().join("to");
+    let (status, text) = said(&command(&["export", "--format", "history", "--to", to.to_str().unwrap()], &[]));
+    assert!(status == Some(2) && text.contains("expected --store"), "{text}");
+}
