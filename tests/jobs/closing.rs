@@ -3,8 +3,10 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use conceptwatch::history::{Ending, HistoryError, PassKey, PassState, PutPart, Store};
-use conceptwatch::sample::{Attempt, Part};
+use conceptwatch::history::{Ending, HistoryError, Identity, JobMaterial, PassKey, PassState, PutPart, Store};
+use conceptwatch::run::SplitKey;
+use conceptwatch::sample::{Attempt, Part, PassOf, Union, union};
+use conceptwatch::step::Rank;
 
 use crate::parts::{Job, run};
 use crate::{Hub, small};
@@ -132,6 +134,7 @@ fn the_deadline_closes_a_pass_with_the_parts_that_have_come() {
 fn parts_that_are_none_are_refused_by_the_field() {
     let Some(hub) = Hub::new(small()) else { return };
     let (pass, part) = (hub.pass("val", 7), hub.parts(2, 7, None).remove(0).1);
+    assert_eq!(hub.store.put_part(&pass, "b", &part).unwrap(), PutPart::Open);
     let other = Job { run: run(2, 4), ..Job::new(4, 40, 16, 1) };
     let of_four = other.parts(&other.in_processes(2, &other.batches(1)), None).remove(0);
     let cut_off = part[..part.len() - 1].to_vec();
@@ -151,4 +154,32 @@ fn parts_that_are_none_are_refused_by_the_field() {
     }
     let unknown = PassKey { run: "other".into(), ..pass };
     assert!(matches!(hub.store.put_part(&unknown, "a", &part), Err(HistoryError::Unknown { .. })));
+}
+
+#[test]
+fn a_restart_with_another_number_of_ranks_leaves_the_passes_before_it_as_they_were() {
+    let Some(hub) = Hub::new(small()) else { return };
+    let (closed, old) = (hub.closed("val", 7), hub.pass("val", 8));
+    let of_two = hub.parts(2, 8, None);
+    assert_eq!(hub.store.put_part(&old, "a", &of_two[0].1).unwrap(), PutPart::Open);
+    let job = Job { run: run(2, 4), step: 8, ..Job::new(4, 40, 16, 1) };
+    let rank = Rank::of(0, 4).unwrap();
+    let identity = Identity { job: "launch", restart: 1, resume: false, rank, client: "rank-0" };
+    hub.store.record_run(&job.run, &identity, 1e9).unwrap();
+    let of_four = job.parts(&job.in_processes(2, &job.batches(1)), None);
+    let new = PassKey { attempt: Attempt { launch: 0, restart: 1 }, ..old.clone() };
+    assert_eq!(hub.store.put_part(&new, "a", &of_four[0]).unwrap(), PutPart::Open);
+    assert_eq!(hub.store.put_part(&old, "b", &of_two[1].1).unwrap(), PutPart::StaleAttempt);
+    assert_eq!(hub.store.put_part(&new, "b", &of_four[1]).unwrap(), PutPart::Closed);
+    for pass in [closed, new] {
+        let job = hub.claim().unwrap();
+        assert_eq!(job.pass, pass);
+        let JobMaterial { run, parts, time, .. } = hub.store.job_material(&job).unwrap();
+        let of = PassOf { key: SplitKey::new("run", "val"), run: run.into(), attempt: job.pass.attempt, time };
+        match union(parts.unwrap(), of).unwrap() {
+            Union::Exact { evaluation, .. } => assert_eq!(evaluation.ranks_missing, 0),
+            Union::NeedsWhole { .. } => panic!("whole parts"),
+        }
+        assert!(hub.store.finish_unscored(&job, "enough", 0).unwrap());
+    }
 }

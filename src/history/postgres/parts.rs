@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::link::Link;
-use super::runs::{find_run, number, run_to_change};
+use super::runs::{number, run_id, run_to_change};
 use super::store::Postgres;
 use super::unscored::insert_unscored;
 use crate::history::error::HistoryError;
@@ -130,7 +130,7 @@ impl Postgres {
             for pass in passes {
                 let run = match runs.get(&pass.run) {
                     Some(run) => *run,
-                    None => *runs.entry(&pass.run).or_insert(super::runs::run_id(link, &pass.run)?),
+                    None => *runs.entry(&pass.run).or_insert(run_id(link, &pass.run)?),
                 };
                 states.push(state(link, run, source, pass)?);
             }
@@ -151,11 +151,7 @@ fn put(
     part: &Part,
     body: &[u8],
 ) -> Result<(PutPart, Option<i64>), HistoryError> {
-    let (run, declared) = find_run(link, &pass.run)?;
-    if part.world_size() != declared.world_size {
-        let message = format!("got {}, expected {} as the run declares", part.world_size(), declared.world_size);
-        return Err(HistoryError::invalid("part.world_size", message));
-    }
+    let run = run_id(link, &pass.run)?;
     let (step, launch, restart) = columns(pass)?;
     if raised(link, run, pass)? < (launch, restart) {
         raise(link, run, pass)?;
@@ -168,14 +164,15 @@ fn put(
     }
     let settled = "SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 \
                    AND NOT provisional";
-    let key = "SELECT id, closed IS NOT NULL, needs_whole FROM pass \
+    let key = "SELECT id, closed IS NOT NULL, world_size FROM pass \
                WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 FOR SHARE";
     let mut known = link.query_opt(key, &[&run, &pass.split, &step, &launch, &restart])?;
     if known.is_none() {
         if link.query_opt(settled, &[&run, &pass.split, &step, &launch, &restart])?.is_some() {
             return Ok((PutPart::Closed, None));
         }
-        let world_size = declared.world_size.cast_signed();
+        // Of this attempt: the run may have been declared with another since.
+        let world_size = part.world_size().cast_signed();
         link.execute(
             "INSERT INTO pass (run, split, step, launch, restart, world_size, opened) \
              VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (run, split, step, launch, restart) DO NOTHING",
@@ -185,7 +182,11 @@ fn put(
     }
     // A pass is removed a day after it was done.
     let Some(known) = known.filter(|row| !row.get::<_, bool>(1)) else { return Ok((PutPart::Closed, None)) };
-    let id: i64 = known.get(0);
+    let (id, world_size): (i64, i32) = (known.get(0), known.get(2));
+    if part.world_size() != world_size.cast_unsigned() {
+        let message = format!("got {}, expected {world_size} as in another part of the pass", part.world_size());
+        return Err(HistoryError::invalid("part.world_size", message));
+    }
     let ended: Vec<i32> = part.ended().iter().map(|rank| rank.get().cast_signed()).collect();
     // Parts may arrive in another order than they were sent in.
     link.execute(

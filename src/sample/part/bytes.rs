@@ -28,6 +28,7 @@ use super::Part;
 use super::check::MOST_ROW_BYTES;
 use crate::batch::{MOST_CELLS, Schema};
 use crate::fault::Fault;
+use crate::run::MAX_WORLD_SIZE;
 use crate::sample::bottom_k::Sampling;
 use crate::sample::column::{Column, Values};
 use crate::sample::priority::{Origin, priority};
@@ -304,6 +305,9 @@ fn read(from: &mut Reader) -> Result<Part, Fault> {
     }
     let sampling = Sampling { rows: most as usize, seed: from.fixed("part.sampling.seed")? };
     let world_size = from.var32("part.world_size")?;
+    if !(1..=MAX_WORLD_SIZE).contains(&world_size) {
+        return Err(Fault::new("part.world_size", format!("got {world_size}, expected 1 to {MAX_WORLD_SIZE}")));
+    }
     let flags = from.byte("part.flags")?;
     if flags & !(EPOCH | CUTOFF | BACKLOG | SCHEMA | HASHED | IMAGE) != 0 {
         return Err(Fault::new("part.flags", format!("got {flags}, expected those of this format")));

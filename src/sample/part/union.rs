@@ -29,16 +29,14 @@ pub enum Union {
 /// Standard deviations of the N-th priority by which a cut-off is raised where the rows of the next pass are others.
 const DEVIATIONS: f64 = 8.0;
 
-/// The evaluation of a pass from all its parts, one after the other, so that few are in memory at a time. Errors, naming the
-/// field, when there is none, when they contradict each other, or when they do not fit the run.
+/// The evaluation of a pass from all its parts, one after the other, so that few need be in memory at a time. Where ranks
+/// sent to two processes, those of most ranks must come first, so that each arrival counts once. Errors, naming the field,
+/// when there is no part, when they contradict each other, or when they do not fit the run; its `world_size` may have
+/// changed since with a restart.
 pub fn union(parts: impl IntoIterator<Item = Part>, pass: PassOf) -> Result<Union, Fault> {
     let mut parts = parts.into_iter();
     let first = parts.next().ok_or_else(|| Fault::new("parts", "got none, expected at least one"))?;
     let joined = parts.try_fold(first, Part::join)?;
-    if joined.world_size != pass.run.world_size {
-        let (got, expected) = (joined.world_size, pass.run.world_size);
-        return Err(Fault::new("part.world_size", format!("got {got}, expected {expected} as the run declares")));
-    }
     joined.check_fits(&pass.run)?;
     if let Some(cutoff) = joined.cutoff {
         return Ok(Union::NeedsWhole { rows: joined.rows(), cutoff });
