@@ -56,7 +56,9 @@
  *     scores: {score: string, interval: Interval|null, undefined?: string}[]}[]}} GroupReport
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
  *   rows_dropped: number, points_skipped: number, memory_bytes: number, memory_limit_bytes?: number,
- *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string}} Status
+ *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string,
+ *   upstream?: {hub: string, reached: boolean, why: string, waiting: number, sent: number, refused: number, dropped: number,
+ *     seconds_since_answer: number}}} Status
  */
 
 const API = "api/v1/";

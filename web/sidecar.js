@@ -32,6 +32,7 @@ export function sidecarView() {
       ...fact("Evaluations passed over", count(status.points_skipped), "Evaluations that a newer one replaced before they were scored. They are marked in the charts."),
       ...fact("Sample memory", `${memory(status.memory_bytes)}${status.memory_limit_bytes ? ` of ${memory(status.memory_limit_bytes)}` : ""}`, "Rows that are held for scoring."),
       ...fact("CPU", `${percent((status.cpu_seconds ?? 0) / Math.max(1, status.uptime_seconds))}${busy === undefined ? "" : ` on average, ${percent(busy)} allowed`}`, "Share of one core that scoring has used since the start."),
+      ...hubFacts(status.upstream),
       ...fact("Running for", duration(status.uptime_seconds), ""), ...fact("Estimator", status.estimator, "How information is estimated: see docs/scores.md."), ...fact("Version", `${status.version}, catalogue ${status.catalogue_version}`, ""));
     counts.replaceChildren(el("table", { class: "plain" }, head(["Run", "Data", "Window", "Received", "Duplicate", "Not accepted", "Not settled", "Evaluations"]),
       el("tbody", {}, ...(runs ?? []).flatMap((run) => run.splits.map((split) => el("tr", {}, el("th", { scope: "row" }, run.name), el("td", {}, split.split), el("td", {}, split.window ?? "–"),
@@ -42,6 +43,15 @@ export function sidecarView() {
   }
 
   return { root, draw };
+}
+
+/** @param {import("./api.js").Status["upstream"]} upstream */
+function hubFacts(upstream) {
+  if (!upstream) return [];
+  const { hub, reached, why, waiting, sent, refused, dropped } = upstream;
+  const lost = [refused ? `${count(refused)} refused` : "", dropped ? `${count(dropped)} lost` : ""].filter(Boolean).join(", ");
+  return [...fact("Hub", reached ? `${hub} answers` : `${hub} does not answer: ${why}`, "Where this sidecar sends its runs. Training and scoring go on without it."),
+    ...fact("Waiting for the hub", `${count(waiting)} changes${lost ? `; ${lost}` : ""}`, `Runs and evaluations that the hub does not have yet. It has ${count(sent)} since the sidecar started.`)];
 }
 
 /** @param {string} name @param {string} value @param {string} tip */

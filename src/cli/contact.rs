@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::fault::Fault;
-use crate::server::peers::{Dialer, Protocol, Remote, Trust, own_user};
-
-use super::options::token;
+use crate::server::peers::{Dialer, Protocol, Remote, Trust, own_user, read_token};
 
 #[derive(Args)]
 pub struct Contact {
@@ -33,7 +31,7 @@ pub struct Contact {
 impl Contact {
     pub fn token(&self) -> Result<Option<String>, Fault> {
         let shared = self.shared_secrets.unwrap_or(false);
-        self.token_file.as_deref().map(|path| token(path, shared)).transpose()
+        self.token_file.as_deref().map(|path| read_token("token_file", path, shared)).transpose()
     }
 
     pub fn dialer(&self, remote: &Remote, protocol: Protocol) -> Result<Dialer, Fault> {

@@ -15,9 +15,10 @@ use crate::fault::Fault;
 use crate::name::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
-use crate::server::peers::{Endpoint, Tls, TlsFiles, check_private};
+use crate::server::peers::{Endpoint, Remote, Tls, TlsFiles, read_token};
 use crate::server::{
-    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, WorkerOptions, projects,
+    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, UpstreamOptions, WorkerOptions,
+    projects,
 };
 
 /// Serve: receive batches, score them, show the curves
@@ -179,6 +180,16 @@ pub struct ServeOptions {
     /// Seconds between two notifications of a firing alert to Alertmanager [default: 60]
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER_RESEND", value_name = "SECONDS")]
     alertmanager_resend: Option<f64>,
+    /// Addresses of hubs that are told of every run declared from now on: HOST:PORT, http://HOST:PORT, https://HOST:PORT or
+    /// unix:///path; any hub of one database, tried in turn. What they have not been told yet waits in the history.
+    #[arg(long, env = "CONCEPTWATCH_UPSTREAM", value_delimiter = ',', value_name = "ADDRESS,ADDRESS")]
+    upstream: Option<Vec<String>>,
+    /// File with the token of the hubs, read again for each connection.
+    #[arg(long, env = "CONCEPTWATCH_UPSTREAM_TOKEN_FILE", value_name = "FILE")]
+    upstream_token_file: Option<PathBuf>,
+    /// PEM file with the authorities of https hubs' certificates [default: those of the system]
+    #[arg(long, env = "CONCEPTWATCH_UPSTREAM_CA", value_name = "FILE")]
+    upstream_ca: Option<PathBuf>,
     /// Alert rules, in the file only. Without the key the default rules apply; `alerts = []` is none.
     #[arg(skip)]
     alerts: Option<Vec<Fields>>,
@@ -280,6 +291,9 @@ impl ServeOptions {
             webhook,
             alertmanager,
             alertmanager_resend,
+            upstream,
+            upstream_token_file,
+            upstream_ca,
             alerts
         ))
     }
@@ -294,6 +308,33 @@ impl ServeOptions {
             resend: seconds("alertmanager_resend", self.alertmanager_resend, 60.0)?.max(Duration::from_secs(1)),
             ..NotifyOptions::default()
         })
+    }
+
+    fn token(&self) -> Result<Option<String>, Fault> {
+        let read = |path| read_token("token_file", path, self.shares_secrets());
+        self.token_file.as_deref().map(read).transpose()
+    }
+
+    /// `None` without a hub.
+    fn upstream(&self) -> Result<Option<UpstreamOptions>, Fault> {
+        let Some(addresses) = self.upstream.as_ref().filter(|addresses| !addresses.is_empty()) else {
+            let alone = [("upstream_token_file", &self.upstream_token_file), ("upstream_ca", &self.upstream_ca)];
+            return match alone.iter().find(|(_, file)| file.is_some()) {
+                Some((field, _)) => {
+                    Err(Fault::new(*field, "got one without upstream, expected the hub's address beside it"))
+                }
+                None => Ok(None),
+            };
+        };
+        let remote = |text: &String| text.parse::<Remote>().map_err(|message| Fault::new("upstream", message));
+        let options = UpstreamOptions {
+            addresses: addresses.iter().map(remote).collect::<Result<_, _>>()?,
+            token_file: self.upstream_token_file.clone(),
+            shared_secrets: self.shares_secrets(),
+            ca_file: self.upstream_ca.clone(),
+        };
+        options.check()?;
+        Ok(Some(options))
     }
 
     /// Addresses of the gRPC and the HTTP port.
@@ -331,10 +372,14 @@ impl ServeOptions {
         if self.data_dir.is_some() {
             return Err(Fault::new("store", "got it with a data directory, expected one of them"));
         }
+        if self.upstream.is_some() {
+            return Err(Fault::new("store", "got it with upstream, expected one of them: a hub has no hub above it"));
+        }
         let of_file = self.projects.as_deref().map(projects).transpose()?.unwrap_or_default();
-        let read = |(name, path): (String, PathBuf)| Ok((name, token(&path, self.shares_secrets())?));
+        let read =
+            |(name, path): (String, PathBuf)| Ok((name, read_token("token_file", &path, self.shares_secrets())?));
         let projects = of_file.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
-        let of_others = self.token_file.as_deref().map(|path| token(path, self.shares_secrets())).transpose()?;
+        let of_others = self.token()?;
         let mut seen: Vec<&str> = of_others.as_deref().into_iter().collect();
         for (name, token) in &projects {
             if seen.contains(&token.as_str()) {
@@ -407,7 +452,8 @@ impl ServeOptions {
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
             alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
-            token: self.token_file.as_deref().map(|path| token(path, self.shares_secrets())).transpose()?,
+            upstream: self.upstream()?,
+            token: self.token()?,
             tls: self.tls()?,
             secret: None,
             host_names: self.host_names.clone().unwrap_or_default(),
@@ -443,19 +489,6 @@ fn seconds(field: &str, value: Option<f64>, default: f64) -> Result<Duration, Fa
 
 fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fault> {
     within(field, value.unwrap_or(default), 8, 1 << 20).map(|mebibytes| (mebibytes as usize) << 20)
-}
-
-/// The token a file holds: one line of printable ASCII, at least 16 characters. Unless it is `shared`, others must not be
-/// able to read it.
-pub(super) fn token(path: &std::path::Path, shared: bool) -> Result<String, Fault> {
-    check_private("token_file", path, shared)?;
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Fault::new("token_file", format!("{} cannot be read: {error}", path.display())))?;
-    let token = text.trim_end();
-    if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Fault::new("token_file", format!("{} must hold 16 or more printable characters", path.display())));
-    }
-    Ok(token.to_owned())
 }
 
 #[cfg(test)]

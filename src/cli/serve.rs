@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
-use crate::server::{Listeners, ServeError, Streams, run as run_server, run_hub};
+use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -44,6 +44,9 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         if server.tls.is_none() {
             tracing::warn!(address = %open, "the token and the data cross the network unencrypted: set --tls-cert and --tls-key");
         }
+    }
+    if let Some(address) = server.upstream.as_ref().and_then(UpstreamOptions::unencrypted) {
+        tracing::warn!(%address, "the hub's token and the curves cross the network unencrypted: use an https address");
     }
     server.check()?;
     outlive_file_limits();

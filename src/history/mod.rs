@@ -30,8 +30,8 @@ pub use postgres::{
 pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
-    ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Repair, Sqlite, examine, histories, make_private,
-    on_network, repair, schema, user_home,
+    ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, Source,
+    Sqlite, examine, histories, make_private, on_network, repair, schema, user_home,
 };
 pub use store::Store;
 pub use usage::{Dropped, Limits, MAX_DECLARATION, Usage, Waiting};

@@ -7,6 +7,8 @@ use serde::Serialize;
 use crate::alert::{Rule, Severity, State};
 use crate::point::Point;
 
+use super::upstream::UpstreamStatus;
+
 /// The state of the running sidecar. Calls must be fast: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {
     /// Runs that clients have declared to this process.
@@ -85,6 +87,9 @@ pub struct Status {
     /// CPU-seconds that scoring has used.
     pub cpu_seconds: f64,
     pub estimator: &'static str,
+    /// Absent without a hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<UpstreamStatus>,
 }
 
 /// An event that is sent to watchers immediately.

@@ -32,6 +32,7 @@ mod sidecar;
 mod streams;
 mod traces;
 mod upkeep;
+mod upstream;
 mod windows;
 pub mod work;
 
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::history::{ADDRESS_FILE, HistoryError, Limits as HistoryLimits, Sqlite};
 
@@ -53,13 +55,18 @@ pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
 pub use streams::Streams;
+pub use upstream::UpstreamOptions;
 
 use grpc::Calls;
 use http::Bounds;
 use parts::Parts;
+use upstream::Upstream;
 
 /// How long after the signal to stop rolling windows may still be saved.
 const SAVING: Duration = Duration::from_millis(4300);
+
+/// How long after the signal to stop the hub may still be told what is new.
+const TELLING: Duration = Duration::from_millis(4600);
 
 /// How long calls in flight may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -77,7 +84,15 @@ pub async fn run(
     let addresses = listeners.stated(tls.is_some());
     let history = open_history(&mut options).await?;
     let directory = options.data_dir.clone();
-    let parts = Parts::assemble(options, history, &listeners)?;
+    let upstream = match options.upstream.take() {
+        Some(upstream) => {
+            let (dialers, history) = (upstream.dialers()?, Arc::clone(&history));
+            let created = tokio::task::spawn_blocking(move || Upstream::new(upstream, dialers, history));
+            Some(created.await.map_err(std::io::Error::other)??)
+        }
+        None => None,
+    };
+    let parts = Parts::assemble(options, history, upstream.as_ref().map(Upstream::reach), &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());
@@ -89,6 +104,8 @@ pub async fn run(
     }
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));
+    let scored = CancellationToken::new();
+    let told = upstream.map(|upstream| tokio::spawn(upstream.run(scored.clone())));
 
     if let Some(directory) = &directory {
         state(directory, &addresses);
@@ -133,6 +150,11 @@ pub async fn run(
         }
     };
     let _ = tokio::task::spawn_blocking(last).await;
+    scored.cancel();
+    if let Some(told) = told {
+        // What the hub is not told by then waits in the history.
+        let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), told).await;
+    }
     match ended {
         Some(ended) => Ok(ended.map_err(std::io::Error::other)??),
         None => Ok(()),

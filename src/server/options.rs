@@ -13,6 +13,7 @@ use super::peers::{Endpoint, Listener, Secret, Tls};
 use super::runs::SamplingOptions;
 use super::scoring::pool::WorkerOptions;
 use super::streams::Streams;
+use super::upstream::UpstreamOptions;
 
 /// Everything that can be configured.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Options {
     pub history_bytes: u64,
     pub alerts: Rules,
     pub notify: NotifyOptions,
+    /// Hubs that are told what is new in the history.
+    pub upstream: Option<UpstreamOptions>,
     /// If set, every call on either port must carry it.
     pub token: Option<String>,
     /// If set, both ports speak TLS to peers on other addresses than Unix sockets.

@@ -17,7 +17,7 @@ use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
 use super::http::{Access, App};
 use super::live::Live;
-use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector};
+use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector, UpstreamCollector};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
 use super::peers::Endpoint;
@@ -29,6 +29,7 @@ use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::traces::Traces;
 use super::upkeep::Upkeep;
+use super::upstream::Reach;
 use super::windows::Windows;
 
 pub struct Parts {
@@ -45,13 +46,21 @@ pub struct Parts {
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub scoring: Scoring,
+    /// How the hub stands; `None` without one.
+    reach: Option<Arc<Reach>>,
     pub runs: Arc<Runs>,
     /// Cancelled once, when the server stops.
     pub stop: CancellationToken,
 }
 
 impl Parts {
-    pub fn assemble(options: Options, history: Arc<dyn Store>, listeners: &Listeners) -> Result<Self, ServeError> {
+    /// `reach` is that of the hub, if there is one.
+    pub fn assemble(
+        options: Options,
+        history: Arc<dyn Store>,
+        reach: Option<Arc<Reach>>,
+        listeners: &Listeners,
+    ) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;
@@ -89,6 +98,7 @@ impl Parts {
             settlement,
             windows,
             scoring,
+            reach,
             runs,
             stop,
         })
@@ -107,10 +117,15 @@ impl Parts {
             estimator: estimator_name(self.options.worker.settings.kind),
             started: Instant::now(),
             traces: self.traces(),
+            reach: self.reach.clone(),
         });
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
+        if let Some(reach) = &self.reach {
+            let reach = Arc::clone(reach);
+            UpstreamCollector::register(&self.registry, move || reach.status())?;
+        }
         let Options { host_names, token, tls, .. } = &self.options;
         Ok(App {
             history: Arc::clone(&self.history),

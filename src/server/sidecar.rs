@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::runs::Runs;
 use super::scoring::queue::Queue;
 use super::traces::Traces;
+use super::upstream::Reach;
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -29,6 +30,8 @@ pub struct Sidecar {
     pub estimator: &'static str,
     pub started: Instant,
     pub traces: Traces,
+    /// `None` without a hub.
+    pub reach: Option<Arc<Reach>>,
 }
 
 impl Live for Sidecar {
@@ -72,6 +75,7 @@ impl Live for Sidecar {
             cpu_share: self.cpu_share,
             cpu_seconds: self.metrics.worker_cpu.get(),
             estimator: self.estimator,
+            upstream: self.reach.as_ref().map(|reach| reach.status()),
         }
     }
 

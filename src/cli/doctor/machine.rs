@@ -108,6 +108,23 @@ fn described(status: &Value) -> String {
             text += &format!(", {} {what}", number(name));
         }
     }
+    text + &of_hub(&status["upstream"])
+}
+
+/// How a sidecar stands with its hub; empty without one.
+fn of_hub(upstream: &Value) -> String {
+    let Some(hub) = upstream["hub"].as_str().map(in_short) else { return String::new() };
+    let number = |name: &str| upstream[name].as_u64().unwrap_or_default();
+    let mut text = match (upstream["reached"].as_bool(), upstream["why"].as_str()) {
+        (Some(false), Some(why)) => format!(", hub {hub} does not answer ({})", in_short(why)),
+        _ => format!(", hub {hub} answers"),
+    };
+    text += &format!(", {} changes wait for it", number("waiting"));
+    for (name, what) in [("refused", "refused by it"), ("dropped", "lost before it had them")] {
+        if number(name) > 0 {
+            text += &format!(", {} {what}", number(name));
+        }
+    }
     text
 }
 

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::outbox;
 use super::ranks::declare_rank;
 use super::seal::{RUN, RUN_COLUMNS, Seal, seal_run};
 use crate::history::declaration::{named, numbered, same_declaration};
@@ -30,8 +31,10 @@ pub(super) fn declare_run(
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
         )
         .optional()?;
+    let mut is_news = true;
     let (id, resumed, started, was_finished) = match known {
         Some((id, stored, started, finished)) => {
+            is_news = finished || stored != declaration;
             if stored != declaration {
                 same_declaration(&run.name, &stored, &declaration)?;
             }
@@ -51,11 +54,14 @@ pub(super) fn declare_run(
     let (attempt, known_attempt) = match identity.job {
         "" => (None, resumed),
         job => {
-            let (attempt, known) = launch(connection, id, job, identity)?;
+            let (attempt, known, changed) = launch(connection, id, job, identity)?;
+            is_news |= changed;
             (Some(attempt), known)
         }
     };
-    Ok(RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished })
+    let record = RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished };
+    outbox::note_run(connection, id, identity, &record, is_news)?;
+    Ok(record)
 }
 
 /// The name of the run that a declaration under the name `declared` refers to.
@@ -107,13 +113,13 @@ fn next_free(connection: &Connection, declared: &str) -> Result<String, HistoryE
     unreachable!("a history holds fewer runs than there are numbers")
 }
 
-/// Records a launch of the run. Returns its attempt, and whether that attempt was already known.
+/// Records a launch of the run. Returns its attempt, whether that attempt was already known, and whether anything changed.
 fn launch(
     connection: &Connection,
     run: i64,
     job: &str,
     identity: &Identity<'_>,
-) -> Result<(Attempt, bool), HistoryError> {
+) -> Result<(Attempt, bool, bool), HistoryError> {
     let restart = identity.restart;
     let known: Option<(i64, u32)> = connection
         .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
@@ -130,9 +136,9 @@ fn launch(
             connection.last_insert_rowid()
         }
     };
-    declare_rank(connection, id, restart, identity.rank.get(), identity.client)?;
+    let changed = declare_rank(connection, id, restart, identity.rank.get(), identity.client)?;
     let launch = connection
         .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?
         .query_row([run, id], |row| row.get(0))?;
-    Ok((Attempt { launch, restart }, known.is_some_and(|(_, restarts)| restart <= restarts)))
+    Ok((Attempt { launch, restart }, known.is_some_and(|(_, restarts)| restart <= restarts), changed))
 }

@@ -3,6 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::outbox;
 use super::seal::{Seal, insert, seal_run};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, completeness, finite, integer};
@@ -13,7 +14,8 @@ use crate::sample::Attempt;
 pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
     let run = run_id(connection, run)?;
     connection.prepare_cached("UPDATE run SET finished = ?2 WHERE id = ?1")?.execute(params![run, finished])?;
-    seal_run(connection, run)
+    seal_run(connection, run)?;
+    outbox::note_finish(connection, run, finished)
 }
 
 /// Errors when the run is unknown.
@@ -86,6 +88,7 @@ pub(super) fn insert_point(
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
         insert_score(connection, &key, position, score, outcome)?;
     }
+    outbox::note_point(connection, run, key.point)?;
     Ok(Recorded::Stored)
 }
 

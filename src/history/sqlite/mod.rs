@@ -14,6 +14,7 @@ mod insert;
 mod listing;
 mod log;
 mod open;
+mod outbox;
 mod place;
 mod ranks;
 mod read;
@@ -44,6 +45,7 @@ pub use examine::{Contents, Examination, Repair, examine, make_private, on_netwo
 pub use gap::MOST_WAITING;
 pub use home::{ADDRESS_FILE, histories, user_home};
 pub use open::schema;
+pub use outbox::{Numbered, OutboxUsage, Parcel, Source};
 pub use place::FILE_NAME;
 pub use store::Sqlite;
 

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::insert::run_id;
+use super::outbox;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::{StoredLaunch, StoredRank};
@@ -21,33 +22,41 @@ pub(super) fn finish_rank(
         .prepare_cached("SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
         .query_row(params![run, attempt.launch], |row| row.get(0))
         .optional()?;
-    connection
+    let known = connection
         .prepare_cached("UPDATE rank SET finished = ?4 WHERE launch = ?1 AND rank = ?2 AND restart = ?3")?
         .execute(params![launch, rank, attempt.restart, finished])?;
-    Ok(())
+    match known {
+        0 => Ok(()),
+        _ => outbox::note_finish_rank(connection, run, attempt, rank, finished),
+    }
 }
 
-/// Stores a rank's declaration. One of an older restart does not replace that of a newer.
+/// Stores a rank's declaration. One of an older restart does not replace that of a newer. Returns whether anything changed.
 pub(super) fn declare_rank(
     connection: &Connection,
     launch: i64,
     restart: u32,
     rank: u32,
     client: &str,
-) -> Result<(), HistoryError> {
+) -> Result<bool, HistoryError> {
     connection
         .prepare_cached("DELETE FROM rank WHERE launch = ?1 AND restart < ?2")?
         .execute(params![launch, restart])?;
     let newer: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM rank WHERE launch = ?1 AND restart > ?2)")?
         .query_row(params![launch, restart], |row| row.get(0))?;
+    let known = connection
+        .prepare_cached(
+            "SELECT 1 FROM rank WHERE launch = ?1 AND rank = ?2 AND restart = ?3 AND client = ?4 AND finished IS NULL",
+        )?
+        .exists(params![launch, rank, restart, client])?;
     if !newer {
         // A rank that declares itself again goes on with the run.
         connection
             .prepare_cached("INSERT OR REPLACE INTO rank (launch, rank, restart, client) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![launch, rank, restart, client])?;
     }
-    Ok(())
+    Ok(!newer && !known)
 }
 
 pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank>, HistoryError> {

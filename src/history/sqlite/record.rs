@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use super::declare::declare_run;
 use super::entry::Entry;
 use super::insert::{insert_point, mark_finished};
+use super::outbox;
 use super::ranks::finish_rank;
 use super::remark::{remove, set_remark};
 use super::store::Sqlite;
@@ -31,14 +32,16 @@ impl Sqlite {
         let declared_here = self.declared().clone();
         let apply = |connection: &Connection| {
             let record = declare_run(connection, run, identity, started)?;
-            let removed = super::retain::make_room(connection, &record, &declared_here, budget)?;
+            let room = || super::retain::make_room(connection, &record, &declared_here, budget);
+            let (removed, unsent) = outbox::losing(connection, room)?;
             // Before the store is free for whoever would remove the run.
             self.declared().insert(record.run.name.clone());
-            Ok((record, removed))
+            Ok((record, removed, unsent))
         };
-        let ((record, removed), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        let ((record, removed, unsent), _) = self.write(apply, || Entry::run(run, identity, started))?;
         let mut store = self.store();
         store.dropped.runs += removed;
+        store.lose(unsent);
         store.tell_removed(&self.limits);
         Ok(record)
     }
@@ -80,8 +83,10 @@ impl Sqlite {
             return Ok(true);
         }
         let entry = || Entry::Unscored(passes.to_vec());
-        let (removed, durable) = self.write(|connection| insert_unscored(connection, passes), entry)?;
-        self.store().dropped.unscored += removed;
+        let ((removed, unsent), durable) = self.write(|connection| insert_unscored(connection, passes), entry)?;
+        let mut store = self.store();
+        store.dropped.unscored += removed;
+        store.lose(unsent);
         Ok(durable)
     }
 

@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::insert::run_id;
+use super::outbox;
 use super::seal::{REMARK, REMARK_COLUMNS, Seal, insert};
 use crate::history::error::HistoryError;
 use crate::history::run::Remark;
@@ -24,6 +25,7 @@ pub(super) fn set_remark(connection: &Connection, run: &str, remark: &Remark) ->
     let (title, note): (Option<String>, Option<String>) = known.unwrap_or_default();
     let (title, note) = remark.applied(run, title, note);
     connection.prepare_cached("DELETE FROM remark WHERE run = ?1")?.execute([id])?;
+    outbox::note_remark(connection, id)?;
     if title.is_none() && note.is_none() {
         return Ok(());
     }
@@ -41,6 +43,7 @@ pub(super) fn remove(connection: &Connection, run: &str, open: &HashSet<String>)
     if !finished && open.contains(run) {
         return Err(HistoryError::Open { run: run.to_owned() });
     }
+    outbox::note_removal(connection, id, run)?;
     connection.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute([id])?;
     Ok(())
 }

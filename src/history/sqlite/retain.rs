@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
+use super::outbox;
 use super::store::{Inner, Sqlite};
 use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
@@ -44,6 +45,7 @@ impl Inner {
         }
         let mut dropped = self.dropped;
         let transaction = self.connection.transaction()?;
+        let waited = outbox::count(&transaction)?;
         let stages = [
             ("DELETE FROM unscored WHERE id IN (SELECT id FROM unscored ORDER BY id LIMIT ?1)", &mut dropped.unscored),
             (
@@ -72,10 +74,23 @@ impl Inner {
                 }
             }
         }
+        let unsent = waited.saturating_sub(outbox::count(&transaction)?);
         transaction.commit()?;
         self.dropped = dropped;
+        self.lose(unsent);
         self.tell_removed(limits);
         Ok(())
+    }
+
+    /// Counts entries of the outbox that were removed before they were sent. Logged at most once a minute.
+    pub(super) fn lose(&mut self, entries: u64) {
+        self.unsent += entries;
+        let now = Instant::now();
+        if entries > 0 && self.told_unsent.is_none_or(|told| now - told >= TELL) {
+            self.told_unsent = Some(now);
+            let lost = self.unsent;
+            tracing::warn!(lost, "the size limit of the history removed changes before the hub was told of them");
+        }
     }
 
     /// Logs what the limit has removed, at most once a minute.

@@ -17,6 +17,7 @@ use super::entry::Entry;
 use super::fault::is_passing;
 use super::gap::Gap;
 use super::open;
+use super::outbox;
 use super::place::{FILE_NAME, Place, sync};
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
@@ -43,6 +44,11 @@ pub(super) struct Inner {
     directory: Option<std::path::PathBuf>,
     gap: Option<Gap>,
     refused: u64,
+    /// Every file that is opened from now on has an outbox.
+    has_outbox: bool,
+    /// Entries of the outbox that were removed before they were sent, and when that was logged last.
+    pub unsent: u64,
+    pub told_unsent: Option<Instant>,
 }
 
 impl Sqlite {
@@ -102,6 +108,9 @@ impl Inner {
             directory: directory.map(Path::to_owned),
             gap: None,
             refused: 0,
+            has_outbox: false,
+            unsent: 0,
+            told_unsent: None,
         };
         let Some(directory) = directory else { return Ok(store) };
         match open::open(directory) {
@@ -121,6 +130,32 @@ impl Inner {
     pub fn move_to_network(&mut self) {
         self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
         self.place.as_mut().unwrap().move_to_network();
+    }
+
+    /// Creates the outbox, here and in every file that is opened later. Where the disk does not take it, a gap begins.
+    pub fn begin_outbox(&mut self) -> Result<(), HistoryError> {
+        self.has_outbox = true;
+        if self.gap.is_some() {
+            return outbox::create(&self.connection);
+        }
+        match self.commit(outbox::create) {
+            Err(error) if self.place.is_some() && is_passing(&error) => {
+                self.begin_gap(&error);
+                self.begin_again(self.open_journal())
+            }
+            created => created,
+        }
+    }
+
+    /// Changes the outbox alone. It is no change of the history, so nothing waits for a disk that does not take it.
+    pub fn commit_outbox<T>(
+        &mut self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        match &self.gap {
+            Some(gap) => Err(HistoryError::Unwritten { why: gap.why.clone() }),
+            None => self.commit(apply),
+        }
     }
 
     pub fn is_waiting(&self) -> bool {
@@ -201,6 +236,9 @@ impl Inner {
         self.connection.execute_batch("PRAGMA cache_spill = OFF")?;
         self.connection.pragma_update(None, "journal_mode", journal)?;
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        if self.has_outbox {
+            outbox::create(&self.connection)?;
+        }
         let Some(gap) = &self.gap else { return Ok(()) };
         for entry in gap.entries() {
             apply_again(&self.connection, entry)?;
@@ -278,6 +316,9 @@ impl Inner {
         let Some(directory) = &self.directory else { return Ok(()) };
         let (mut connection, mut place) = open::open(directory)?;
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if self.has_outbox {
+            outbox::create(&transaction)?;
+        }
         for entry in self.gap.iter().flat_map(Gap::entries) {
             apply_again(&transaction, entry)?;
         }

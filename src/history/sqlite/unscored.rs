@@ -4,6 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::insert::run_id;
+use super::outbox;
 use super::seal::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
 use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
@@ -35,7 +36,7 @@ pub(super) fn select_unscored(
 }
 
 /// `None` if the row does not match its checksum.
-fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
     if Seal::new().matching(row, 0, UNSCORED_COLUMNS)?.is_none() {
         return Ok(None);
     }
@@ -53,8 +54,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
     }))
 }
 
-/// Returns how many older records the bound for each run has removed.
-pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> Result<u64, HistoryError> {
+/// Returns how many older records the bound for each run has removed, and how many of those the hub has not been told of.
+pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> Result<(u64, u64), HistoryError> {
     let mut runs = std::collections::BTreeSet::new();
     for pass in passes {
         finite("unscored.time", pass.time)?;
@@ -88,16 +89,19 @@ pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> R
         let statement = "INSERT OR REPLACE INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, \
                          restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         insert(connection, statement, &[Value::from(id)], &values[1..], checksum)?;
+        outbox::note_unscored(connection, id, connection.last_insert_rowid())?;
         runs.insert(id);
     }
-    let mut removed = 0;
-    for run in runs {
-        removed += connection
-            .prepare_cached(
-                "DELETE FROM unscored WHERE run = ?1 AND id IN \
-                 (SELECT id FROM unscored WHERE run = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2)",
-            )?
-            .execute(params![run, UNSCORED_PER_RUN as i64])? as u64;
-    }
-    Ok(removed)
+    outbox::losing(connection, || {
+        let mut removed = 0;
+        for run in runs {
+            removed += connection
+                .prepare_cached(
+                    "DELETE FROM unscored WHERE run = ?1 AND id IN \
+                     (SELECT id FROM unscored WHERE run = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2)",
+                )?
+                .execute(params![run, UNSCORED_PER_RUN as i64])? as u64;
+        }
+        Ok(removed)
+    })
 }

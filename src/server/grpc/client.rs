@@ -136,10 +136,10 @@ fn check_accepted(answers: Vec<IngestResponse>) -> Result<(), ClientError> {
 
 /// The token that each call carries, if any.
 #[derive(Clone)]
-struct Authorization(Option<AsciiMetadataValue>);
+pub(super) struct Authorization(Option<AsciiMetadataValue>);
 
 impl Authorization {
-    fn new(token: Option<&str>) -> Result<Self, ClientError> {
+    pub fn new(token: Option<&str>) -> Result<Self, ClientError> {
         let value = token.map(|token| format!("Bearer {token}").parse()).transpose();
         value.map(Self).map_err(|_| ClientError::Refused {
             field: "token_file".into(),
@@ -147,7 +147,7 @@ impl Authorization {
         })
     }
 
-    fn request<T>(&self, message: T) -> Request<T> {
+    pub fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
@@ -285,7 +285,7 @@ impl Reader {
     }
 }
 
-async fn channel(dialer: &Dialer) -> Result<Channel, ClientError> {
+pub(super) async fn channel(dialer: &Dialer) -> Result<Channel, ClientError> {
     let (remote, dialer) = (dialer.remote().clone(), dialer.clone());
     let connector = service_fn(move |_| {
         let dialer = dialer.clone();

@@ -70,6 +70,7 @@ impl Live for Stored {
             cpu_share: 0.0,
             cpu_seconds: 0.0,
             estimator: "",
+            upstream: None,
         }
     }
 

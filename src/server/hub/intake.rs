@@ -70,10 +70,13 @@ pub struct Question {
 }
 
 impl Intake {
-    /// Applies changes in ascending order of their numbers, each exactly once. One that can never be applied is refused and
+    /// Applies changes in ascending order of their numbers, each exactly once; without any, only tells what is applied. One that can never be applied is refused and
     /// passed over. Where the database fails, those before are applied, and the error is returned.
     pub fn push(&self, sender: &Sender, entries: Vec<Numbered>) -> Result<Pushed, Refusal> {
         let mut pushed = Pushed::default();
+        if entries.is_empty() {
+            pushed.applied = self.store.applied(&sender.source)?;
+        }
         let pushing = entries.into_iter().try_for_each(|(number, change)| {
             let outcome = self.apply(sender, number, change, &mut pushed)?;
             self.metrics.entries.with_label_values(&[outcome]).inc();

@@ -59,6 +59,7 @@ impl Live for State {
             cpu_share: 0.0,
             cpu_seconds: 0.0,
             estimator: "",
+            upstream: None,
         }
     }
 

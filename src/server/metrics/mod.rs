@@ -9,8 +9,10 @@ mod reference;
 mod scores;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 pub use alerts::AlertCollector;
 pub use hub::HubMetrics;
 pub use own::{HistoryCollector, Metrics};
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
+pub use upstream::UpstreamCollector;

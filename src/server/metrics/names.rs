@@ -91,3 +91,11 @@ pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total"
 pub const HUB_JOBS_WAITING: &str = "conceptwatch_hub_jobs_waiting";
 pub const HUB_JOBS_LEASED: &str = "conceptwatch_hub_jobs_leased";
 pub const HUB_JOBS_OLDEST: &str = "conceptwatch_hub_jobs_oldest_seconds";
+
+// Of the hub that a sidecar tells what is new.
+pub const UPSTREAM_REACHED: &str = "conceptwatch_upstream_reached";
+pub const UPSTREAM_WAITING: &str = "conceptwatch_upstream_entries_waiting";
+pub const UPSTREAM_ANSWER_AGE: &str = "conceptwatch_upstream_answer_age_seconds";
+pub const UPSTREAM_SENT: &str = "conceptwatch_upstream_entries_sent_total";
+pub const UPSTREAM_REFUSED: &str = "conceptwatch_upstream_entries_refused_total";
+pub const UPSTREAM_DROPPED: &str = "conceptwatch_upstream_entries_dropped_total";

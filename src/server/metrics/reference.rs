@@ -11,6 +11,7 @@ use prometheus::proto::MetricType;
 use super::scores::CURVE_FAMILIES;
 use super::*;
 use crate::history::{Limits, Sqlite};
+use crate::server::upstream::UpstreamStatus;
 
 const HEAD: &str = "\
 # Metrics
@@ -50,6 +51,7 @@ fn own() -> BTreeMap<String, Family> {
     }
     let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
     HistoryCollector::register(&registry, history).unwrap();
+    UpstreamCollector::register(&registry, UpstreamStatus::default).unwrap();
     described(&registry)
 }
 

@@ -19,6 +19,6 @@ pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
 pub use gate::{Connection, Counts, Gate, Held, Patience, Visit};
 pub use listener::{Listener, Peer, own_user};
-pub use private::check_private;
+pub use private::{check_private, read_token};
 pub use proof::{Secret, same_secret};
 pub use tls::{ClientCertificate, Protocol, Tls, TlsFiles};

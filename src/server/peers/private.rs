@@ -19,6 +19,19 @@ pub fn check_private(field: &str, path: &Path, shared: bool) -> Result<(), Fault
     Ok(())
 }
 
+/// The token that a file holds: one line of printable ASCII, at least 16 characters. Unless it is `shared`, others must not
+/// be able to read it.
+pub fn read_token(field: &str, path: &Path, shared: bool) -> Result<String, Fault> {
+    check_private(field, path, shared)?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Fault::new(field, format!("{} cannot be read: {error}", path.display())))?;
+    let token = text.trim_end();
+    if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Fault::new(field, format!("{} must hold 16 or more printable characters", path.display())));
+    }
+    Ok(token.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

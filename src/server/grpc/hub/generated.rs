@@ -4,7 +4,7 @@ pub struct PushRequest {
     /// the sidecar's history, as a UUID in lower case with hyphens; it never changes
     #[prost(string, tag = "1")]
     pub source: ::prost::alloc::string::String,
-    /// in ascending order of their numbers, 1 to 1024
+    /// in ascending order of their numbers, at most 1024; none asks what is applied
     #[prost(message, repeated, tag = "2")]
     pub entries: ::prost::alloc::vec::Vec<Entry>,
 }

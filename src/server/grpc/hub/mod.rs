@@ -1,5 +1,6 @@
 //! The protocol between sidecars and a hub, which both ends use.
 
+pub mod client;
 pub mod convert;
 pub mod proto;
 pub(super) mod reads;

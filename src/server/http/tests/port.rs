@@ -86,6 +86,7 @@ impl Live for Scripted {
             cpu_share: 0.5,
             cpu_seconds: 7.0,
             estimator: "tie_aware",
+            upstream: None,
         }
     }
 

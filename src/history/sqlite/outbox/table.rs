@@ -1,0 +1,145 @@
+//! The tables of an outbox, and what its entries keep.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::history::change::Launch;
+use crate::history::error::HistoryError;
+use crate::sample::Attempt;
+
+/// Not part of the schema, so that a history without a hub has none of it.
+const TABLES: &str = "
+CREATE TABLE outbox_source (
+    id TEXT NOT NULL -- names this outbox at every hub
+) STRICT;
+
+-- Runs whose changes are noted.
+CREATE TABLE outbox_run (
+    run INTEGER PRIMARY KEY REFERENCES run(id) ON DELETE CASCADE
+) STRICT;
+
+-- A row that is removed with what it refers to was not sent.
+CREATE TABLE outbox (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, unscored, remark or remove
+    run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
+    point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
+    unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
+    body     TEXT              -- JSON, of what stands nowhere else
+) STRICT;
+
+CREATE INDEX outbox_by_run ON outbox (run);
+CREATE INDEX outbox_by_point ON outbox (point) WHERE point IS NOT NULL;
+CREATE INDEX outbox_by_unscored ON outbox (unscored) WHERE unscored IS NOT NULL;
+";
+
+// Kinds of entries.
+pub const DECLARE: &str = "declare";
+pub const FINISH_RANK: &str = "finish_rank";
+pub const FINISH: &str = "finish";
+pub const POINT: &str = "point";
+pub const UNSCORED_PASS: &str = "unscored";
+pub const REMARK: &str = "remark";
+pub const REMOVE: &str = "remove";
+
+/// What the entry of a declaration keeps beside the run.
+#[derive(Serialize, Deserialize)]
+pub struct By {
+    #[serde(with = "LaunchFields")]
+    pub launch: Launch,
+    pub rank: u32,
+    /// At that time: a restart may have more or fewer ranks.
+    pub world_size: u32,
+    pub client: String,
+    pub resume: bool,
+}
+
+/// What the entry of a rank that has finished keeps.
+#[derive(Serialize, Deserialize)]
+pub struct Rank {
+    #[serde(with = "LaunchFields")]
+    pub launch: Launch,
+    pub rank: u32,
+    pub finished: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Launch")]
+struct LaunchFields {
+    job: String,
+    restart: u32,
+    number: u32,
+}
+
+/// The outbox as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// A UUID.
+    pub id: String,
+    /// The highest number that was given out.
+    pub newest: u64,
+}
+
+/// Creates the tables unless they exist, within a transaction of the caller.
+pub fn create(connection: &Connection) -> Result<(), HistoryError> {
+    if !exists(connection)? {
+        connection.execute_batch(TABLES)?;
+        connection.execute("INSERT INTO outbox_source (id) VALUES (?1)", [uuid()])?;
+    }
+    Ok(())
+}
+
+/// A random UUID. Its bits are from the system's generator, by way of the standard library's hash keys.
+fn uuid() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let random = || RandomState::new().hash_one(std::process::id());
+    let (high, low) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        (low >> 48) & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+pub fn source(connection: &Connection) -> Result<Source, HistoryError> {
+    let id = connection.query_row("SELECT id FROM outbox_source", [], |row| row.get(0))?;
+    let newest: Option<i64> = connection
+        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'", [], |row| row.get(0))
+        .optional()?;
+    Ok(Source { id, newest: newest.unwrap_or_default().cast_unsigned() })
+}
+
+pub fn exists(connection: &Connection) -> Result<bool, HistoryError> {
+    Ok(connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'outbox'")?.exists([])?)
+}
+
+/// How many entries wait; 0 without an outbox.
+pub fn count(connection: &Connection) -> Result<u64, HistoryError> {
+    if !exists(connection)? {
+        return Ok(0);
+    }
+    let count: i64 = connection.prepare_cached("SELECT count(*) FROM outbox")?.query_row([], |row| row.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
+/// Makes a change that may remove what waits. Returns also how many entries went with it.
+pub fn losing<T>(
+    connection: &Connection,
+    change: impl FnOnce() -> Result<T, HistoryError>,
+) -> Result<(T, u64), HistoryError> {
+    let waited = count(connection)?;
+    let value = change()?;
+    Ok((value, waited.saturating_sub(count(connection)?)))
+}
+
+/// The launch of an attempt. One that no job has named is not stored.
+pub fn launch(connection: &Connection, run: Option<i64>, attempt: Attempt) -> Result<Launch, HistoryError> {
+    let job: Option<String> = connection
+        .prepare_cached("SELECT job FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
+        .query_row(params![run, attempt.launch], |row| row.get(0))
+        .optional()?;
+    Ok(Launch { job: job.unwrap_or_default(), restart: attempt.restart, number: attempt.launch })
+}

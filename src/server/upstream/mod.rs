@@ -1,0 +1,340 @@
+//! Tells a hub what is new in the history: `conceptwatch serve --upstream`.
+//!
+//! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
+//! applied; nothing waits for it. [`pump`] decides when to send and to which hub.
+
+mod pump;
+mod reach;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::Fault;
+use crate::history::{Change, HistoryError, Numbered, Parcel, Source, Sqlite, Store};
+use crate::point::Point;
+
+use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
+use super::peers::{Dialer, Protocol, Remote, Trust, read_token};
+
+use pump::{Next, Pump, Settled};
+pub use reach::{Reach, UpstreamStatus};
+
+/// Interval at which the outbox is read while nothing waits in it.
+const POLL: Duration = Duration::from_millis(250);
+/// How often a hub that has nothing to be told is called, so that one sees whether it can be.
+const GREETING: Duration = Duration::from_secs(15);
+/// How long a connection may take, and an answer.
+const CONNECTING: Duration = Duration::from_secs(5);
+const ANSWERING: Duration = Duration::from_secs(30);
+/// Bytes of a point above which it is sent without its matrices: a hub takes messages of 16 MiB.
+const LARGEST: usize = 15 << 20;
+
+/// The hubs of a database, any of which can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamOptions {
+    /// Tried in turn; at least one.
+    pub addresses: Vec<Remote>,
+    /// File with the hub's token. Read again for each connection.
+    pub token_file: Option<PathBuf>,
+    /// Others may read that file.
+    pub shared_secrets: bool,
+    /// Authorities of an https hub's certificate; `None` trusts those of the system.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl UpstreamOptions {
+    /// Errors when a file cannot be used; the fault names the option.
+    pub fn check(&self) -> Result<(), Fault> {
+        self.token()?;
+        self.dialers().map(drop)
+    }
+
+    /// An address that is neither encrypted nor on this machine.
+    pub fn unencrypted(&self) -> Option<&Remote> {
+        self.addresses.iter().find(|address| match address {
+            Remote::Tcp { host, tls: false, .. } => {
+                host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Remote::Tcp { .. } | Remote::Unix(_) => false,
+        })
+    }
+
+    fn token(&self) -> Result<Option<String>, Fault> {
+        let read = |path| read_token("upstream_token_file", path, self.shared_secrets);
+        self.token_file.as_deref().map(read).transpose()
+    }
+
+    /// One for each address.
+    pub fn dialers(&self) -> Result<Vec<Dialer>, Fault> {
+        let trust = Trust { ca_file: self.ca_file.clone(), identity: None };
+        let dialers = self.addresses.iter().map(|address| Dialer::new(address.clone(), &trust, Protocol::Http2));
+        let named = |fault: Fault| Fault { field: format!("upstream_{}", fault.field), ..fault };
+        dialers.collect::<Result<_, _>>().map_err(named)
+    }
+}
+
+/// What sends.
+pub struct Upstream {
+    options: UpstreamOptions,
+    dialers: Vec<Dialer>,
+    history: Arc<Sqlite>,
+    reach: Arc<Reach>,
+    source: String,
+    pump: Pump,
+    calls: Option<(usize, HubCalls)>,
+    answered: Instant,
+    /// The entry to send without its matrices.
+    slim: Option<u64>,
+}
+
+/// What a step was.
+#[derive(PartialEq, Eq)]
+enum Step {
+    Done,
+    /// There is nothing to send, or it cannot be read at the moment.
+    Idle,
+}
+
+impl Upstream {
+    /// Creates the outbox if there is none. Blocks. `dialers` are those of the options.
+    pub fn new(options: UpstreamOptions, dialers: Vec<Dialer>, history: Arc<Sqlite>) -> Result<Self, HistoryError> {
+        history.begin_outbox()?;
+        let Source { id, newest } = history.outbox_source()?;
+        let first = options.addresses.first().map(ToString::to_string).unwrap_or_default();
+        Ok(Self {
+            pump: Pump::new(dialers.len(), newest),
+            source: id,
+            reach: Arc::new(Reach::new(first, Arc::clone(&history))),
+            answered: Instant::now(),
+            calls: None,
+            slim: None,
+            options,
+            dialers,
+            history,
+        })
+    }
+
+    pub fn reach(&self) -> Arc<Reach> {
+        Arc::clone(&self.reach)
+    }
+
+    /// Sends until `stop`, and then what is left, unless no hub can be reached.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            match self.pump.next() {
+                Next::Wait(_) if stop.is_cancelled() => return,
+                Next::Wait(pause) => until(pause, &stop).await,
+                Next::Now { hub } => {
+                    if self.step(hub).await == Step::Idle {
+                        if stop.is_cancelled() {
+                            return;
+                        }
+                        until(POLL, &stop).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connects, greets, or sends one request.
+    async fn step(&mut self, hub: usize) -> Step {
+        // What is not durable here is not told.
+        if self.history.waiting().why.is_some() {
+            return Step::Idle;
+        }
+        if self.calls.as_ref().is_none_or(|(connected, _)| *connected != hub) {
+            return self.connect(hub).await;
+        }
+        let (history, bytes) = (Arc::clone(&self.history), self.pump.bytes());
+        let Parcel { entries, unreadable } = match blocking(move || history.parcel(bytes)).await {
+            Ok(parcel) => parcel,
+            Err(why) => {
+                tracing::error!(why, "the outbox cannot be read");
+                return Step::Idle;
+            }
+        };
+        if !unreadable.is_empty() {
+            unreadable.iter().for_each(|number| self.reach.given_up(*number, "what it refers to is damaged"));
+            return self.forget(0, unreadable).await;
+        }
+        match entries.is_empty() {
+            true if self.answered.elapsed() < GREETING => Step::Idle,
+            true => {
+                self.greet(hub).await;
+                Step::Idle
+            }
+            false => self.send(hub, entries).await,
+        }
+    }
+
+    /// Connects and asks what the hub has, which also tells whether it takes this sidecar.
+    async fn connect(&mut self, hub: usize) -> Step {
+        let history = Arc::clone(&self.history);
+        match blocking(move || history.outbox_source()).await {
+            // Another one where the history was created only when the disk had room.
+            Ok(source) => self.source = source.id,
+            Err(why) => {
+                tracing::error!(why, "the outbox cannot be read");
+                return Step::Idle;
+            }
+        }
+        let calls = match self.options.token() {
+            Ok(token) => match timeout(CONNECTING, HubCalls::connect(&self.dialers[hub], token.as_deref())).await {
+                Ok(connected) => connected,
+                Err(_) => Err(Unanswered::late(CONNECTING)),
+            },
+            Err(fault) => Err(Unanswered { failure: Failure::Refused, why: fault.to_string() }),
+        };
+        match calls {
+            Ok(calls) => {
+                self.calls = Some((hub, calls));
+                self.greet(hub).await
+            }
+            Err(unanswered) => self.fail(hub, unanswered),
+        }
+    }
+
+    async fn greet(&mut self, hub: usize) -> Step {
+        match self.call(&[]).await {
+            Ok((applied, _)) => self.answer(hub, applied, None).await,
+            // No entry is at fault.
+            Err(Unanswered { failure: Failure::Unfit, why }) => {
+                self.fail(hub, Unanswered { failure: Failure::Refused, why })
+            }
+            Err(unanswered) => self.fail(hub, unanswered),
+        }
+    }
+
+    /// Sends entries, at least one.
+    async fn send(&mut self, hub: usize, mut entries: Vec<Numbered>) -> Step {
+        let (first, last) = (entries[0].number, entries[entries.len() - 1].number);
+        for Numbered { number, change } in &mut entries {
+            if let Change::Point(point, _) = change
+                && (self.slim == Some(*number) || point.bytes() > LARGEST)
+            {
+                **point = point.without_matrices();
+            }
+        }
+        self.pump.sends(last);
+        match self.call(&entries).await {
+            Ok((applied, refused)) => {
+                let answered = entries.iter().filter(|entry| entry.number <= applied).count();
+                self.reach.sent(answered.saturating_sub(refused.len()) as u64);
+                for Refused { number, field, message } in refused {
+                    self.reach.refused(number, &field, &message);
+                }
+                self.answer(hub, applied, Some((first, last))).await
+            }
+            Err(Unanswered { failure: Failure::Unfit, why }) => match &entries[..] {
+                [Numbered { change: Change::Point(point, _), .. }] if has_matrices(point) => {
+                    tracing::warn!(number = first, why, "the hub does not take a point: it is sent without matrices");
+                    self.slim = Some(first);
+                    Step::Done
+                }
+                [_] => {
+                    self.reach.given_up(first, &why);
+                    self.forget(0, vec![first]).await
+                }
+                _ => {
+                    self.pump.failed(&Failure::Unfit, jitter());
+                    Step::Done
+                }
+            },
+            Err(unanswered) => self.fail(hub, unanswered),
+        }
+    }
+
+    async fn call(&mut self, entries: &[Numbered]) -> Result<(u64, Vec<Refused>), Unanswered> {
+        let late = || Err(Unanswered::late(ANSWERING));
+        let Some((_, calls)) = &mut self.calls else { return late() };
+        timeout(ANSWERING, calls.push(&self.source, entries)).await.unwrap_or_else(|_| late())
+    }
+
+    async fn answer(&mut self, hub: usize, applied: u64, sent: Option<(u64, u64)>) -> Step {
+        let address = self.options.addresses[hub].to_string();
+        let settled = self.pump.answered(applied, sent, jitter());
+        if settled != Settled::Nothing {
+            self.reach.answered(&address);
+            self.answered = Instant::now();
+        }
+        match settled {
+            Settled::UpTo(number) => self.forget(number, Vec::new()).await,
+            Settled::Behind(number) => {
+                tracing::warn!(
+                    number,
+                    "the hub has more of this history than the history knows: it is a copy of one that went on"
+                );
+                let history = Arc::clone(&self.history);
+                match blocking(move || history.renumber_entries(number)).await {
+                    Ok(_) => {
+                        self.pump.sends(number);
+                        Step::Done
+                    }
+                    Err(why) => {
+                        tracing::error!(why, "the outbox cannot be written");
+                        // Greets again, so that no entry is sent under an old number.
+                        self.calls = None;
+                        Step::Idle
+                    }
+                }
+            }
+            Settled::Nothing => {
+                self.calls = None;
+                self.reach.failed(&address, "the hub applied nothing of what it was sent".to_owned());
+                Step::Done
+            }
+        }
+    }
+
+    /// Forgets the entries up to a number, and others. Where that cannot be written, they are sent again.
+    async fn forget(&mut self, up_to: u64, others: Vec<u64>) -> Step {
+        let history = Arc::clone(&self.history);
+        match blocking(move || history.forget_entries(up_to, &others)).await {
+            Ok(()) => Step::Done,
+            Err(why) => {
+                tracing::warn!(why, "the outbox cannot be written");
+                Step::Idle
+            }
+        }
+    }
+
+    fn fail(&mut self, hub: usize, unanswered: Unanswered) -> Step {
+        self.calls = None;
+        self.reach.failed(&self.options.addresses[hub].to_string(), unanswered.why);
+        self.pump.failed(&unanswered.failure, jitter());
+        Step::Done
+    }
+}
+
+fn has_matrices(point: &Point) -> bool {
+    point.scores.iter().any(|(_, outcome)| outcome.matrix().is_some())
+}
+
+/// The result of a call that blocks; the error in words.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, HistoryError> + Send + 'static,
+) -> Result<T, String> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(panic.to_string()),
+    }
+}
+
+/// Waits, at most until `stop`.
+async fn until(pause: Duration, stop: &CancellationToken) {
+    tokio::select! {
+        () = sleep(pause) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// A random number in [0, 1).
+fn jitter() -> f64 {
+    (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
+}
