@@ -69,6 +69,8 @@ pub async fn run_hub(
     let HubOptions { store, projects } = hub;
     let opening = tokio::task::spawn_blocking(move || Postgres::open(&store));
     let store = Arc::new(opening.await.map_err(std::io::Error::other)??);
+    // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
+    std::mem::forget(Arc::clone(&store));
     let history: Arc<dyn Store> = store.clone();
 
     let registry = Registry::new();
