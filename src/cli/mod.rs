@@ -33,6 +33,7 @@ mod score;
 mod serve;
 mod source;
 mod watch;
+mod work;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ enum Command {
     Serve(Box<ServeOptions>),
     Score(score::Options),
     Watch(watch::WatchOptions),
+    Work(Box<work::Options>),
     Agreement(agreement::Options),
     Compare(Box<compare::Options>),
     Diagnose(diagnose::Options),
@@ -96,6 +98,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
         Command::Watch(options) => watch::run(&options),
+        Command::Work(options) => work::run(&options),
         Command::Agreement(options) => agreement::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Diagnose(options) => diagnose::run(&options),

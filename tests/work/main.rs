@@ -6,6 +6,9 @@ mod memory;
 #[expect(dead_code, reason = "shared with the tests of parts")]
 #[path = "../parts/job.rs"]
 mod parts;
+#[path = "../common/postgres.rs"]
+mod postgres_server;
+mod processes;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +30,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A pass of 16 ranks on 8 processes.
 fn pass(step: u64) -> Job {
-    Job { step, ..Job::new(16, 600, 256, 4) }
+    Job { step, ..Job::new(16, 300, 96, 4) }
 }
 
 fn whole(job: &Job) -> Vec<Vec<u8>> {
@@ -61,7 +64,7 @@ fn content(point: &Point) -> String {
 }
 
 fn options() -> WorkOptions {
-    WorkOptions { threads: 2, niceness: 0, lease: LONG, jobs: None, idle_exit: Some(Duration::ZERO) }
+    WorkOptions { threads: 2, niceness: 0, lease: LONG, jobs: None, idle_exit: Some(Duration::from_millis(300)) }
 }
 
 fn worker(jobs: &Arc<Memory>) -> Worker {
@@ -117,7 +120,7 @@ fn a_worker_that_is_told_to_stop_gives_its_job_back() {
 
 #[test]
 fn jobs_whose_parts_do_not_suffice_are_given_back() {
-    let (first, next) = (pass(7), Job { first: 100_000, rows: 400, ..pass(8) });
+    let (first, next) = (pass(7), Job { first: 100_000, rows: 200, ..pass(8) });
     let jobs = Arc::new(Memory::new(SETTINGS));
     let (_, cutoff) = first.exactly(&whole(&first));
     jobs.close(&next, next.parts(&next.in_processes(8, &next.batches(8)), cutoff.map(|cutoff| cutoff / 2)));

@@ -154,6 +154,7 @@ impl Jobs for Memory {
         let Some(job) = content.jobs.iter_mut().find(free) else { return Ok(None) };
         (job.state, job.until, job.leases) = (State::Leased, now + lease, job.leases + 1);
         Ok(Some(Claim {
+            id: job.step as i64,
             key: content.passes[&job.step].0.pass().key,
             attempt: Attempt::default(),
             step: Step::new(job.step).unwrap(),

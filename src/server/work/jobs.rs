@@ -65,6 +65,8 @@ impl PartialEq for Kind {
 /// A job that this worker has leased.
 #[derive(Clone, Debug)]
 pub struct Claim {
+    /// The store's number of the job.
+    pub id: i64,
     pub key: SplitKey,
     pub attempt: Attempt,
     pub step: Step,

@@ -12,10 +12,12 @@
 mod compute;
 mod jobs;
 mod lease;
+mod postgres;
 mod stop;
 mod worker;
 
 pub use super::scoring::compute::{Computing, Late, joined};
 pub use jobs::{Claim, Finished, Jobs, Kind, Material, Return};
+pub use postgres::Shared;
 pub use stop::Stop;
 pub use worker::{Counts, WorkOptions, Worker};
