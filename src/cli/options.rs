@@ -76,6 +76,10 @@ pub struct ServeOptions {
     /// project alone; that of --token-file is for the project "default".
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
+    /// Of a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
+    /// [default: 0]
+    #[arg(long, env = "CONCEPTWATCH_WORKERS", value_name = "COUNT")]
+    workers: Option<u16>,
     /// Without a data directory: keep the curves in the first directory below this one that no other sidecar uses, or in
     /// memory where that cannot be written. Jobs that start a sidecar set it.
     #[arg(long, env = "CONCEPTWATCH_DATA_HOME", value_name = "DIR")]
@@ -258,6 +262,7 @@ impl ServeOptions {
             data_dir,
             store,
             projects,
+            workers,
             data_home,
             history_mib,
             sample_rows,
@@ -364,9 +369,10 @@ impl ServeOptions {
     /// What a hub has besides; `None` for a sidecar.
     pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
         let Some(store) = self.store.clone() else {
-            return match self.projects {
+            let of_hubs = [("projects", self.projects.is_some()), ("workers", self.workers.is_some())];
+            return match of_hubs.into_iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),
-                Some(_) => Err(Fault::new("projects", "got it without a store, expected both for a hub")),
+                Some((field, _)) => Err(Fault::new(field, "got it without a store, expected both for a hub")),
             };
         };
         if self.data_dir.is_some() {
@@ -390,7 +396,8 @@ impl ServeOptions {
             }
             seen.push(token);
         }
-        Ok(Some(HubOptions { store, projects }))
+        let workers = usize::from(within("workers", self.workers.unwrap_or(0), 0, 256)?);
+        Ok(Some(HubOptions { store, projects, workers }))
     }
 
     /// The server's options, checked.

@@ -176,6 +176,29 @@ fn a_worker_says_what_is_wrong_with_its_options() {
     }
 }
 
+#[test]
+fn a_hub_with_threads_closes_overdue_passes_and_computes() {
+    let Some(url) = database() else { return };
+    let (whole_pass, late) = (pass(7), pass(8));
+    let store = store_with(&url, std::slice::from_ref(&whole_pass));
+    let key = PassKey { run: "run".into(), split: "val".into(), attempt: Attempt::default(), step: 8 };
+    let parts = &whole(&late)[..7];
+    for (at, body) in parts.iter().enumerate() {
+        assert_eq!(store.put_part(&key, &format!("sidecar-{at}"), body).unwrap(), PutPart::Open);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
+    command.args(["serve", "--store", &url, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
+    command.args(["--workers", "1", "--pass-deadline", "1", "--seed", "4", "--niceness", "0", "--log", "warn"]);
+    let hub = command.stdin(Stdio::null()).spawn().unwrap();
+    wait_for("all jobs are done", || store.point("run", "val", Some(8), false).unwrap().is_some() && is_done(&store));
+    signal(&hub, libc::SIGTERM);
+    assert!(ended(hub).success());
+    let found = stored(&store, "run");
+    assert_eq!(found[0], store_one_process(&store, &[whole_pass])[0]);
+    let late = store.point("run", "val", Some(8), false).unwrap().unwrap();
+    assert!(late.incomplete && late.rows_seen < 300 && late.score("ois").is_some());
+}
+
 /// A Python with this package; `None`, and a word about it, where there is none, unless CONCEPTWATCH_REQUIRE names it.
 fn python_with(package: &str) -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/python");

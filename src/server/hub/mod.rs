@@ -11,6 +11,7 @@ mod follower;
 pub mod intake;
 mod projects;
 mod state;
+mod threads;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use board::Board;
 use follower::Follower;
 use intake::Intake;
 use state::State;
+use threads::Threads;
 
 pub use projects::projects;
 
@@ -56,6 +58,8 @@ pub struct HubOptions {
     pub store: String,
     /// Projects and their tokens.
     pub projects: Vec<(String, String)>,
+    /// Threads that compute passes over several hosts; 0: workers do.
+    pub workers: usize,
 }
 
 /// Serves as a hub until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when the
@@ -66,7 +70,7 @@ pub async fn run_hub(
     hub: HubOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let HubOptions { store, projects } = hub;
+    let HubOptions { store, projects, workers } = hub;
     let opening = tokio::task::spawn_blocking(move || Postgres::open(&store));
     let store = Arc::new(opening.await.map_err(std::io::Error::other)??);
     // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
@@ -110,6 +114,7 @@ pub async fn run_hub(
     ScoreCollector::register(&registry, Arc::clone(&live), &scores)?;
     AlertCollector::register(&registry, Arc::clone(&live))?;
     let pass_deadline = options.sampling.pass_deadline;
+    let threads = (workers > 0).then(|| Threads::start(&store, workers, options.worker.niceness)).transpose()?;
     let Options { host_names, token, tls, secret, connections, http_connections, ingest, ingest_bytes, .. } = options;
     let app = App {
         history: Arc::clone(&history),
@@ -146,6 +151,9 @@ pub async fn run_hub(
     };
     tracing::info!("stopping");
     stop.cancel();
+    if let Some(threads) = &threads {
+        threads.stop();
+    }
     let drained = async {
         match failed {
             Some(ended) => Some(ended),
@@ -156,6 +164,10 @@ pub async fn run_hub(
     grpc.abort();
     following.abort();
     upkeep.abort();
+    if let Some(threads) = threads {
+        // A job that is not given back by then waits for the end of its lease.
+        let _ = timeout(DRAIN, tokio::task::spawn_blocking(move || threads.join())).await;
+    }
     match ended {
         Some(ended) => Ok(ended.map_err(std::io::Error::other)??),
         None => Ok(()),
