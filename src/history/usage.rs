@@ -45,6 +45,7 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub bytes: u64,
+    /// `u64::MAX` for none.
     pub limit: u64,
     pub dropped: Dropped,
     /// Points, matrices and other rows that did not match their checksum, since the history was opened.

@@ -64,6 +64,9 @@ CREATE TABLE point (
     UNIQUE (run, split, step)
 );
 
+-- What `retain.rs` looks through every minute: a few points of each split.
+CREATE INDEX point_whole ON point (run, split) WHERE NOT thinned;
+
 -- Either `value` or `undefined` is set.
 CREATE TABLE value (
     point          bigint NOT NULL REFERENCES point ON DELETE CASCADE,
