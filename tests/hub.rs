@@ -217,12 +217,21 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
 
     // Both learn the end, whoever is told.
     let mut three = client(&third).await;
-    let end = convert::entry(100, &Change::FinishRun { run: "r".into(), finished: 1_000_020.0 });
+    let now = directory.path().metadata().unwrap().modified().unwrap();
+    let finished = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let end = convert::entry(100, &Change::FinishRun { run: "r".into(), finished });
     push(&mut three, &[end]).await.unwrap();
     until("the alert ends at both", || {
         [&first, &third].iter().all(|hub| hub.metric("conceptwatch_alert_state", "rule=\"few\"") == 0.0)
     })
     .await;
+    let fired = |hub: &Sidecar| shown(hub)[5]["changes"].clone();
+    let expected = fired(&first);
+    assert_eq!(expected.as_array().unwrap().len(), 3, "{expected}");
+    // A hub that starts after that reads it when it has time.
+    let fourth = hub(directory.path(), &database, &[]);
+    until("the end is known to a hub that was not there", || fired(&fourth) == expected).await;
+    assert_eq!(fired(&third), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,7 +268,7 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
 
     for (request, field) in [
         (PushRequest { source: "x".into(), entries: entries.to_vec() }, "source"),
-        (PushRequest { source: SOURCE.into(), entries: Vec::new() }, "entries"),
+        (PushRequest { source: SOURCE.into(), entries: vec![entries[0].clone(); 1025] }, "entries"),
         (
             PushRequest { source: SOURCE.into(), entries: vec![entries[1].clone(), entries[0].clone()] },
             "entries.number",
@@ -269,8 +278,14 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
         assert_eq!(status.get_details_bad_request().unwrap().field_violations[0].field, field);
     }
+    // As many runs as a message holds.
+    let declare = |number: u64| convert::entry(number, &declared(&format!("run {number}")));
+    let answer = push(&mut client, &(100..400).map(declare).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!((answer.applied, answer.named.len(), answer.refused.len()), (399, 300, 0));
+    let applied = push(&mut client, &[]).await.unwrap().applied;
+    assert_eq!(applied, 399, "without entries it only tells what is applied");
     let large = Remark { title: None, note: Some("x".repeat(17 << 20)) };
-    let large = [convert::entry(8, &Change::Remark { run: "r".into(), remark: large })];
+    let large = [convert::entry(400, &Change::Remark { run: "r".into(), remark: large })];
     let status = push(&mut client, &large).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     assert!(status.message().contains("expected at most 16777216 bytes"), "{status:?}");

@@ -191,8 +191,10 @@ impl Advice {
 }
 
 impl Given {
+    /// In the order of time, because what is restored is older than what was told since.
     fn keep(&mut self, change: Arc<AlertChange>) {
-        self.changes.push_back(change);
+        let at = self.changes.partition_point(|kept| kept.since <= change.since);
+        self.changes.insert(at, change);
         if self.changes.len() > CHANGES {
             self.changes.pop_front();
         }

@@ -204,8 +204,31 @@ const fn each(number: u32, name: &'static str, message: &'static Message) -> Fie
 
 static DECLARE_RUN: Message = Message {
     name: "declare_run",
-    fields: &[each(1, "run", &RUN), text(2, "declared_name"), each(3, "launch", &LAUNCH), text(5, "client")],
+    fields: &[each(1, "run", &RUNS), text(2, "declared_name"), each(3, "launch", &LAUNCH), text(5, "client")],
 };
+/// As [`RUN`], with limits for all declarations of a push.
+static RUNS: Message = Message {
+    name: "run",
+    fields: &[
+        text(1, "name"),
+        many(2, "concepts", 1 << 20, Kind::Messages(&CONCEPT, size_of::<proto::Concept>())),
+        each(7, "constants", &CONSTANTS_OF_RUNS),
+        many(8, "labels", 1 << 17, Kind::Messages(&LABEL, 4 * size_of::<String>())),
+    ],
+};
+static CONSTANTS_OF_RUNS: Message = Message {
+    name: "constants",
+    fields: &[
+        many(2, "concept_weights", ANY, Kind::Doubles),
+        many(3, "head_weights", ANY, Kind::Doubles),
+        many(8, "concept_parts", 1 << 20, Kind::Messages(&PARTS_OF_RUNS, size_of::<proto::ConceptParts>())),
+        many(12, "clarity_weights", 1 << 17, Kind::Doubles),
+        many(13, "intervention_counts", 1 << 22, Kind::Varints(4)),
+        many(17, "head_bias", ANY, Kind::Doubles),
+    ],
+};
+static PARTS_OF_RUNS: Message =
+    Message { name: "concept_parts", fields: &[many(1, "parts", 1 << 22, Kind::Varints(4))] };
 static LAUNCH: Message = Message { name: "launch", fields: &[text(1, "job")] };
 static FINISH_RANK: Message = Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH)] };
 static FINISH_RUN_AT: Message = Message { name: "finish_run", fields: &[text(1, "run")] };
@@ -236,7 +259,7 @@ static POINT: Message = Message {
         text(11, "estimator"),
         many(16, "scores", 1 << 17, Kind::Messages(&SCORE, size_of::<proto::Score>())),
         many(17, "warnings", 1 << 14, Kind::Texts),
-        many(18, "concept_rows", 1 << 21, Kind::Varints(8)),
+        many(18, "concept_rows", 1 << 22, Kind::Varints(8)),
     ],
 };
 static SCORE: Message = Message {
@@ -246,7 +269,7 @@ static SCORE: Message = Message {
         text(3, "undefined"),
         many(5, "per_concept", ANY, Kind::Doubles),
         many(6, "matrix", ANY, Kind::Doubles),
-        many(8, "left_out", 1 << 21, Kind::Varints(4)),
+        many(8, "left_out", 1 << 22, Kind::Varints(4)),
         text(9, "left_out_why"),
         many(11, "per_concept_q", ANY, Kind::Doubles),
         many(12, "matrix_q", ANY, Kind::Doubles),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::board::{Board, News};
-use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, StoredRun, Wanted};
+use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, StoredRun, StoredSplit, Wanted};
 use crate::point::Point;
 use crate::sample::Attempt;
 use crate::server::advice::Advice;
@@ -30,8 +30,18 @@ const KEPT: f64 = 86_400.0;
 /// Runs in a page of the list, and changes that are read at once.
 const PAGE: usize = 500;
 const CHANGES: usize = 1000;
+/// Finished runs that are read between two looks.
+const AT_ONCE: usize = 20;
 /// Changes are kept for an hour: who could not read them for this long reads everything anew.
 const AWAY: Duration = Duration::from_secs(3000);
+
+/// Where a follower is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    cursor: ChangeCursor,
+    /// Runs that finished before it began and are still to be read, the newest last.
+    finished: Vec<String>,
+}
 
 /// The recipients of what has changed.
 #[derive(Clone)]
@@ -47,44 +57,64 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads what is stored of the runs that are shown as current, and returns from where on to follow. Blocks.
-    pub fn begin(&self) -> Result<ChangeCursor, HistoryError> {
+    /// Reads what is stored of the runs that have not finished, and returns from where on to follow. Blocks.
+    pub fn begin(&self) -> Result<Place, HistoryError> {
         // What changes while this reads is read again.
         let cursor = self.store.newest_change()?;
         let since = unix_time() - KEPT;
         let mut wanted = Wanted { most: Some(PAGE), ..Wanted::default() };
+        let mut finished = Vec::new();
         loop {
             let listing = self.store.listing(&wanted)?;
-            for (stored, splits) in listing.runs.iter().filter(|(run, _)| run.finished.is_none_or(|end| end >= since)) {
-                let splits: Vec<&str> = splits.iter().map(|split| split.split.as_str()).collect();
-                self.restore(stored, &splits)?;
+            for (stored, splits) in listing.runs {
+                match stored.finished {
+                    None => self.restore(&stored, &splits)?,
+                    Some(end) if end >= since => finished.push(stored.run.name.clone()),
+                    Some(_) => {}
+                }
             }
             match listing.next {
                 Some(next) => wanted.after = Some(next),
-                None => return Ok(cursor),
+                None => break,
             }
         }
+        // The newest start comes first.
+        finished.reverse();
+        Ok(Place { cursor, finished })
     }
 
     /// Follows until `stop` is cancelled.
-    pub async fn run(self, mut cursor: ChangeCursor, stop: CancellationToken) {
+    pub async fn run(self, mut place: Place, stop: CancellationToken) {
         let mut read = Instant::now();
         loop {
+            // Runs that finished before the start are read in between, so that none waits for thousands of them.
+            let pause = if place.finished.is_empty() { LOOK } else { Duration::from_millis(1) };
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = self.look.notified() => {}
                 () = stop.cancelled() => return,
             }
             let (follower, away) = (self.clone(), read.elapsed() > AWAY);
-            let from = cursor;
-            let look = move || if away { follower.begin() } else { follower.follow(from) };
+            let mut from = place.clone();
+            let look = move || {
+                if away {
+                    return follower.begin();
+                }
+                from.cursor = follower.follow(from.cursor)?;
+                for _ in 0..AT_ONCE {
+                    let Some(run) = from.finished.pop() else { break };
+                    follower.restore_finished(&run)?;
+                }
+                Ok(from)
+            };
             // Fails only if it panics, and then the next look tries again.
             let Ok(followed) = tokio::task::spawn_blocking(look).await else { continue };
             match followed {
-                Ok(to) => (cursor, read) = (to, Instant::now()),
+                Ok(to) => (place, read) = (to, Instant::now()),
                 Err(error) => {
                     self.own.history_errors.inc();
                     tracing::warn!(%error, "the changes of the database could not be read");
+                    tokio::time::sleep(LOOK).await;
                 }
             }
             self.own.staleness.set(self.board.staleness());
@@ -141,7 +171,7 @@ impl Follower {
         };
         let run = self.note(&stored);
         if let Some(finished) = stored.finished {
-            self.advice.finish(&run, finished);
+            self.end(&run, finished);
         }
         self.events.send(Event::Run(run));
         Ok(())
@@ -198,12 +228,23 @@ impl Follower {
         Ok(whole.map(|whole| (whole.point, whole.attempt)))
     }
 
-    fn restore(&self, stored: &StoredRun, splits: &[&str]) -> Result<(), HistoryError> {
+    fn restore_finished(&self, run: &str) -> Result<(), HistoryError> {
+        match self.store.listed(run) {
+            // Not if it was removed or resumed since.
+            Ok((stored, splits)) if stored.finished.is_some() && !self.board.knows(run) => {
+                self.restore(&stored, &splits)
+            }
+            Ok(_) | Err(HistoryError::Unknown { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn restore(&self, stored: &StoredRun, splits: &[StoredSplit]) -> Result<(), HistoryError> {
         let name = stored.run.name.as_str();
         let run = self.note(&StoredRun { finished: None, ..stored.clone() });
         let judged = self.advice.judged_splits();
         let mut points = Vec::new();
-        for split in splits {
+        for split in splits.iter().map(|split| split.split.as_str()) {
             // The rules need what led to now, the board the newest alone.
             let most = if judged.iter().any(|one| one == split) { RESTORED } else { 1 };
             let Some(first) = self.store.newest_steps(name, split, most)?.first().copied() else { continue };
@@ -222,14 +263,17 @@ impl Follower {
         points.sort_by(|a, b| a.time.total_cmp(&b.time));
         self.advice.restore(&run, &points);
         if let Some(finished) = stored.finished {
-            self.board.set(
-                &run,
-                stored.run.concepts.iter().map(|concept| concept.name.clone()).collect(),
-                Some(finished),
-            );
-            self.advice.finish(&run, finished);
+            self.note(stored);
+            self.end(&run, finished);
         }
         Ok(())
+    }
+
+    /// Ends the alerts of a run. What it has fired is kept, and where each rule stands only while it is open: lists of
+    /// thousands of runs would hold little else.
+    fn end(&self, run: &Arc<str>, finished: f64) {
+        self.advice.finish(run, finished);
+        self.advice.forget(run);
     }
 
     fn forget(&self, run: &str) {

@@ -70,8 +70,9 @@ pub struct Question {
 }
 
 impl Intake {
-    /// Applies changes in ascending order of their numbers, each exactly once; without any, only tells what is applied. One that can never be applied is refused and
-    /// passed over. Where the database fails, those before are applied, and the error is returned.
+    /// Applies changes in ascending order of their numbers, each exactly once; without any, only tells what is applied. One
+    /// that can never be applied is refused and passed over. Where the database fails, those before are applied, and the
+    /// error is returned.
     pub fn push(&self, sender: &Sender, entries: Vec<Numbered>) -> Result<Pushed, Refusal> {
         let mut pushed = Pushed::default();
         if entries.is_empty() {

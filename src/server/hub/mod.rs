@@ -101,7 +101,7 @@ pub async fn run_hub(
     let stated = tokio::task::spawn_blocking(move || stating.state_settings(&settings));
     stated.await.map_err(std::io::Error::other)??;
     let reading = follower.clone();
-    let cursor = tokio::task::spawn_blocking(move || reading.begin()).await.map_err(std::io::Error::other)??;
+    let place = tokio::task::spawn_blocking(move || reading.begin()).await.map_err(std::io::Error::other)??;
 
     let live: Arc<dyn Live> = Arc::new(State {
         history: Arc::clone(&history),
@@ -141,7 +141,7 @@ pub async fn run_hub(
     if let Some(tls) = tls {
         tokio::spawn(tls.keep_current(stop.clone()));
     }
-    let following = tokio::spawn(follower.run(cursor, stop.clone()));
+    let following = tokio::spawn(follower.run(place, stop.clone()));
     let upkeep = Upkeep { store, metrics: hub_metrics, pass_deadline };
     let upkeep = tokio::spawn(upkeep.run(stop.clone()));
 
