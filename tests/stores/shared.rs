@@ -287,3 +287,52 @@ fn an_encrypted_connection_is_only_to_a_server_that_is_vouched_for() {
                      WHERE application_name = 'conceptwatch'";
     assert!(server.admin("postgres").query_one(encrypted, &[]).unwrap().get::<_, bool>(0));
 }
+
+/// From now on the database answers a new point with an error of this code, `times` times.
+fn fail(server: &Server, url: &str, code: &str, times: u32) {
+    let statement = format!(
+        "CREATE SEQUENCE failures; CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS \
+         $$BEGIN IF nextval('failures') <= {times} THEN RAISE EXCEPTION 'as told' USING ERRCODE = '{code}'; END IF; \
+         RETURN NEW; END$$; CREATE TRIGGER fail BEFORE INSERT ON point FOR EACH ROW EXECUTE FUNCTION fail();"
+    );
+    server.admin(name(url)).batch_execute(&statement).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_named_and_loses_nothing_old() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    store.record_point(&point("a", "val", 1, 2), None).unwrap();
+    fail(server, &url, "53100", 1);
+    let again = Point { incomplete: false, ..point("a", "val", 1, 2) };
+    assert!(matches!(store.record_point(&again, None), Err(HistoryError::Full)));
+    assert_eq!(store.point("a", "val", Some(1), true).unwrap(), Some(point("a", "val", 1, 2)));
+    store.record_point(&again, None).unwrap();
+    assert_eq!(store.point("a", "val", Some(1), true).unwrap(), Some(again));
+}
+
+#[test]
+fn a_change_that_meets_another_is_made_once_more_but_not_for_ever() {
+    for (times, made) in [(1, true), (2, false)] {
+        let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+        let store = Postgres::open(&url).unwrap();
+        store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+        // A deadlock.
+        fail(server, &url, "40P01", times);
+        let recorded = store.record_point(&point("a", "val", 1, 2), None);
+        assert_eq!(recorded.is_ok(), made, "{recorded:?}");
+        assert_eq!(store.waiting().why.is_none(), made, "{recorded:?}");
+        store.write_waiting();
+        assert_eq!(store.waiting().why, None, "it asks whether the database is back");
+    }
+}
+
+#[test]
+fn a_store_may_be_dropped_on_a_thread_of_a_runtime() {
+    let Some(url) = database() else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.runs().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async move { drop(store) });
+}
