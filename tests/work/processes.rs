@@ -224,6 +224,7 @@ fn workers_that_ray_starts_do_all_jobs() {
     command.args([example, &url, "--workers", "2", "--idle", "2"]).env("PATH", path).env("HOME", home.path());
     // A cluster of this machine alone, and no word about it to others.
     command.env_remove("RAY_ADDRESS").envs([("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_AUTH_MODE", "disabled")]);
+    command.env("RAY_TMPDIR", home.path());
     assert!(command.stdin(Stdio::null()).status().unwrap().success());
     assert!(is_done(&store));
     assert_eq!(stored(&store, "run"), store_one_process(&store, &[pass(7)]));

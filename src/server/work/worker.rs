@@ -16,8 +16,9 @@ use super::stop::Stop;
 /// How often a job may fail before what it would have given is recorded as missing.
 const TRIES: u32 = 3;
 
-/// How long a worker waits before it asks again for a job.
-const POLL: Duration = Duration::from_millis(250);
+/// How long a worker waits before it asks again for a job, and at most: many may be idle.
+const FIRST_POLL: Duration = Duration::from_millis(125);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// How long it waits after the first failure to reach the store, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -69,17 +70,17 @@ impl Worker {
     /// Claims and computes until it is to end. Errors when a thread cannot be started.
     pub fn work(&self) -> std::io::Result<()> {
         let pool = pool("work", self.options.threads, self.options.niceness)?;
-        let (mut idle, mut wait) = (Instant::now(), FIRST_WAIT);
+        let (mut idle, mut poll, mut wait) = (Instant::now(), FIRST_POLL, FIRST_WAIT);
         while !self.stop.is_stopping() && self.options.jobs.is_none_or(|most| self.counts.ended() < most) {
             match self.next() {
                 Ok(Some((settings, claim))) => {
                     self.job(&pool, settings, &claim)?;
-                    (idle, wait) = (Instant::now(), FIRST_WAIT);
+                    (idle, poll, wait) = (Instant::now(), FIRST_POLL, FIRST_WAIT);
                 }
                 Ok(None) if self.options.idle_exit.is_some_and(|most| idle.elapsed() >= most) => break,
                 Ok(None) => {
-                    self.stop.wait(POLL);
-                    wait = FIRST_WAIT;
+                    self.stop.wait(poll);
+                    (poll, wait) = ((2 * poll).min(LONGEST_POLL), FIRST_WAIT);
                 }
                 Err(error) => {
                     tracing::warn!(%error, seconds = wait.as_secs_f64(), "no job could be claimed; trying again");
@@ -92,8 +93,15 @@ impl Worker {
     }
 
     fn next(&self) -> Result<Option<(Settings, Claim)>, HistoryError> {
-        let Some(settings) = self.jobs.settings()? else { return Ok(None) };
-        Ok(self.jobs.claim(self.options.lease)?.map(|claim| (settings, claim)))
+        let Some(claim) = self.jobs.claim(self.options.lease)? else { return Ok(None) };
+        match self.jobs.settings() {
+            Ok(Some(settings)) => Ok(Some((settings, claim))),
+            // A hub states them before it takes the first part.
+            unknown => {
+                self.jobs.give_back(&claim, Return::Stopped)?;
+                unknown.map(|_| None)
+            }
+        }
     }
 
     fn job(&self, pool: &rayon::ThreadPool, settings: Settings, claim: &Claim) -> std::io::Result<()> {
