@@ -19,6 +19,8 @@ use crate::score::catalogue;
 /// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
 /// its evaluations five times (Appendix A.3).
 const LAST: usize = 5;
+/// Runs whose evaluations are read at once.
+const TOGETHER: usize = 200;
 /// Upper limit of `last`.
 const MOST: usize = 1000;
 const CONFIDENCE: f64 = 0.95;
@@ -263,16 +265,20 @@ impl Question {
             .filter(|stored| wanted.iter().all(|(key, value)| stored.run.labels.get(key) == Some(value)))
             .collect();
         let (mut sides, mut without): (BTreeMap<&str, Side>, Vec<&str>) = Default::default();
-        for stored in &chosen {
-            let value = stored.run.labels[label].as_str();
-            match self.evaluations(history, stored, &self.splits[0]) {
-                Ok(fold) => {
-                    let new = || Side { name: value.to_owned(), folds: Vec::new() };
-                    sides.entry(value).or_insert_with(new).folds.push(fold);
+        for together in chosen.chunks(TOGETHER) {
+            let names: Vec<&str> = together.iter().map(|stored| stored.run.name.as_str()).collect();
+            let mut read = history.evaluations_of(&names, &self.splits[0], self.last.unwrap_or(LAST))?;
+            for stored in together {
+                let value = stored.run.labels[label].as_str();
+                match read.remove(&stored.run.name).filter(|points| !points.is_empty()) {
+                    Some(points) => {
+                        let fold = self.enough(stored, &self.splits[0], points)?;
+                        let new = || Side { name: value.to_owned(), folds: Vec::new() };
+                        sides.entry(value).or_insert_with(new).folds.push(fold);
+                    }
+                    // Runs without the split are named in a note; the others are still compared.
+                    None => without.push(&stored.run.name),
                 }
-                // Runs without the split are named in a note; the others are still compared.
-                Err(Refused::Unknown(_)) => without.push(&stored.run.name),
-                Err(other) => return Err(other),
             }
         }
         if sides.len() < 2 {
@@ -300,6 +306,12 @@ impl Question {
         if points.is_empty() {
             return Err(without(history, "split", &run.name, split)?);
         }
+        self.enough(stored, split, points)
+    }
+
+    /// Errors where a run has fewer evaluations than are asked for.
+    fn enough(&self, stored: &StoredRun, split: &str, points: Vec<Point>) -> Result<Evaluations, Refused> {
+        let run = &stored.run;
         match self.last {
             Some(last) if points.len() < last => Err(bad(
                 "last",
