@@ -172,3 +172,24 @@ fn unwritable(directory: &Path) -> Option<String> {
     let denied = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } != 0;
     denied.then(|| format!("{} cannot be written: {}", existing.display(), std::io::Error::last_os_error()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_sidecar_says_how_it_stands_with_its_hub() {
+        assert_eq!(of_hub(&Value::Null), "");
+        let mut upstream =
+            json!({"hub": "hub:7800", "reached": true, "why": "", "waiting": 0, "refused": 0, "dropped": 0});
+        assert_eq!(of_hub(&upstream), ", hub hub:7800 answers, 0 changes wait for it");
+        upstream["reached"] = false.into();
+        upstream["why"] = "got a wrong token".into();
+        (upstream["waiting"], upstream["refused"], upstream["dropped"]) = (7.into(), 1.into(), 2.into());
+        let expected = ", hub hub:7800 does not answer (got a wrong token), 7 changes wait for it, 1 refused by it, \
+                        2 lost before it had them";
+        assert_eq!(of_hub(&upstream), expected);
+    }
+}
