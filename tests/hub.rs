@@ -316,6 +316,8 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     let status = client.push(with_token(request(), tokens[1])).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
     assert!(status.message().contains("belongs to project 'vision', got 'audio'"), "{status:?}");
+    let asked = PushRequest { source: SOURCE.into(), entries: Vec::new() };
+    assert_eq!(client.push(with_token(asked, tokens[1])).await.unwrap_err().code(), Code::PermissionDenied);
     let theirs = PushRequest { source: OTHER.into(), entries: numbered(vec![of_point("r", 2)]) };
     let answer = client.push(with_token(theirs, tokens[1])).await.unwrap().into_inner();
     assert_eq!(answer.refused[0].field, "run", "{answer:?}");

@@ -76,6 +76,9 @@ impl Intake {
     pub fn push(&self, sender: &Sender, entries: Vec<Numbered>) -> Result<Pushed, Refusal> {
         let mut pushed = Pushed::default();
         if entries.is_empty() {
+            // Nothing has the number 0: it is known in every source, and only whose source it is is looked at.
+            let asked = self.store.apply(&sender.source, &sender.project, 0, |_| Ok(()));
+            asked.map_err(|error| never(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
             pushed.applied = self.store.applied(&sender.source)?;
         }
         let pushing = entries.into_iter().try_for_each(|(number, change)| {
