@@ -234,6 +234,24 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     assert_eq!(fired(&third), expected);
 }
 
+/// A sidecar finishes a run before the last evaluations of it are scored, and after an outage all of it arrives at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_judge_the_evaluations_of_a_run_that_has_finished() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let hub = hub(directory.path(), &database, &[]);
+    let now = directory.path().metadata().unwrap().modified().unwrap();
+    let finished = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let mut changes = vec![declared("r"), Change::FinishRun { run: "r".into(), finished }];
+    changes.extend((1..=3).map(|step| of_point("r", step)));
+    push(&mut client(&hub).await, &numbered(changes)).await.unwrap();
+    let states = || -> Vec<String> {
+        let changes = api(&hub, "/api/v1/alerts")["changes"].clone();
+        changes.as_array().unwrap().iter().map(|change| change["state"].as_str().unwrap().to_owned()).collect()
+    };
+    until("the alert has fired and ended", || states() == ["pending", "firing", "inactive"]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() {
     let Some(database) = a_database() else { return };

@@ -4,7 +4,7 @@
 //! Every hub reads the same changes in the same order, so all of them judge alike. A hub that starts later reads what is
 //! stored of the runs that it shows, and then follows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const RESTORED: usize = 200;
 /// How long a finished run keeps its alerts, in seconds.
 const KEPT: f64 = 86_400.0;
+/// How long after its newest evaluation the alerts of a run that has finished end. A sidecar finishes a run before the
+/// last evaluations of it are scored, and says so in that order.
+const QUIET: Duration = Duration::from_secs(10);
 /// Runs in a page of the list, and changes that are read at once.
 const PAGE: usize = 500;
 const CHANGES: usize = 1000;
@@ -41,6 +44,9 @@ pub struct Place {
     cursor: ChangeCursor,
     /// Runs that finished before it began and are still to be read, the newest last.
     finished: Vec<String>,
+    /// Runs that have finished while it followed and whose evaluations may still come: when they finished, in seconds since
+    /// 1970-01-01 UTC, and when they were last heard of.
+    ending: BTreeMap<Arc<str>, (f64, Instant)>,
 }
 
 /// The recipients of what has changed.
@@ -80,7 +86,7 @@ impl Follower {
         }
         // The newest start comes first.
         finished.reverse();
-        Ok(Place { cursor, finished })
+        Ok(Place { cursor, finished, ending: BTreeMap::new() })
     }
 
     /// Follows until `stop` is cancelled.
@@ -98,9 +104,10 @@ impl Follower {
             let mut from = place.clone();
             let look = move || {
                 if away {
-                    return follower.begin();
+                    let ending = std::mem::take(&mut from.ending);
+                    return follower.begin().map(|place| Place { ending, ..place });
                 }
-                from.cursor = follower.follow(from.cursor)?;
+                follower.follow(&mut from)?;
                 for _ in 0..AT_ONCE {
                     let Some(run) = from.finished.pop() else { break };
                     follower.restore_finished(&run)?;
@@ -122,10 +129,10 @@ impl Follower {
         }
     }
 
-    /// Passes on what has changed after `cursor`. Blocks.
-    fn follow(&self, mut cursor: ChangeCursor) -> Result<ChangeCursor, HistoryError> {
+    /// Passes on what has changed after a place, which moves on. Blocks.
+    fn follow(&self, place: &mut Place) -> Result<(), HistoryError> {
         loop {
-            let (changes, next) = self.store.changes_after(cursor, CHANGES)?;
+            let (changes, next) = self.store.changes_after(place.cursor, CHANGES)?;
             // Several changes of a run in a row are one.
             let mut said = BTreeSet::new();
             for change in &changes {
@@ -133,15 +140,16 @@ impl Follower {
                 match (change.kind, pass) {
                     (Changed::Declared | Changed::Finished | Changed::Remarked, _) => {
                         if said.insert(change.run.as_str()) {
-                            self.run_changed(&change.run)?;
+                            self.run_changed(&change.run, place)?;
                         }
                     }
                     (Changed::Removed, _) => {
+                        place.ending.remove(&*change.run);
                         self.forget(&change.run);
                         said.clear();
                     }
                     (Changed::Point, Some((split, step))) => {
-                        self.point_changed(&change.run, split, step)?;
+                        self.point_changed(&change.run, split, step, place)?;
                         said.clear();
                     }
                     (Changed::Unscored, Some((split, step))) => self.pass_ended(&change.run, split, step)?,
@@ -150,19 +158,26 @@ impl Follower {
             }
             self.metrics.changes_followed.inc_by(changes.len() as u64);
             let all = changes.len() < CHANGES;
-            cursor = next;
+            place.cursor = next;
             if all {
                 break;
             }
         }
+        place.ending.retain(|run, (finished, heard)| {
+            let quiet = heard.elapsed() > QUIET;
+            if quiet {
+                self.end(run, *finished);
+            }
+            !quiet
+        });
         for run in self.board.finished_before(unix_time() - KEPT) {
             self.board.forget(&run);
             self.advice.forget(&run);
         }
-        Ok(cursor)
+        Ok(())
     }
 
-    fn run_changed(&self, name: &str) -> Result<(), HistoryError> {
+    fn run_changed(&self, name: &str, place: &mut Place) -> Result<(), HistoryError> {
         let stored = match self.store.listed(name) {
             Ok((stored, _)) => stored,
             // Removed since.
@@ -170,8 +185,13 @@ impl Follower {
             Err(error) => return Err(error),
         };
         let run = self.note(&stored);
-        if let Some(finished) = stored.finished {
-            self.end(&run, finished);
+        match stored.finished {
+            Some(finished) => {
+                place.ending.entry(Arc::clone(&run)).or_insert_with(|| (finished, Instant::now()));
+            }
+            None => {
+                place.ending.remove(&run);
+            }
         }
         self.events.send(Event::Run(run));
         Ok(())
@@ -182,15 +202,17 @@ impl Follower {
         let run: Arc<str> = stored.run.name.as_str().into();
         let concepts: Arc<[String]> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         self.board.set(&run, Arc::clone(&concepts), stored.finished);
-        if stored.finished.is_none() {
-            self.advice.start(&run, concepts, stored.started);
-        }
+        // Also of a run that has finished: its evaluations may come after.
+        self.advice.start(&run, concepts, stored.started);
         run
     }
 
-    fn point_changed(&self, run: &str, split: &str, step: u64) -> Result<(), HistoryError> {
+    fn point_changed(&self, run: &str, split: &str, step: u64, place: &mut Place) -> Result<(), HistoryError> {
         if !self.board.knows(run) {
-            self.run_changed(run)?;
+            self.run_changed(run, place)?;
+        }
+        if let Some((_, heard)) = place.ending.get_mut(run) {
+            *heard = Instant::now();
         }
         // One that was removed since, or replaced, tells nothing or the newer.
         let Some((point, attempt)) = self.point(run, split, step)? else { return Ok(()) };
