@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 lock=$here/images.lock
 
 images() {
-    { sed -n 's/^ *image: *//p' "$here/compose.yaml"; sed -n 's/^FROM \([^ ]*\).*/\1/p' "$here/Dockerfile"; } |
+    { sed -n 's/^ *image: *//p' "$here/compose.yaml" "$here/compose.hub.yaml"; sed -n 's/^FROM \([^ ]*\).*/\1/p' "$here/Dockerfile"; } |
         grep -v '^conceptwatch:' | sort -u
 }
 

@@ -21,6 +21,8 @@ needs Prometheus prometheus prometheus prometheus promtool
 needs Alertmanager prometheus-alertmanager prometheus-alertmanager alertmanager prometheus-alertmanager alertmanager
 # Debian keeps the programs of a server out of the search path.
 # shellcheck disable=SC2046 # each is a word
+needs HAProxy haproxy haproxy haproxy haproxy /usr/sbin/haproxy
+needs systemd-analyze systemd systemd systemd systemd-analyze
 needs PostgreSQL postgresql postgresql-server postgresql initdb $(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)
 
 [ -n "$names" ] || exit 0

@@ -124,16 +124,18 @@ class Contained:
     def __init__(self, folder: Path) -> None:
         pairs = [pair.split("=", 1) for pair in last("ENV").split()]
         environment = {**dict(pairs), **compose()["services"]["conceptwatch"]["environment"]}
+        arguments = json.loads(last("CMD"))
         assert json.loads(last("ENTRYPOINT")) == ["conceptwatch"]
         self.port = free_ports()
         (folder / "token").write_text(TOKEN + "\n")
         replaced = {":7800": f":{self.port}", ":7801": f":{self.port + 1}"}
         replaced |= {"/var/lib/conceptwatch": str(folder / "curves"), secret_path(): str(folder / "token")}
         for old, new in replaced.items():
-            assert any(old in value for value in environment.values()), old
+            assert any(old in value for value in [*environment.values(), *arguments]), old
             environment = {name: value.replace(old, new) for name, value in environment.items()}
+            arguments = [argument.replace(old, new) for argument in arguments]
         speed = ["--niceness", "0", "--cpu-share", "1", "--log", "warn"]
-        command = [binary(), *json.loads(last("CMD")), *speed]
+        command = [binary(), *arguments, *speed]
         self.process = subprocess.Popen(command, env=environment, cwd=folder)
         wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)
         assert self.process.poll() is None, "the sidecar ended at once"

@@ -1,17 +1,22 @@
-// Checks resources of the Prometheus operator, one JSON file each: `node check.mjs FILE…`.
+// Checks resources of the Prometheus operator and of KEDA, one JSON file each: `node check.mjs FILE…`.
 // The schemas know patterns and what is required; the types know that no other field is there.
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 
-const MODELS = "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1";
+/** Where the models of an API's version are. */
+const MODELS = {
+  "monitoring.coreos.com/v1": "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1",
+  "keda.sh/v1alpha1": "@kubernetes-models/keda/keda.sh/v1alpha1",
+};
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-/** What the compiler says of `resource` as a literal of its type. */
-function typed(kind, resource) {
+/** What the compiler says of a resource as a literal of its type. */
+function typed(resource) {
+  const { kind, apiVersion } = resource;
   const file = `${here}${kind}.check.ts`;
-  const source = `import type { I${kind} } from "${MODELS}/${kind}";\nexport const it: I${kind} = ${JSON.stringify(resource, null, 1)};\n`;
+  const source = `import type { I${kind} } from "${MODELS[apiVersion]}/${kind}";\nexport const it: I${kind} = ${JSON.stringify(resource, null, 1)};\n`;
   const options = { strict: true, noEmit: true, skipLibCheck: true, types: [], module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler };
   const host = ts.createCompilerHost(options);
   const { getSourceFile, fileExists, readFile } = host;
@@ -26,8 +31,8 @@ function typed(kind, resource) {
 let complaints = 0;
 for (const path of process.argv.slice(2)) {
   const resource = JSON.parse(readFileSync(path, "utf8"));
-  const { [resource.kind]: Model } = await import(`${MODELS}/${resource.kind}`);
-  const said = typed(resource.kind, resource);
+  const { [resource.kind]: Model } = await import(`${MODELS[resource.apiVersion]}/${resource.kind}`);
+  const said = typed(resource);
   try {
     new Model(resource).validate();
   } catch (error) {

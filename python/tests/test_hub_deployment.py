@@ -1,0 +1,189 @@
+"""What deploy/ says of hubs, workers and the sidecars below them, checked without images or a cluster.
+
+The manifests against their schemas and against each other, the services as systemd reads them, the balancer's
+configuration as HAProxy reads it. `test_quick_start.py` runs hubs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_containers import CHECKS, DEPLOY, KUBERNETES, _requirements, last, parsed, sidecar, succeeds, tool
+
+from conftest import not_tested
+from monitoring import program_path
+from real_sidecar import binary, free_ports
+
+__all__ = ["_requirements"]
+
+HUB = KUBERNETES / "hub"
+FILES = ["hub", "worker", "service", "disruption", "network"]
+
+
+def resources() -> list[dict[str, Any]]:
+    return [document for name in FILES for document in parsed(HUB / f"{name}.yaml")]
+
+
+def resource(kind: str, name: str = "conceptwatch-hub") -> Any:
+    (found,) = [one for one in resources() if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def pods() -> list[dict[str, Any]]:
+    return [one["spec"]["template"] for one in resources() if one["kind"] == "Deployment"]
+
+
+def test_kubernetes_takes_every_resource(tmp_path: Path) -> None:
+    for place, document in enumerate(resources()):
+        path = tmp_path / f"{place}.json"
+        path.write_text(json.dumps(document))
+        for version in ("1.29", "1.33"):
+            succeeds(tool("kubernetes-validate"), "--strict", "-k", version, path)
+
+
+def test_the_kustomization_names_every_file() -> None:
+    (told,) = parsed(HUB / "kustomization.yaml")
+    assert told["resources"] == [f"{name}.yaml" for name in FILES]
+    assert {path.stem for path in HUB.glob("*.yaml")} == {*FILES, "kustomization", "keda"}
+
+
+def test_selectors_choose_the_pods_they_mean() -> None:
+    for deployment in (one for one in resources() if one["kind"] == "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    hub = resource("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert resource("Service")["spec"]["selector"].items() <= hub.items()
+    assert resource("PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= hub.items()
+    for name in ("conceptwatch-hub", "conceptwatch-worker"):
+        labels = resource("Deployment", name)["spec"]["template"]["metadata"]["labels"]
+        assert resource("NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert resource("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"] == "conceptwatch-hub"
+    (allowed, _) = resource("NetworkPolicy")["spec"]["ingress"]
+    job = parsed(KUBERNETES / "sidecar" / "sidecar.yaml")[0]["spec"]["template"]["metadata"]["labels"]
+    assert allowed["from"][0]["podSelector"]["matchLabels"].items() <= job.items()
+
+
+def test_hubs_and_workers_alone_know_the_database_and_its_password_is_in_no_argument() -> None:
+    for pod in pods():
+        (container,) = pod["spec"]["containers"]
+        environment = {one["name"]: one for one in container["env"]}
+        assert environment["PGPASSWORD"]["valueFrom"]["secretKeyRef"]["name"] == "conceptwatch-database"
+        assert container["args"][1:] == ["--store", "$(DATABASE)"]
+    (told,) = parsed(HUB / "kustomization.yaml")
+    (url,) = told["configMapGenerator"][0]["literals"]
+    assert url.startswith("url=postgres://conceptwatch@")
+    assert "PGPASSWORD" not in json.dumps(sidecar())
+    (added,) = parsed(KUBERNETES / "upstream" / "upstream.yaml")
+    assert "DATABASE" not in json.dumps(added)
+
+
+def test_hubs_and_workers_have_no_rights() -> None:
+    for pod in pods():
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"] == sidecar()["securityContext"]
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_sidecars_push_to_the_service_of_the_hubs() -> None:
+    (patch,) = parsed(KUBERNETES / "upstream" / "upstream.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["initContainers"]
+    assert container["name"] == sidecar()["name"]
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    service = resource("Service")
+    (port,) = [one["port"] for one in service["spec"]["ports"] if one["name"] == "cw-grpc"]
+    assert environment["CONCEPTWATCH_UPSTREAM"] == f"http://{service['metadata']['name']}:{port}"
+    (at,) = [one["mountPath"] for one in sidecar()["volumeMounts"] if one["name"] == "conceptwatch-token"]
+    assert environment["CONCEPTWATCH_UPSTREAM_TOKEN_FILE"] == f"{at}/token"
+
+
+def test_keda_takes_its_resources(tmp_path: Path) -> None:
+    node, npm = program_path("node"), program_path("npm")
+    if node is None or npm is None:
+        not_tested("node")
+    if not (CHECKS / "node_modules" / "@kubernetes-models" / "keda").is_dir():
+        succeeds(npm, "ci", "--prefix", CHECKS, "--no-audit", "--no-fund", "--silent")
+    authentication, scaled = parsed(HUB / "keda.yaml")
+    for document in (authentication, scaled):
+        path = tmp_path / f"{document['kind']}.json"
+        path.write_text(json.dumps(document))
+        succeeds(node, CHECKS / "check.mjs", path)
+    assert scaled["spec"]["scaleTargetRef"]["name"] == resource("Deployment", "conceptwatch-worker")["metadata"]["name"]
+    (trigger,) = scaled["spec"]["triggers"]
+    assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
+    scaled["spec"]["minReplicas"] = 0
+    (tmp_path / "wrong.json").write_text(json.dumps(scaled))
+    with pytest.raises(AssertionError, match="minReplicas"):
+        succeeds(node, CHECKS / "check.mjs", tmp_path / "wrong.json")
+
+
+# ---------------------------------------------------------------- Compose
+
+
+def compose() -> dict[str, Any]:
+    (document,) = parsed(DEPLOY / "compose.hub.yaml")
+    found: dict[str, Any] = document
+    return found
+
+
+def test_compose_has_the_form_that_compose_takes() -> None:
+    succeeds(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.hub.yaml")
+
+
+def test_compose_has_two_hubs_a_worker_and_a_balancer_that_knows_both_hubs() -> None:
+    services = compose()["services"]
+    assert services["hub-1"] == services["hub-2"]
+    assert {name for name, service in services.items() if "ports" in service} == {"balancer"}
+    assert all(port.startswith("127.0.0.1:") for port in services["balancer"]["ports"])
+    balancer = (DEPLOY / "compose" / "haproxy.cfg").read_text()
+    for hub in ("hub-1", "hub-2"):
+        assert f"server {hub} {hub}:7800" in balancer
+        assert f"server {hub} {hub}:7801" in balancer
+    secrets = {name for service in services.values() for name in service.get("secrets", [])}
+    assert secrets == set(compose()["secrets"])
+    assert f"/run/secrets/{next(iter(secrets))}" in last("ENV")
+    for name in ("hub-1", "worker"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+
+
+def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
+    haproxy = program_path("haproxy") or program_path("/usr/sbin/haproxy")
+    if haproxy is None:
+        not_tested("haproxy")
+    port = free_ports()
+    text = (
+        (DEPLOY / "compose" / "haproxy.cfg")
+        .read_text()
+        .replace(" hub-1:", " 127.0.0.1:")
+        .replace(" hub-2:", " 127.0.0.1:")
+    )
+    path = tmp_path / "haproxy.cfg"
+    path.write_text(text.replace(":7800\n", f":{port}\n").replace(":7801\n", f":{port + 1}\n"))
+    said = succeeds(haproxy, "-c", "-f", path)
+    assert "warning" not in said.lower()
+
+
+# ---------------------------------------------------------------- systemd
+
+
+def test_systemd_takes_the_services(tmp_path: Path) -> None:
+    analyze = program_path("systemd-analyze")
+    if analyze is None:
+        not_tested("systemd-analyze")
+    units = sorted((DEPLOY / "systemd").glob("*.service"))
+    assert [unit.name for unit in units] == [
+        "conceptwatch-hub.service",
+        "conceptwatch-worker@.service",
+        "conceptwatch.service",
+    ]
+    for unit in units:
+        text = unit.read_text()
+        assert "/usr/local/bin/conceptwatch " in text
+        (tmp_path / unit.name).write_text(text.replace("/usr/local/bin/conceptwatch", str(binary())))
+    said = succeeds(analyze, "verify", "--man=no", *(tmp_path / unit.name for unit in units))
+    assert said.strip() == ""
