@@ -59,7 +59,8 @@ impl Column {
     /// Shape of what is kept of a row of shape `dims`.
     pub(super) fn row_dims(name: TensorName, dims: &[usize]) -> Vec<usize> {
         match name {
-            TensorName::ConceptActivations => vec![dims[0]],
+            // Of a vector there is none: its shape is found at fault later, by those who know k.
+            TensorName::ConceptActivations => dims.iter().take(1).copied().collect(),
             TensorName::LocalizationMaps => vec![dims[0], MAP_SUMMARY],
             TensorName::DeepFeatures | TensorName::ShallowFeatures => {
                 vec![features::similarity_count(dims[1], dims[2])]
