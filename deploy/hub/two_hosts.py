@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -116,9 +117,9 @@ def main() -> None:
         hosts = range(len(WEIGHTS))
         sidecars = [
             subprocess.Popen(
-                [program(), "serve", "--upstream", told.hubs, "--grpc-address", "127.0.0.1:0",
-                 "--http-address", "127.0.0.1:0", "--port-file", f"{folder}/ports-{host}",
-                 "--data-dir", f"{folder}/host-{host}"]
+                [program(), "serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
+                 "--port-file", f"{folder}/ports-{host}", "--data-dir", f"{folder}/host-{host}"],
+                env={**os.environ, "CONCEPTWATCH_UPSTREAM": told.hubs},
             )
             for host in hosts
         ]  # fmt: skip

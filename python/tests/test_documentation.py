@@ -34,6 +34,10 @@ ELSEWHERE = {
     "python -m conceptwatch demo": ".ci/run",
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
     "conceptwatch rm": "tests/curate_command.rs",
+    "sh deploy/hub/": "python/tests/test_quick_start.py",
+    "python deploy/hub/two_hosts.py": "python/tests/test_quick_start.py",
+    # As the sidecars there are told.
+    "export CONCEPTWATCH_UPSTREAM": "python/tests/test_quick_start.py",
 }
 # Commands that ask a sidecar.
 ASKING = ("compare", "diagnose", "export", "ls", "note", "rename")
