@@ -1,7 +1,7 @@
 """Trainings on two hosts, each with a sidecar that pushes to the hubs; here the hosts are processes of this machine.
 
 The ranks of a host train the same concept bottleneck model on a synthetic table, as ranks of data-parallel training do
-after each step, and each logs its share of the evaluation rows. The second host hardly weighs the concepts: it leaks.
+after each step, and each logs its share of the evaluation rows. The second host hardly weighs the concepts.
 
 usage: python two_hosts.py [--hubs ADDRESS[,ADDRESS]] [--epochs N]
 """
