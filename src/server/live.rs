@@ -64,6 +64,14 @@ pub struct Latest {
     pub filling: bool,
 }
 
+impl Latest {
+    /// Puts the curve with the newest point first.
+    pub fn newest_first(latest: &mut [Self]) {
+        let time = |latest: &Self| latest.point.as_ref().map_or(0.0, |point| point.time);
+        latest.sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| a.run.cmp(&b.run)));
+    }
+}
+
 /// The sidecar as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {

@@ -13,7 +13,7 @@ use super::proto;
 use super::status::refused;
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
-use crate::history::{HistoryError, Listing, SeriesPoint, Store, Wanted};
+use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::name::check_name;
 use crate::search::Search;
 use crate::server::events::{Events, Received};
@@ -122,6 +122,26 @@ impl Reader {
             futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
         });
         Ok(events.take_until(Box::pin(stop.cancelled_owned())).boxed())
+    }
+}
+
+/// The answer to a request for runs; `splits` says what there is of the splits of the run of a name.
+pub fn listed(
+    listing: Listing,
+    splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,
+) -> proto::ListRunsResponse {
+    let status = |(stored, stored_splits): (StoredRun, Vec<StoredSplit>)| proto::RunStatus {
+        run: Some(convert::run_message(&stored.run)),
+        finished: stored.finished.is_some(),
+        started: stored.started,
+        splits: splits(&stored.run.name, stored_splits),
+        title: stored.title.unwrap_or_default(),
+        note: stored.note.unwrap_or_default(),
+    };
+    proto::ListRunsResponse {
+        runs: listing.runs.into_iter().map(status).collect(),
+        total: listing.total,
+        next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
     }
 }
 

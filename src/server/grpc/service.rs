@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::fault::{Fault, in_short};
-use crate::history::{HistoryError, Identity, Store, StoredRun, StoredSplit};
+use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::check_name;
 use crate::point::Point;
 use crate::step::Rank;
@@ -20,7 +20,7 @@ use crate::step::Rank;
 use super::convert;
 use super::ingest::{Arrived, Ingest};
 use super::proto::{self, concept_watch_server::ConceptWatch};
-use super::reader::{Reader, alert};
+use super::reader::{Reader, alert, listed};
 use super::status::refused;
 use crate::question::diagnosis_of;
 use crate::server::advice::Advice;
@@ -214,8 +214,8 @@ impl ConceptWatch for Service {
     ) -> Result<Response<proto::ListRunsResponse>, Status> {
         let listing = self.reader().listing(request.into_inner()).await?;
         let live = self.ingest.runs.statuses();
-        let status = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
-            let live = live.iter().find(|live| live.name == stored.run.name);
+        let splits = |run: &str, splits: Vec<StoredSplit>| {
+            let live = live.iter().find(|live| live.name == run);
             let mut statuses: Vec<proto::SplitStatus> = splits
                 .into_iter()
                 .map(|split| proto::SplitStatus {
@@ -237,20 +237,9 @@ impl ConceptWatch for Service {
                 statuses[at].rows_duplicate = split.rows_duplicate;
                 statuses[at].rows_dropped = split.rows_dropped;
             }
-            proto::RunStatus {
-                run: Some(convert::run_message(&stored.run)),
-                finished: stored.finished.is_some(),
-                started: stored.started,
-                splits: statuses,
-                title: stored.title.unwrap_or_default(),
-                note: stored.note.unwrap_or_default(),
-            }
+            statuses
         };
-        Ok(Response::new(proto::ListRunsResponse {
-            runs: listing.runs.into_iter().map(status).collect(),
-            total: listing.total,
-            next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
-        }))
+        Ok(Response::new(listed(listing, splits)))
     }
 
     async fn get_scores(

@@ -174,8 +174,7 @@ impl Board {
             }));
         }
         drop(runs);
-        let time = |latest: &Latest| latest.point.as_ref().map_or(0.0, |point| point.time);
-        latest.sort_by(|a, b| time(b).total_cmp(&time(a)).then_with(|| a.run.cmp(&b.run)));
+        Latest::newest_first(&mut latest);
         latest
     }
 

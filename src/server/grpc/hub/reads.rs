@@ -6,13 +6,13 @@ use futures::stream::BoxStream;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use crate::history::{StoredRun, StoredSplit};
+use crate::history::StoredSplit;
 use crate::name::check_name;
 use crate::point::Point;
 use crate::question::diagnosis_of;
 use crate::server::grpc::convert;
 use crate::server::grpc::proto::{self, concept_watch_server::ConceptWatch};
-use crate::server::grpc::reader::Reader;
+use crate::server::grpc::reader::{Reader, listed};
 use crate::server::grpc::status::refused;
 use crate::server::live::Live;
 use crate::server::refusal::Refusal;
@@ -60,27 +60,13 @@ impl ConceptWatch for Reads {
         request: Request<proto::ListRunsRequest>,
     ) -> Result<Response<proto::ListRunsResponse>, Status> {
         let listing = self.reader.listing(request.into_inner()).await?;
-        let status = |(stored, splits): (StoredRun, Vec<StoredSplit>)| proto::RunStatus {
-            run: Some(convert::run_message(&stored.run)),
-            finished: stored.finished.is_some(),
-            started: stored.started,
-            splits: splits
-                .into_iter()
-                .map(|split| proto::SplitStatus {
-                    split: split.split,
-                    points: split.points,
-                    last_step: split.last_step,
-                    ..Default::default()
-                })
-                .collect(),
-            title: stored.title.unwrap_or_default(),
-            note: stored.note.unwrap_or_default(),
+        let split = |split: StoredSplit| proto::SplitStatus {
+            split: split.split,
+            points: split.points,
+            last_step: split.last_step,
+            ..Default::default()
         };
-        Ok(Response::new(proto::ListRunsResponse {
-            runs: listing.runs.into_iter().map(status).collect(),
-            total: listing.total,
-            next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
-        }))
+        Ok(Response::new(listed(listing, |_, splits| splits.into_iter().map(split).collect())))
     }
 
     async fn get_scores(
