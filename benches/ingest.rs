@@ -220,4 +220,8 @@ impl ConceptWatch for Bare {
     async fn get_diagnosis(&self, _: Request<proto::GetDiagnosisRequest>) -> Answer<proto::GetDiagnosisResponse> {
         none()
     }
+
+    async fn get_sidecar(&self, _: Request<proto::GetSidecarRequest>) -> Answer<proto::GetSidecarResponse> {
+        none()
+    }
 }

@@ -322,6 +322,44 @@ impl Point {
     }
 }
 
+/// What a comparison of many runs reads of a point: some scores, each as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Brief {
+    pub rows: u64,
+    pub estimator: String,
+    pub neighbours: u32,
+    pub catalogue_version: u32,
+    /// In the order in which the scores were named; `None` for those that the point lacks.
+    pub scores: Vec<Option<Whole>>,
+}
+
+/// A score as a whole, without what concerns single concepts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Whole {
+    Value {
+        value: f64,
+        standard_error: Option<f64>,
+    },
+    /// Why there is no value.
+    Undefined(String),
+}
+
+impl Brief {
+    pub fn of(point: &Point, scores: &[&str]) -> Self {
+        let whole = |outcome: &Outcome| match outcome {
+            Outcome::Value(of) => Whole::Value { value: of.value, standard_error: of.standard_error },
+            Outcome::Undefined(undefined) => Whole::Undefined(undefined.why.clone()),
+        };
+        Self {
+            rows: point.rows,
+            estimator: point.estimator.clone(),
+            neighbours: point.neighbours,
+            catalogue_version: point.catalogue_version,
+            scores: scores.iter().map(|score| point.score(score).map(whole)).collect(),
+        }
+    }
+}
+
 /// Description of a score: its row of the catalogue without the function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ScoreDescription {

@@ -2,25 +2,25 @@
 //!
 //! The API and the command line share it, so both take the same parameters and give the same answers and errors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{
-    Evaluations, GroupReport, PUBLISHED, PairReport, Side, SplitReport, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS,
-    compare_groups, compare_pair, compare_splits,
+    Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
+    USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
 };
 use crate::diagnosis::{Diagnosis, LOOKED_BACK, diagnose};
 use crate::fault::{Fault, in_short};
-use crate::history::{HistoryError, Store, StoredRun};
+use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
 use crate::point::Point;
 use crate::score::catalogue;
 
 /// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
 /// its evaluations five times (Appendix A.3).
 const LAST: usize = 5;
-/// Runs whose evaluations are read at once.
-const TOGETHER: usize = 200;
+/// Values that are read at once.
+const TOGETHER: usize = 1_000_000;
 /// Upper limit of `last`.
 const MOST: usize = 1000;
 const CONFIDENCE: f64 = 0.95;
@@ -183,29 +183,28 @@ impl Question {
 
     /// Reads the evaluations and compares them. Blocks.
     pub fn ask(&self, history: &dyn Store) -> Result<Report, Refused> {
-        let runs = history.runs()?;
         match &self.of {
-            Of::Pair(a, b) => self.pair(history, &runs, a, b).map(Report::Pair),
-            Of::Splits(run, with) => self.splits(history, &runs, run, with).map(Report::Splits),
-            Of::Label(label, wanted) => self.groups(history, &runs, label, wanted).map(Report::Groups),
+            Of::Pair(a, b) => self.pair(history, a, b).map(Report::Pair),
+            Of::Splits(run, with) => self.splits(history, run, with).map(Report::Splits),
+            Of::Label(label, wanted) => self.groups(history, label, wanted).map(Report::Groups),
         }
     }
 
-    fn pair(&self, history: &dyn Store, runs: &[StoredRun], a: &str, b: &str) -> Result<PairReport, Refused> {
+    fn pair(&self, history: &dyn Store, a: &str, b: &str) -> Result<PairReport, Refused> {
         let side = |field: &str, name: &str| {
-            let run = find(runs, field, name)?;
-            let folds = self.splits.iter().map(|split| self.evaluations(history, run, split));
+            let run = find(history, field, name)?;
+            let folds = self.splits.iter().map(|split| self.evaluations(history, &run, split));
             Ok::<_, Refused>((Side { name: name.to_owned(), folds: folds.collect::<Result<_, _>>()? }, run))
         };
         let ((a, run_a), (b, run_b)) = (side("run_a", a)?, side("run_b", b)?);
         let scores = self.common(&[&a, &b], &USUAL)?;
         let mut report = compare_pair(&a, &b, &scores, self.confidence);
-        report.notes.extend(still_running([run_a, run_b]));
+        report.notes.extend(still_running([&run_a, &run_b].into_iter().map(as_running)));
         Ok(report)
     }
 
-    fn splits(&self, history: &dyn Store, runs: &[StoredRun], name: &str, with: &str) -> Result<SplitReport, Refused> {
-        let stored = find(runs, "run_a", name)?;
+    fn splits(&self, history: &dyn Store, name: &str, with: &str) -> Result<SplitReport, Refused> {
+        let stored = find(history, "run_a", name)?;
         let split = self.splits[0].as_str();
         let steps = history.common_steps(name, split, with, self.last.unwrap_or(LAST))?;
         if steps.is_empty() {
@@ -237,19 +236,13 @@ impl Question {
         let (a, b) = (side(split, a), side(with, b));
         let scores = self.common(&[&a, &b], &USUAL_OF_SPLITS)?;
         let mut report = compare_splits(name, &a, &b, &scores, self.confidence);
-        report.notes.extend(still_running([stored]));
+        report.notes.extend(still_running([as_running(&stored)].into_iter()));
         Ok(report)
     }
 
-    fn groups(
-        &self,
-        history: &dyn Store,
-        runs: &[StoredRun],
-        label: &str,
-        wanted: &[(String, String)],
-    ) -> Result<GroupReport, Refused> {
-        let labels: BTreeSet<&str> =
-            runs.iter().flat_map(|stored| stored.run.labels.keys().map(String::as_str)).collect();
+    fn groups(&self, history: &dyn Store, label: &str, wanted: &[(String, String)]) -> Result<GroupReport, Refused> {
+        let runs = history.labelled()?;
+        let labels: BTreeSet<&str> = runs.iter().flat_map(|run| run.labels.keys().map(String::as_str)).collect();
         let known = |field: &str, key: &str| match labels.contains(key) {
             true => Ok(()),
             false => {
@@ -259,45 +252,70 @@ impl Question {
         };
         known("by", label)?;
         wanted.iter().try_for_each(|(key, _)| known("where", key))?;
-        let chosen: Vec<&StoredRun> = runs
+        let chosen: Vec<&LabelledRun> = runs
             .iter()
-            .filter(|stored| stored.run.labels.contains_key(label))
-            .filter(|stored| wanted.iter().all(|(key, value)| stored.run.labels.get(key) == Some(value)))
+            .map(|run| &**run)
+            .filter(|run| run.labels.contains_key(label))
+            .filter(|run| wanted.iter().all(|(key, value)| run.labels.get(key) == Some(value)))
             .collect();
-        let (mut sides, mut without): (BTreeMap<&str, Side>, Vec<&str>) = Default::default();
-        for together in chosen.chunks(TOGETHER) {
-            let names: Vec<&str> = together.iter().map(|stored| stored.run.name.as_str()).collect();
-            let mut read = history.evaluations_of(&names, &self.splits[0], self.last.unwrap_or(LAST))?;
-            for stored in together {
-                let value = stored.run.labels[label].as_str();
-                match read.remove(&stored.run.name).filter(|points| !points.is_empty()) {
-                    Some(points) => {
-                        let fold = self.enough(stored, &self.splits[0], points)?;
-                        let new = || Side { name: value.to_owned(), folds: Vec::new() };
-                        sides.entry(value).or_insert_with(new).folds.push(fold);
-                    }
-                    // Runs without the split are named in a note; the others are still compared.
-                    None => without.push(&stored.run.name),
-                }
-            }
+        let mut read: Vec<&str> = OF_GROUPS.to_vec();
+        read.extend(self.scores.iter().map(String::as_str).filter(|score| !OF_GROUPS.contains(score)));
+        let (mut classes, mut without) = self.classes(history, label, &chosen, &read)?;
+        let usual: Vec<&str> = match self.scores.is_empty() {
+            true => USUAL_OF_GROUPS.to_vec(),
+            false => self.scores.iter().map(String::as_str).collect(),
+        };
+        if !usual.iter().any(|score| classes.iter().all(|class| class.has(score))) {
+            // What they have in common is among the others.
+            let all: Vec<&str> = catalogue::CATALOGUE.iter().map(|score| score.id).collect();
+            (classes, without) = self.classes(history, label, &chosen, &all)?;
         }
-        if sides.len() < 2 {
-            let values = listed(sides.keys().copied());
-            let got = if sides.is_empty() { "no run".to_owned() } else { format!("only {label}={values}") };
-            let message =
-                format!("{got} has evaluations of split '{}', expected two values of the label", self.splits[0]);
-            return Err(bad("by", message));
-        }
-        let sides: Vec<Side> = sides.into_values().collect();
-        let scores = self.common(&sides.iter().collect::<Vec<_>>(), &USUAL_OF_GROUPS)?;
-        let mut report = compare_groups(label, sides, &scores, PUBLISHED, self.confidence);
-        let shown = || chosen.iter().copied().filter(|stored| !without.contains(&stored.run.name.as_str()));
+        let sides: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
+        let scores = self.common(&sides, &USUAL_OF_GROUPS)?;
+        let mut report = compare_groups(label, classes, &scores, PUBLISHED, self.confidence);
+        let left_out: HashSet<&str> = without.iter().copied().collect();
+        let shown = || chosen.iter().copied().filter(|run| !left_out.contains(run.name.as_str()));
         report.notes.extend(mixed(label, shown()));
-        report.notes.extend(still_running(shown()));
+        report.notes.extend(still_running(shown().map(|run| (run.name.as_str(), !run.finished))));
         if !without.is_empty() {
             report.notes.push(format!("no evaluation of split '{}': {}", self.splits[0], listed(without)));
         }
         Ok(report)
+    }
+
+    /// The groups by the label's value, with some scores, and the runs without evaluations of the split. Errors unless
+    /// there are two groups.
+    fn classes<'r>(
+        &self,
+        history: &dyn Store,
+        label: &str,
+        chosen: &[&'r LabelledRun],
+        scores: &[&str],
+    ) -> Result<(Vec<Class>, Vec<&'r str>), Refused> {
+        let split = &self.splits[0];
+        let most = self.last.unwrap_or(LAST);
+        let (mut classes, mut without): (BTreeMap<&str, Class>, Vec<&str>) = Default::default();
+        for together in chosen.chunks((TOGETHER / (most * scores.len().max(1))).max(1)) {
+            let names: Vec<&str> = together.iter().map(|run| run.name.as_str()).collect();
+            let read = history.briefs(&names, split, scores, most)?;
+            for (run, evaluations) in together.iter().zip(&read) {
+                // Runs without the split are named in a note; the others are still compared.
+                if evaluations.is_empty() {
+                    without.push(&run.name);
+                    continue;
+                }
+                self.enough(&run.name, split, evaluations.len())?;
+                let value = run.labels[label].as_str();
+                classes.entry(value).or_insert_with(|| Class::new(value, scores)).add(&run.name, evaluations);
+            }
+        }
+        if classes.len() < 2 {
+            let values = listed(classes.keys().copied());
+            let got = if classes.is_empty() { "no run".to_owned() } else { format!("only {label}={values}") };
+            let message = format!("{got} has evaluations of split '{split}', expected two values of the label");
+            return Err(bad("by", message));
+        }
+        Ok((classes.into_values().collect(), without))
     }
 
     fn evaluations(&self, history: &dyn Store, stored: &StoredRun, split: &str) -> Result<Evaluations, Refused> {
@@ -306,24 +324,23 @@ impl Question {
         if points.is_empty() {
             return Err(without(history, "split", &run.name, split)?);
         }
-        self.enough(stored, split, points)
+        self.enough(&run.name, split, points.len())?;
+        Ok(Evaluations { concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(), points })
     }
 
     /// Errors where a run has fewer evaluations than are asked for.
-    fn enough(&self, stored: &StoredRun, split: &str, points: Vec<Point>) -> Result<Evaluations, Refused> {
-        let run = &stored.run;
+    fn enough(&self, run: &str, split: &str, evaluations: usize) -> Result<(), Refused> {
         match self.last {
-            Some(last) if points.len() < last => Err(bad(
-                "last",
-                format!("run '{}' has {} evaluations of '{split}', expected {last}", run.name, points.len()),
-            )),
-            _ => Ok(Evaluations { concepts: run.concepts.iter().map(|c| c.name.clone()).collect(), points }),
+            Some(last) if evaluations < last => {
+                Err(bad("last", format!("run '{run}' has {evaluations} evaluations of '{split}', expected {last}")))
+            }
+            _ => Ok(()),
         }
     }
 
     /// The requested scores; by default the `usual` ones that all sides have, or if they have none of them, all scores
     /// in common.
-    fn common(&self, sides: &[&Side], usual: &[&'static str]) -> Result<Vec<String>, Refused> {
+    fn common(&self, sides: &[&dyn Sided], usual: &[&'static str]) -> Result<Vec<String>, Refused> {
         let on_all = |id: &str| sides.iter().all(|side| side.has(id));
         let asked: Vec<&str> = self.scores.iter().map(String::as_str).collect();
         let asked_for_none = asked.is_empty();
@@ -332,9 +349,9 @@ impl Question {
         let usual: Vec<&str> = usual.iter().copied().filter(|id| asked_for_none && common.contains(id)).collect();
         let chosen = if usual.is_empty() { common } else { usual };
         if !chosen.iter().any(|id| on_all(id)) {
-            let has = |side: &&Side| {
+            let has = |side: &&dyn Sided| {
                 let own = listed(all().filter(|id| side.has(id)));
-                format!("'{}' has {own}", side.name)
+                format!("'{}' has {own}", side.name())
             };
             let each: Vec<String> = sides.iter().map(has).collect();
             let message = match asked_for_none {
@@ -355,8 +372,7 @@ pub fn diagnosis_of(
     split: &str,
     admits: impl Fn(&Point) -> bool,
 ) -> Result<Diagnosis, Refused> {
-    let runs = history.runs()?;
-    let stored = find(&runs, "run", run)?;
+    let stored = find(history, "run", run)?;
     let mut points = history.evaluations(run, split, LOOKED_BACK)?;
     points.retain(admits);
     match diagnose(&stored.run, &points) {
@@ -365,11 +381,16 @@ pub fn diagnosis_of(
     }
 }
 
-fn find<'r>(runs: &'r [StoredRun], field: &str, name: &str) -> Result<&'r StoredRun, Refused> {
-    runs.iter().find(|stored| stored.run.name == name).ok_or_else(|| {
-        let known = listed(runs.iter().map(|stored| stored.run.name.as_str()));
-        unknown(field, format!("'{}' is unknown, expected one of {known}", in_short(name)))
-    })
+fn find(history: &dyn Store, field: &str, name: &str) -> Result<StoredRun, Refused> {
+    match history.listed(name) {
+        Ok((stored, _)) => Ok(stored),
+        Err(HistoryError::Unknown { .. }) => {
+            let runs = history.labelled()?;
+            let known = listed(runs.iter().map(|run| run.name.as_str()));
+            Err(unknown(field, format!("'{}' is unknown, expected one of {known}", in_short(name))))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The error for a run without a finished evaluation of a split.
@@ -382,17 +403,21 @@ fn without(history: &dyn Store, field: &str, run: &str, split: &str) -> Result<R
     ))
 }
 
-fn still_running<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {
-    let running = runs.into_iter().filter(|stored| stored.finished.is_none());
-    let names: Vec<&str> = running.map(|stored| stored.run.name.as_str()).collect();
+fn as_running(stored: &StoredRun) -> (&str, bool) {
+    (&stored.run.name, stored.finished.is_none())
+}
+
+/// Of runs by name, and whether they are.
+fn still_running<'r>(runs: impl Iterator<Item = (&'r str, bool)>) -> Option<String> {
+    let names: Vec<&str> = runs.filter(|(_, running)| *running).map(|(name, _)| name).collect();
     (!names.is_empty()).then(|| format!("not finished yet: {}", listed(names)))
 }
 
 /// A note that names the other labels whose values differ between runs of one group.
-fn mixed<'r>(label: &str, runs: impl Iterator<Item = &'r StoredRun>) -> Option<String> {
+fn mixed<'r>(label: &str, runs: impl Iterator<Item = &'r LabelledRun>) -> Option<String> {
     let mut values: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for stored in runs {
-        let labels = &stored.run.labels;
+        let labels = &stored.labels;
         for (key, value) in labels.iter().filter(|(key, _)| *key != label) {
             values.entry((&labels[label], key)).or_default().insert(value);
         }

@@ -235,6 +235,9 @@ fn exported_tables_hold_every_number_in_full() {
     }
     let scores = of_cub("scores");
     assert_eq!(scores.len(), 12);
+    for row in scores.iter().chain(&of_cub("concepts")).chain(&of_cub("pairs")) {
+        assert_eq!((row["launch"].as_str(), row["restart"].as_str(), row["superseded"].as_str()), ("0", "1", "false"));
+    }
     for row in scores.iter().filter(|row| row["score"] == "icl") {
         let step = row["step"].parse().unwrap();
         assert_eq!(bits(&row["value"]), odd(step).to_bits());

@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
 
@@ -110,9 +112,20 @@ fn what_cannot_be_examined_is_named() {
 fn without_a_directory_the_machine_its_sidecars_and_all_curves_are_told() {
     let data = tempfile::tempdir().unwrap();
     let home = data.path().join("conceptwatch");
+    // Where jobs have started two, and one is gone.
+    let runtime = tempfile::tempdir().unwrap();
+    let sockets = ["conceptwatch/grpc.sock", "conceptwatch/0a1b2c3d.sock", "conceptwatch/gone.sock"]
+        .map(|name| runtime.path().join(name));
+    for directory in [runtime.path(), sockets[0].parent().unwrap()] {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
+    }
+    let [first, second, gone] = sockets.clone().map(|socket| UnixListener::bind(socket).unwrap());
+    drop(gone);
     let doctor = || {
         let mut program = program();
         program.env("XDG_DATA_HOME", data.path()).env_remove("CONCEPTWATCH_DATA_DIR");
+        program.env("XDG_RUNTIME_DIR", runtime.path());
         let Output { status, stdout, .. } = program.arg("doctor").output().unwrap();
         (status.code().unwrap(), String::from_utf8(stdout).unwrap())
     };
@@ -131,7 +144,9 @@ fn without_a_directory_the_machine_its_sidecars_and_all_curves_are_told() {
     ] {
         assert!(report.contains(expected), "{expected} in\n{report}");
     }
-    drop(sidecar);
+    let listens = sockets.map(|socket| report.contains(&format!("{}: listens for jobs of this user", text(&socket))));
+    assert_eq!(listens, [true, true, false], "{report}");
+    drop((sidecar, first, second));
     std::fs::write(home.join("other-1").join(FILE_NAME), "no history").unwrap();
     let (status, report) = doctor();
     assert_eq!(status, 1, "{report}");

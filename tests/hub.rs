@@ -449,6 +449,42 @@ async fn a_hub_outlives_its_database() {
     until("the hub follows again", || followed(&hub) == Some(2)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_notices_that_its_database_was_restored_from_a_backup() {
+    let Some(server) = elsewhere(database::Server::start) else { return };
+    let database = elsewhere(|| server.database());
+    let directory = tempfile::tempdir().unwrap();
+    let hub = hub(directory.path(), &database, &[]);
+    let mut client = client(&hub).await;
+    push(&mut client, &numbered(vec![declared("r"), of_point("r", 1)])).await.unwrap();
+    until("the hub shows the first evaluation", || followed(&hub) == Some(1)).await;
+    elsewhere(|| {
+        server.stop();
+        server.back_up();
+        server.start_again();
+    });
+    let later = numbered(vec![declared("r"), of_point("r", 1), of_point("r", 2), declared("s"), of_point("s", 1)]);
+    until("the hub takes what comes after the backup", || {
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(push(&mut client, &later))).is_ok()
+    })
+    .await;
+    until("the hub shows it", || followed(&hub) == Some(2)).await;
+    elsewhere(|| {
+        server.stop();
+        server.restore();
+        server.start_again();
+    });
+    until("the hub shows what the database holds", || followed(&hub) == Some(1)).await;
+    let shown = api(&hub, "/api/v1/alerts")["standings"].to_string();
+    assert!(!shown.contains("\"s\""), "{shown}");
+    until("what is pushed then is followed", || {
+        let next = [later[2].clone()];
+        let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(push(&mut client, &next)));
+        followed(&hub) == Some(2)
+    })
+    .await;
+}
+
 #[test]
 fn what_is_no_hub_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();

@@ -132,7 +132,7 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let import = ["import", there.to_str().unwrap(), "--store", &url];
     let (status, text) = said(&command(&import, &[]));
     assert_eq!((status, text.lines().count()), (Some(0), 3), "{text}");
-    assert!(text.contains("'a': 9 points, 2 passes without a point\n"), "{text}");
+    assert!(text.contains("'a': 13 points, 2 passes without a point\n"), "{text}");
     let whole = kept(&open(&there));
     assert_eq!(whole.len(), 3);
     let store = Postgres::open(&url).unwrap();
@@ -176,6 +176,26 @@ fn a_name_that_is_taken_gets_another_and_a_run_that_differs_is_left() {
     assert_eq!(names, ["a", "a-2", "a-2-2", "plain"]);
     assert_eq!(store.newest_steps("a-2", "val", 99).unwrap().len(), 9);
     assert!(store.newest_steps("a", "val", 99).unwrap().is_empty(), "theirs is left alone");
+}
+
+#[test]
+fn runs_belong_to_the_project_that_is_named() {
+    let Some(server) = Server::shared() else { return };
+    let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
+    fill(directory.path());
+    let import = |project: &[&str]| {
+        let arguments = ["import", directory.path().to_str().unwrap(), "--store", &url];
+        said(&command(&[&arguments[..], project].concat(), &[]))
+    };
+    assert_eq!(import(&["--project", "vision"]).0, Some(0));
+    let store = Postgres::open(&url).unwrap();
+    assert_eq!((store.project_of("a").unwrap(), kept(&store)), ("vision".to_owned(), kept(&open(directory.path()))));
+    // Another project gets runs of its own, and a run without a job cannot be told from that of its name.
+    let (status, text) = import(&[]);
+    assert!(status == Some(1) && text.contains("run: 'plain' belongs to project 'vision'"), "{text}");
+    assert_eq!(store.project_of("a-3").unwrap(), "default");
+    let (status, text) = import(&["--project", " "]);
+    assert!(status == Some(2) && text.contains("project: "), "{text}");
 }
 
 #[test]

@@ -159,19 +159,28 @@ impl Alerts {
     }
 
     /// Ends whatever is pending or firing of a run that finished. Its states are kept until it is forgotten.
-    pub fn finish(&mut self, name: &Arc<str>, time: f64) -> Vec<Change> {
-        let Some(run) = self.runs.get_mut(name) else { return Vec::new() };
+    pub fn finish(&mut self, name: &str, time: f64) -> Vec<Change> {
+        self.end(name, time, "the run finished")
+    }
+
+    /// Forgets a run that was removed from memory. Whatever was pending or firing ends: nobody would end it later.
+    pub fn forget(&mut self, name: &str, time: f64) -> Vec<Change> {
+        let changes = self.end(name, time, "the run was removed from memory");
+        self.runs.remove(name);
+        changes
+    }
+
+    fn end(&mut self, name: &str, time: f64, why: &str) -> Vec<Change> {
+        let Some((name, _)) = self.runs.get_key_value(name) else { return Vec::new() };
+        let name = Arc::clone(name);
+        let Some(run) = self.runs.get_mut(&name) else { return Vec::new() };
         run.finished = true;
         let ends = |(rule, watch): (&Arc<Rule>, &mut Watch)| {
-            let why = format!("the run finished; last: {}", watch.standing.evidence);
+            let why = format!("{why}; last: {}", watch.standing.evidence);
             watch.turn(rule, State::Inactive, time, why)
         };
         let changed = self.rules.as_slice().iter().zip(&mut run.watches).map(ends).collect();
-        self.changes(name, changed)
-    }
-
-    pub fn forget(&mut self, run: &str) {
-        self.runs.remove(run);
+        self.changes(&name, changed)
     }
 
     pub fn knows(&self, run: &str) -> bool {

@@ -202,7 +202,7 @@ fn few_rows_and_silence_fire() {
 fn the_end_of_a_run_ends_its_alerts_and_says_why() {
     let mut alerts = alerts(vec![above(0.2, json!({}))]);
     alerts.observe(&point(1, 0.9));
-    let ended = alerts.finish(&"r".into(), 5.0);
+    let ended = alerts.finish("r", 5.0);
     assert_eq!((ended.len(), ended[0].standing.state, ended[0].standing.since), (1, Inactive, 5.0));
     assert!(
         ended[0].standing.evidence.contains("the run finished; last: icl is 0.9"),
@@ -210,7 +210,7 @@ fn the_end_of_a_run_ends_its_alerts_and_says_why() {
         ended[0].standing.evidence
     );
     assert!(alerts.reasons_to_stop("r").next().is_none());
-    assert!(alerts.finish(&"r".into(), 6.0).is_empty());
+    assert!(alerts.finish("r", 6.0).is_empty());
 }
 
 /// Four concepts whose mean has a standard error of 0.01, so each of 0.02.

@@ -43,16 +43,26 @@ impl Contact {
 /// The socket of the sidecar that a job of this user started, where one listens; else the default port. The rule is that of
 /// the Python client, `python/conceptwatch/_private.py`.
 pub fn default_address() -> Remote {
+    let first = own_sockets().into_iter().find(|socket| socket.ends_with("grpc.sock"));
+    first.map_or_else(|| Remote::Tcp { host: "127.0.0.1".to_owned(), port: 7800, tls: false }, Remote::Unix)
+}
+
+/// Sockets at which sidecars listen that jobs of this user started, in order. Beside `grpc.sock` are those of jobs that it
+/// does not suit, `python/conceptwatch/_joining.py`.
+pub fn own_sockets() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let directory = match runtime.filter(|path| is_private(path)) {
         Some(runtime) => runtime.join("conceptwatch"),
         None => std::env::temp_dir().join(format!("conceptwatch-{}", own_user())),
     };
-    let socket = directory.join("grpc.sock");
-    if is_private(&directory) && UnixStream::connect(&socket).is_ok() {
-        return Remote::Unix(socket);
+    if !is_private(&directory) {
+        return Vec::new();
     }
-    Remote::Tcp { host: "127.0.0.1".to_owned(), port: 7800, tls: false }
+    let files = std::fs::read_dir(&directory).into_iter().flatten().flatten().map(|file| file.path());
+    let sockets = files.filter(|path| path.extension().is_some_and(|end| end == "sock"));
+    let mut listening: Vec<PathBuf> = sockets.filter(|path| UnixStream::connect(path).is_ok()).collect();
+    listening.sort();
+    listening
 }
 
 /// Whether only this user can enter a directory.

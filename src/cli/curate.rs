@@ -1,7 +1,7 @@
 //! `conceptwatch rename`, `note` and `rm`: what people say about runs, and removing them. Through the sidecar that holds the
 //! history, where one runs.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use axum::http::Method;
@@ -41,7 +41,8 @@ pub struct NoteOptions {
 
 /// Remove runs with their curves
 ///
-/// Asks before it does. A run that is open, because its job has not finished, is refused.
+/// Asks before it does, and ends with status 1 where a run was kept. A run that is open, because its job has not finished, is
+/// refused.
 #[derive(Args)]
 pub struct RemoveOptions {
     /// The runs' names.
@@ -78,8 +79,11 @@ pub fn note(options: &NoteOptions) -> ExitCode {
 }
 
 pub fn remove(options: &RemoveOptions) -> ExitCode {
-    let removed = options.runs.iter().try_for_each(|run| remove_one(options, run));
-    conclude("rm", removed.map(|()| String::new()))
+    match remove_all(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => conclude("rm", Err(failure)),
+    }
 }
 
 /// Makes a change, and says so.
@@ -90,16 +94,41 @@ fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<St
     })
 }
 
-fn remove_one(options: &RemoveOptions, run: &str) -> Result<(), Failure> {
+/// Whether all runs were removed. One that is unknown is named before any is.
+fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
+    let questions = options.runs.iter().map(|run| question(options, run)).collect::<Result<Vec<_>, _>>()?;
+    let mut left = options.runs.iter().zip(questions);
+    let mut all = true;
+    while let Some((run, question)) = left.next() {
+        match if options.yes { Answer::Yes } else { asked(&question)? } {
+            Answer::Yes => remove_one(options, run)?,
+            Answer::No => {
+                eprintln!("kept {}", printable(run));
+                all = false;
+            }
+            Answer::NoMore => {
+                eprintln!();
+                for run in std::iter::once(run).chain(left.map(|(run, _)| run)) {
+                    eprintln!("kept {}", printable(run));
+                }
+                return Ok(false);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn question(options: &RemoveOptions, run: &str) -> Result<String, Failure> {
     // Nothing is held open while a person thinks.
-    let question = options.source.with_run(run, |holder, found| {
+    options.source.with_run(run, |holder, found| {
         let splits = found["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
         let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
-        Ok(format!("remove run '{}' with {points} evaluations from {}?", printable(run), holder.name()))
-    })?;
-    if !options.yes && !is_agreed(&question)? {
-        return Ok(());
-    }
+        let evaluations = if points == 1 { "1 evaluation".to_owned() } else { format!("{points} evaluations") };
+        Ok(format!("remove run '{}' with {evaluations} from {}?", printable(run), holder.name()))
+    })
+}
+
+fn remove_one(options: &RemoveOptions, run: &str) -> Result<(), Failure> {
     options.source.with_run(run, |holder, _| {
         holder.request(Method::DELETE, PATH, &[("run", run.to_owned())], None)?.expect_ok()?;
         print(&format!("removed {}\n", printable(run)));
@@ -107,13 +136,24 @@ fn remove_one(options: &RemoveOptions, run: &str) -> Result<(), Failure> {
     })
 }
 
-fn is_agreed(question: &str) -> Result<bool, Failure> {
+enum Answer {
+    Yes,
+    No,
+    /// The input has ended.
+    NoMore,
+}
+
+fn asked(question: &str) -> Result<Answer, Failure> {
     let (input, mut output) = (std::io::stdin(), std::io::stderr());
     if !input.is_terminal() {
         return Err(Failure::bad_input("yes: expected --yes where there is no terminal to ask at"));
     }
     write!(output, "{question} [y/N] ").and_then(|()| output.flush()).map_err(Failure::running)?;
-    let mut answer = String::new();
-    input.read_line(&mut answer).map_err(Failure::running)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    let mut line = Vec::new();
+    // Bytes, since what is no text is no yes.
+    if input.lock().read_until(b'\n', &mut line).map_err(Failure::running)? == 0 {
+        return Ok(Answer::NoMore);
+    }
+    let answer = String::from_utf8_lossy(&line).trim().to_lowercase();
+    Ok(if matches!(answer.as_str(), "y" | "yes") { Answer::Yes } else { Answer::No })
 }

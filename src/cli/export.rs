@@ -22,7 +22,8 @@ use super::source::Source;
 ///
 /// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and pairs (its
 /// values for concepts and for pairs of them), and unscored (passes without an evaluation). Every number is written in full:
-/// read back, it is the same. `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
+/// read back, it is the same. In CSV a text that a spreadsheet would compute, as '=1+1', has an apostrophe before it.
+/// `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.
@@ -40,6 +41,9 @@ pub struct Options {
     /// Kinds of rows to leave out, such as pairs, which are most of the bytes.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
     without: Vec<Kind>,
+    /// Write texts of CSV as they are, without apostrophes, for programs that are no spreadsheet.
+    #[arg(long)]
+    as_is: bool,
     #[command(flatten)]
     source: Source,
     /// Read this database instead: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or
@@ -113,6 +117,9 @@ impl Kind {
             Self::Scores => &[
                 "split",
                 "step",
+                "superseded",
+                "launch",
+                "restart",
                 "score",
                 "value",
                 "standard_error",
@@ -123,8 +130,10 @@ impl Kind {
                 "left_out",
                 "curve",
             ],
-            Self::Concepts => &["split", "step", "score", "concept", "value", "q"],
-            Self::Pairs => &["split", "step", "score", "from", "to", "value", "q", "age"],
+            Self::Concepts => &["split", "step", "superseded", "launch", "restart", "score", "concept", "value", "q"],
+            Self::Pairs => {
+                &["split", "step", "superseded", "launch", "restart", "score", "from", "to", "value", "q", "age"]
+            }
             Self::Unscored => &["split", "step", "time", "outcome", "reason", "rows_seen"],
         }
     }
@@ -142,7 +151,7 @@ fn export(options: &Options) -> Result<String, Failure> {
     if options.format == Format::History {
         return history(options);
     }
-    let mut tables = Tables::create(&options.to, options.format, &options.without)?;
+    let mut tables = Tables::create(options)?;
     let (mut found, mut holders) = (Vec::new(), 0);
     let mut take = |holder: &Holder<'_>| {
         holders += 1;
@@ -205,6 +214,7 @@ fn history(options: &Options) -> Result<String, Failure> {
 /// The files in the making. They get their names when they are complete.
 struct Tables {
     directory: PathBuf,
+    as_is: bool,
     tables: Vec<(Kind, Table)>,
 }
 
@@ -240,11 +250,13 @@ fn part(name: &str) -> String {
 }
 
 impl Tables {
-    fn create(directory: &Path, format: Format, without: &[Kind]) -> Result<Self, Failure> {
+    fn create(options: &Options) -> Result<Self, Failure> {
+        let Options { to: directory, format, without, as_is, .. } = options;
+        let format = *format;
         let fault = |message: String| Failure::from(Fault::new("to", message));
         std::fs::create_dir_all(directory)
             .map_err(|error| fault(format!("{} cannot be created: {error}", directory.display())))?;
-        let mut tables = Self { directory: directory.to_owned(), tables: Vec::new() };
+        let mut tables = Self { directory: directory.to_owned(), as_is: *as_is, tables: Vec::new() };
         let extension = if format == Format::Csv { "csv" } else { "jsonl" };
         for kind in KINDS.into_iter().filter(|kind| !without.contains(kind)) {
             let name = format!("{}.{extension}", kind.name());
@@ -277,9 +289,9 @@ impl Tables {
         let Some((_, table)) = self.tables.iter_mut().find(|(found, _)| *found == kind) else { return Ok(()) };
         let written = match &mut table.writer {
             Writer::Csv(writer) => {
-                let cells = values.iter().map(cell);
-                let first = [of.source.clone(), of.run.to_owned()];
-                writer.write_record(first.into_iter().chain(cells)).map_err(std::io::Error::other)
+                let first = [of.source.as_str().into(), of.run.into()];
+                let cells = first.iter().chain(values).map(|value| cell(value, self.as_is));
+                writer.write_record(cells).map_err(std::io::Error::other)
             }
             Writer::Jsonl(writer) => {
                 let mut row = Map::new();
@@ -334,39 +346,39 @@ impl Tables {
             point["superseded"] = false.into();
         }
         self.row(Kind::Points, of, &pick(point, Kind::Points.columns()))?;
-        let (split, step) = (point["split"].clone(), point["step"].clone());
+        let of_point = pick(point, &["split", "step", "superseded", "launch", "restart"]);
         let changes = point["change_errors"].take();
         for (score, found) in point["scores"].as_object().into_iter().flatten() {
-            let mut row = vec![split.clone(), step.clone(), score.as_str().into()];
+            let first = [&of_point[..], &[score.as_str().into()]].concat();
+            let mut row = first.clone();
             row.extend(pick(found, &["value", "standard_error", "undefined", "p_value"]));
             row.push(changes.get(score).cloned().unwrap_or_default());
             row.extend(pick(found, &["age", "left_out", "curve"]));
             self.row(Kind::Scores, of, &row)?;
-            let first = [&split, &step, &score.as_str().into()].map(Value::clone);
             self.concepts(of, &first, found)?;
             self.pairs(of, &first, found)?;
         }
         Ok(())
     }
 
-    fn concepts(&mut self, of: &Of<'_>, first: &[Value; 3], found: &Value) -> Result<(), Failure> {
+    fn concepts(&mut self, of: &Of<'_>, first: &[Value], found: &Value) -> Result<(), Failure> {
         let values = found["per_concept"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (i, (concept, value)) in of.concepts.iter().zip(values).enumerate() {
             let q = found["per_concept_q"].get(i).cloned().unwrap_or_default();
-            let row = [&first[..], &[json!(concept), value.clone(), q]].concat();
+            let row = [first, &[json!(concept), value.clone(), q]].concat();
             self.row(Kind::Concepts, of, &row)?;
         }
         Ok(())
     }
 
-    fn pairs(&mut self, of: &Of<'_>, first: &[Value; 3], found: &Value) -> Result<(), Failure> {
+    fn pairs(&mut self, of: &Of<'_>, first: &[Value], found: &Value) -> Result<(), Failure> {
         let rows = found["matrix"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (i, (from, values)) in of.concepts.iter().zip(rows).enumerate() {
             let values = values.as_array().map(Vec::as_slice).unwrap_or_default();
             for (j, (to, value)) in of.concepts.iter().zip(values).enumerate() {
                 let beside = |key: &str| found[key].get(i).and_then(|row| row.get(j)).cloned().unwrap_or_default();
                 let row = [json!(from), json!(to), value.clone(), beside("matrix_q"), beside("ages")];
-                self.row(Kind::Pairs, of, &[&first[..], &row].concat())?;
+                self.row(Kind::Pairs, of, &[first, &row].concat())?;
             }
         }
         Ok(())
@@ -401,9 +413,11 @@ fn pick(object: &Value, columns: &[&str]) -> Vec<Value> {
 }
 
 /// A value as a cell; lists and objects as JSON.
-fn cell(value: &Value) -> String {
+/// With an apostrophe before a text that a spreadsheet would compute, unless it is wanted as it is.
+fn cell(value: &Value, as_is: bool) -> String {
     match value {
         Value::Null => String::new(),
+        Value::String(text) if !as_is && text.starts_with(['=', '+', '-', '@']) => format!("'{text}"),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::fault::Fault;
-use crate::history::{FILE_NAME, HistoryError, Limits, Postgres, Sqlite, Store, StoredRun, copy_run};
+use crate::history::{DEFAULT_PROJECT, FILE_NAME, HistoryError, Limits, Postgres, Sqlite, Store, StoredRun, copy_run};
+use crate::name::check_name;
 
 use super::failure::{Failure, conclude};
 
@@ -22,6 +23,9 @@ pub struct Options {
     /// The database: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: String,
+    /// Project to which the runs shall belong, as in the hub's --projects.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT)]
+    project: String,
 }
 
 pub fn run(options: &Options) -> ExitCode {
@@ -34,7 +38,8 @@ fn import(options: &Options) -> Result<String, Failure> {
         return Err(Fault::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
     }
     let from = Sqlite::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
-    copy(&from, &database(&options.store)?, |_| true)
+    check_name("project", &options.project)?;
+    copy(&from, &database(&options.store)?.in_project(&options.project), |_| true)
 }
 
 /// Errors in what the address says are bad input; that it cannot be reached is not.

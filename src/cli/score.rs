@@ -19,7 +19,7 @@ use crate::score::{Wanted, evaluate, test};
 
 use super::failure::print;
 use super::progress::Progress;
-use super::report::{Page, Report};
+use super::report::{Page, Report, of_p};
 use super::{BAD_INPUT, outputs, room};
 
 /// Score files of model outputs
@@ -189,7 +189,7 @@ fn score(options: &Options) -> Result<String, String> {
         text += &match outcome {
             Outcome::Value(value) => {
                 let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
-                let p = value.p_value.map_or(String::new(), |p| format!(", p = {p:.2e}"));
+                let p = value.p_value.map_or(String::new(), |p| format!(", p = {}", of_p(p)));
                 let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
                 format!("{:26} {:>8.4}{error}{p}{over}\n", score.id, value.value)
             }

@@ -29,7 +29,7 @@ pub struct WatchOptions {
     /// Runs to watch [default: all running runs, and those that start later]
     runs: Vec<String>,
     /// Scores to show, by id.
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl")]
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl_conditional,icl_conditional")]
     scores: Vec<String>,
     /// Split to show.
     #[arg(long, default_value = "val")]
@@ -96,7 +96,11 @@ fn look_back(options: &WatchOptions, places: &[Place]) -> Result<(), Failure> {
             for score in &options.scores {
                 for point in history.series(&run, &options.split, score, None, 0, None).map_err(Failure::running)? {
                     let newest = newest(point.value, point.standard_error, None, &point.undefined.unwrap_or_default());
-                    screen.take(&run, score, point.step, point.value, newest);
+                    screen.take(
+                        &run,
+                        score,
+                        Taken { step: point.step, left: point.superseded, value: point.value, newest },
+                    );
                 }
             }
         }
@@ -139,11 +143,55 @@ struct Screen<'o> {
     alerts: Vec<String>,
 }
 
+/// A score of an evaluation.
+struct Taken {
+    step: u64,
+    /// The run has returned to this step or an earlier one since.
+    left: bool,
+    value: Option<f64>,
+    newest: String,
+}
+
 #[derive(Default)]
 struct Curve {
-    step: u64,
-    values: Vec<f64>,
+    /// Step and value of the newest branch, in order.
+    points: Vec<(u64, Option<f64>)>,
     newest: String,
+    /// Evaluations of branches that the run has left, and the last step of these.
+    left: usize,
+    left_until: u64,
+}
+
+impl Curve {
+    fn take(&mut self, point: Taken) {
+        if point.left {
+            return self.leave(1, point.step);
+        }
+        // Where the run went back to an earlier step, later values no longer belong to its curve. One of the same step is
+        // the more complete.
+        let kept = self.points.partition_point(|(step, _)| *step < point.step);
+        if let Some((last, _)) = self.points.last().filter(|(last, _)| *last > point.step) {
+            self.leave(self.points.len() - kept, *last);
+        }
+        self.points.truncate(kept);
+        self.points.push((point.step, point.value));
+        self.newest = point.newest;
+    }
+
+    fn leave(&mut self, count: usize, until: u64) {
+        self.left += count;
+        self.left_until = self.left_until.max(until);
+    }
+
+    fn drawn(&self) -> String {
+        let values: Vec<f64> = self.points.iter().filter_map(|(_, value)| *value).collect();
+        let step = self.points.last().map_or(0, |(step, _)| *step);
+        let left = match self.left {
+            0 => String::new(),
+            count => format!("; left behind: {count} up to step {}", self.left_until),
+        };
+        format!("step {step:>8}  {:WIDTH$}  {}{left}", sparkline(&values), self.newest)
+    }
 }
 
 impl<'o> Screen<'o> {
@@ -155,20 +203,13 @@ impl<'o> Screen<'o> {
     fn load(&mut self, run: &str, score: &str, points: Vec<proto::SeriesPoint>) {
         for point in points {
             let newest = newest(point.value, point.standard_error, None, &point.undefined);
-            self.take(run, score, point.step, point.value, newest);
+            self.take(run, score, Taken { step: point.step, left: point.superseded, value: point.value, newest });
         }
     }
 
-    fn take(&mut self, run: &str, score: &str, step: u64, value: Option<f64>, newest: String) {
+    fn take(&mut self, run: &str, score: &str, point: Taken) {
         let Some(place) = self.options.scores.iter().position(|wanted| wanted == score) else { return };
-        let curve = self.curves.entry((run.to_owned(), place)).or_default();
-        if step < curve.step {
-            // The run went back to an earlier step, so later values no longer belong to its curve.
-            curve.values.clear();
-        }
-        curve.step = step;
-        curve.values.extend(value);
-        curve.newest = newest;
+        self.curves.entry((run.to_owned(), place)).or_default().take(point);
     }
 
     fn hear(&mut self, heard: Heard) {
@@ -182,7 +223,8 @@ impl<'o> Screen<'o> {
                         line += &format!("  {} {value}{}", score.id, of_age(score.age));
                     }
                     let newest = newest(score.value, score.standard_error, score.age, &score.undefined);
-                    self.take(&point.run, &score.id, point.step, score.value, newest);
+                    let taken = Taken { step: point.step, left: false, value: score.value, newest };
+                    self.take(&point.run, &score.id, taken);
                 }
                 self.say(line);
             }
@@ -230,8 +272,8 @@ impl<'o> Screen<'o> {
         let mut text = String::new();
         let name = self.curves.keys().map(|(run, _)| run.chars().count()).max().unwrap_or(0);
         for ((run, place), curve) in &self.curves {
-            let (score, line) = (&self.options.scores[*place], sparkline(&curve.values));
-            text += &format!("{run:name$}  {score:12}  step {:>8}  {line:WIDTH$}  {}\n", curve.step, curve.newest);
+            let score = &self.options.scores[*place];
+            text += &format!("{run:name$}  {score:12}  {}\n", curve.drawn());
         }
         if self.curves.is_empty() {
             text += "no curves yet\n";

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault::Fault;
 use crate::history::{HistoryError, Postgres};
-use crate::server::work::{Counts, Shared, Stop, WorkOptions, Worker};
+use crate::server::work::{Counts, LEASE, Shared, Stop, WorkOptions, Worker};
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -36,7 +36,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS")]
     idle_exit: Option<f64>,
     /// Seconds after which another worker takes over the job of one that is not heard of.
-    #[arg(long, env = "CONCEPTWATCH_LEASE", value_name = "SECONDS", default_value_t = 60.0)]
+    #[arg(long, env = "CONCEPTWATCH_LEASE", value_name = "SECONDS", default_value_t = LEASE.as_secs_f64())]
     lease: f64,
     /// Niceness added to the computing threads, 0 to 19.
     #[arg(long, value_name = "NICENESS", default_value_t = 0)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::score::catalogue;
 
 use super::interval::{Estimate, Interval};
-use super::side::{Side, incomparable};
+use super::side::{Sided, incomparable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,7 +33,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// A score of two sides; undefined with a reason where they have no values on one scale.
-    pub(super) fn between(a: &Side, b: &Side, score: &str, confidence: f64) -> Self {
+    pub(super) fn between(a: &dyn Sided, b: &dyn Sided, score: &str, confidence: f64) -> Self {
         let sides = (a.estimate(score), b.estimate(score));
         match (sides, incomparable(&[a, b], score)) {
             ((Ok(a), Ok(b)), None) => Self::of(score, &a, &b, confidence),

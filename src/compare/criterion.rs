@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::comparison::{Comparison, Verdict};
-use super::side::Side;
+use super::side::Sided;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,9 +33,9 @@ pub struct Criterion {
 
 impl Criterion {
     /// `scores`: ids of concepts-task and of interconcept leakage.
-    pub(super) fn between(a: &Side, b: &Side, scores: [&str; 2], confidence: f64) -> Self {
+    pub(super) fn between(a: &dyn Sided, b: &dyn Sided, scores: [&str; 2], confidence: f64) -> Self {
         let [ctl, icl] = scores.map(|score| Comparison::between(a, b, score, confidence));
-        Self::of([(scores[0], &ctl), (scores[1], &icl)], &a.name, &b.name)
+        Self::of([(scores[0], &ctl), (scores[1], &icl)], a.name(), b.name())
     }
 
     /// `scores`: id and comparison of concepts-task and of interconcept leakage.

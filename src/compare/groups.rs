@@ -6,10 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::class::Class;
 use super::comparison::range_of;
 use super::criterion::Criterion;
 use super::interval::Interval;
-use super::side::{Side, incomparable};
+use super::side::{Sided, incomparable};
 use super::weighed::{Weighed, WeighedVerdict, behind, falls_further, remaining_fall, unlearnt, without_interventions};
 
 /// A run counts as trained if it reaches this share of the best median task accuracy among the groups that no other
@@ -89,24 +90,24 @@ pub struct Least {
     pub caution: Option<String>,
 }
 
-/// Compares groups of runs, each a side named after the label's value whose folds are its runs, at a confidence in
-/// (0, 1). `judged`: the scores of concepts-task and interconcept leakage that the criterion is read from.
+/// Compares groups of runs, each named after the label's value, at a confidence in (0, 1). `judged`: the scores of concepts-task and interconcept leakage that the criterion is read from.
 pub fn compare_groups(
     label: &str,
-    mut sides: Vec<Side>,
+    groups: Vec<impl Into<Class>>,
     scores: &[String],
     judged: [&str; 2],
     confidence: f64,
 ) -> GroupReport {
-    let number = |side: &Side| side.name.trim().parse::<f64>().ok().filter(|value| value.is_finite());
-    let ordered = sides.iter().all(|side| number(side).is_some());
-    sides.sort_by(|a, b| match (number(a), number(b)) {
+    let mut classes: Vec<Class> = groups.into_iter().map(Into::into).collect();
+    let number = |class: &Class| class.name().trim().parse::<f64>().ok().filter(|value| value.is_finite());
+    let ordered = classes.iter().all(|class| number(class).is_some());
+    classes.sort_by(|a, b| match (number(a), number(b)) {
         (Some(a), Some(b)) if ordered => a.total_cmp(&b),
-        _ => a.name.cmp(&b.name),
+        _ => a.name().cmp(b.name()),
     });
-    let all: Vec<&Side> = sides.iter().collect();
+    let all: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
     let unbeaten = unbeaten(&all, judged, confidence);
-    let training = training(&all, unbeaten.as_deref().unwrap_or_default());
+    let training = training(&classes, unbeaten.as_deref().unwrap_or_default());
     let learns = |at: usize| training[at].is_none_or(|t| t.trained as f64 >= ENOUGH * t.runs as f64);
     // Where it fails in every group that leaks least, there is no reference for the others.
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
@@ -125,7 +126,7 @@ pub fn compare_groups(
     let least = reference.as_ref().ok().map(|&reference| {
         // Why a group is not in the range; `None` if it is.
         let outside = |at: usize| {
-            let name = &all[at].name;
+            let name = all[at].name();
             if let Some(t) = training[at].filter(|_| !trains(at)) {
                 return Some(format!(
                     "{name}: {} of {} runs reach a task accuracy of {:.3}",
@@ -143,7 +144,7 @@ pub fn compare_groups(
             less_well.or_else(falls).map(|why| format!("{name}: {why}"))
         };
         let inside = |at: &usize| outside(*at).is_none();
-        let name = |at: usize| all[at].name.clone();
+        let name = |at: usize| all[at].name().to_owned();
         let remains = Some(remaining_fall(all[reference])).filter(|text| !text.is_empty());
         let caution = remains.map(|text| text.trim_start_matches("; ").to_owned());
         if !ordered {
@@ -162,16 +163,16 @@ pub fn compare_groups(
             caution,
         }
     });
-    let groups = all.iter().zip(verdicts).zip(&training).map(|((side, verdict), training)| Group {
-        value: side.name.clone(),
-        runs: side.folds.iter().filter_map(|fold| Some(fold.points.first()?.run.to_string())).collect(),
-        scores: scores.iter().map(|score| GroupScore::of(&all, side, score, confidence)).collect(),
+    let groups = classes.iter().zip(verdicts).zip(&training).map(|((class, verdict), training)| Group {
+        value: class.name().to_owned(),
+        runs: class.runs.clone(),
+        scores: scores.iter().map(|score| GroupScore::of(&all, class, score, confidence)).collect(),
         weighed: verdict.as_ref().map(|(weighed, _)| weighed.clone()),
         criterion: verdict.map(|(_, criterion)| criterion),
         training: *training,
     });
     let mut notes: Vec<String> = Vec::new();
-    let single: Vec<&str> = sides.iter().filter(|side| side.folds.len() == 1).map(|side| side.name.as_str()).collect();
+    let single: Vec<&str> = classes.iter().filter(|class| class.count() == 1).map(Sided::name).collect();
     if !single.is_empty() {
         notes.push(format!(
             "one run only, whose interval says nothing about other seeds: {label} {}",
@@ -196,7 +197,7 @@ pub fn compare_groups(
 }
 
 impl GroupScore {
-    fn of(all: &[&Side], side: &Side, score: &str, confidence: f64) -> Self {
+    fn of(all: &[&dyn Sided], side: &dyn Sided, score: &str, confidence: f64) -> Self {
         let estimate = match incomparable(all, score) {
             Some(why) => Err(why),
             None => side.estimate(score),
@@ -210,15 +211,8 @@ impl GroupScore {
 }
 
 /// How many runs of each group reach [`TRAINED`] of the best median task accuracy among the `unbeaten`.
-fn training(sides: &[&Side], unbeaten: &[usize]) -> Vec<Option<Training>> {
-    let of_runs = |side: &&Side| -> Option<Vec<f64>> {
-        let each = side.folds.iter().map(|fold| {
-            let alone = Side { name: String::new(), folds: vec![fold.clone()] };
-            alone.estimate("task_accuracy").ok().map(|estimate| estimate.mean)
-        });
-        each.collect()
-    };
-    let accuracies: Vec<Option<Vec<f64>>> = sides.iter().map(of_runs).collect();
+fn training(classes: &[Class], unbeaten: &[usize]) -> Vec<Option<Training>> {
+    let accuracies: Vec<Option<Vec<f64>>> = classes.iter().map(|class| class.of_runs("task_accuracy")).collect();
     let median = |runs: &Vec<f64>| {
         let mut runs = runs.clone();
         runs.sort_by(f64::total_cmp);
@@ -235,7 +229,7 @@ fn training(sides: &[&Side], unbeaten: &[usize]) -> Vec<Option<Training>> {
 }
 
 /// Groups such that no other leaks less, by all that is known.
-fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usize>, String> {
+fn unbeaten(all: &[&dyn Sided], judged: [&str; 2], confidence: f64) -> Result<Vec<usize>, String> {
     let has = |at: &usize, scores: &[&str]| scores.iter().all(|score| all[*at].estimate(score).is_ok());
     let conditional = (0..all.len()).any(|at| has(&at, &["ctl_conditional"]));
     if !conditional
@@ -261,7 +255,7 @@ fn unbeaten(all: &[&Side], judged: [&str; 2], confidence: f64) -> Result<Vec<usi
 
 /// The group of least leakage among those `able`. Errors where it has not learnt its concepts, or one of the `trained` loses
 /// less accuracy under intervention.
-fn reference(all: &[&Side], able: &[usize], trained: &[usize], confidence: f64) -> Result<usize, String> {
+fn reference(all: &[&dyn Sided], able: &[usize], trained: &[usize], confidence: f64) -> Result<usize, String> {
     let accuracy = |at: &usize| all[*at].estimate("concept_accuracy").map_or(f64::NEG_INFINITY, |one| one.mean);
     let best = able.iter().copied().max_by(|a, b| accuracy(a).total_cmp(&accuracy(b))).expect("one of them is able");
     if let Some(why) = unlearnt(all[best], confidence) {
@@ -280,7 +274,7 @@ fn reference(all: &[&Side], able: &[usize], trained: &[usize], confidence: f64) 
     let leak = |at: &usize| all[*at].estimate(score).map_or(f64::INFINITY, |estimate| estimate.mean);
     let least = held.into_iter().min_by(|a, b| leak(a).total_cmp(&leak(b))).expect("one remains");
     match falls(least, trained) {
-        Some(why) => Err(format!("scores disagree: {} has the least leakage, but {why}", all[least].name)),
+        Some(why) => Err(format!("scores disagree: {} has the least leakage, but {why}", all[least].name())),
         None => Ok(least),
     }
 }

@@ -51,16 +51,6 @@ impl Side {
         self.folds.iter().flat_map(|fold| &fold.points)
     }
 
-    /// Whether any evaluation has the score, defined or not.
-    pub fn has(&self, score: &str) -> bool {
-        self.points().any(|point| point.score(score).is_some())
-    }
-
-    /// The score's mean. Errors say why there is none.
-    pub fn estimate(&self, score: &str) -> Result<Estimate, String> {
-        self.mean_of(|fold| fold.whole(score)).ok_or_else(|| self.why_not(score))
-    }
-
     /// A concept's mean.
     pub fn concept_estimate(&self, score: &str, concept: &str) -> Option<Estimate> {
         self.mean_of(|fold| fold.concept(score, concept))
@@ -69,22 +59,84 @@ impl Side {
     fn mean_of(&self, values: impl Fn(&Evaluations) -> Vec<Option<Measured>>) -> Option<Estimate> {
         let of = |fold: &Evaluations| values(fold).into_iter().flatten().collect::<Vec<_>>();
         let folds = self.folds.iter().filter_map(|fold| Estimate::of_evaluations(&of(fold)));
-        let folds: Vec<Estimate> = folds.collect();
-        match folds.as_slice() {
-            [one] => Some(*one),
-            several => Estimate::of_folds(&several.iter().map(|fold| fold.mean).collect::<Vec<_>>()),
-        }
+        mean_of_folds(&folds.collect::<Vec<_>>())
+    }
+}
+
+/// A side, as far as a verdict reads it.
+pub trait Sided {
+    fn name(&self) -> &str;
+
+    /// The score's mean. Errors say why there is none.
+    fn estimate(&self, score: &str) -> Result<Estimate, String>;
+
+    /// How the evaluations were made that have the score, defined or not; `None` where none has it.
+    fn made(&self, score: &str) -> Option<Made>;
+
+    fn has(&self, score: &str) -> bool {
+        self.made(score).is_some()
+    }
+}
+
+/// How evaluations were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// Estimator, neighbours and catalogue version, in words.
+    pub by: BTreeSet<String>,
+    /// Least and largest N.
+    pub rows: (u64, u64),
+}
+
+impl Made {
+    pub(super) fn by(estimator: &str, neighbours: u32, catalogue_version: u32) -> String {
+        format!("{estimator}, {neighbours} neighbours, catalogue version {catalogue_version}")
     }
 
-    fn why_not(&self, score: &str) -> String {
-        let reason = self.points().filter_map(|point| match point.score(score)? {
-            Outcome::Undefined(undefined) => Some(undefined.why.clone()),
-            Outcome::Value(_) => None,
-        });
-        match reason.last() {
-            Some(why) => format!("undefined in {}: {why}", self.name),
-            None => format!("no evaluation of {} that is compared has it", self.name),
-        }
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.by.extend(other.by);
+        self.rows = (self.rows.0.min(other.rows.0), self.rows.1.max(other.rows.1));
+        self
+    }
+}
+
+impl Sided for Side {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn estimate(&self, score: &str) -> Result<Estimate, String> {
+        self.mean_of(|fold| fold.whole(score)).ok_or_else(|| {
+            let reasons = self.points().filter_map(|point| match point.score(score)? {
+                Outcome::Undefined(undefined) => Some(undefined.why.as_str()),
+                Outcome::Value(_) => None,
+            });
+            why_not(&self.name, reasons.last())
+        })
+    }
+
+    fn made(&self, score: &str) -> Option<Made> {
+        let with = self.points().filter(|point| point.score(score).is_some());
+        let of = |point: &Point| Made {
+            by: [Made::by(&point.estimator, point.neighbours, point.catalogue_version)].into(),
+            rows: (point.rows, point.rows),
+        };
+        with.map(of).reduce(Made::and)
+    }
+}
+
+/// The mean over folds, or the only one with its error.
+pub(super) fn mean_of_folds(folds: &[Estimate]) -> Option<Estimate> {
+    match folds {
+        [one] => Some(*one),
+        several => Estimate::of_folds(&several.iter().map(|fold| fold.mean).collect::<Vec<_>>()),
+    }
+}
+
+/// Why a side has no mean of a score, from the last reason that its evaluations give.
+pub(super) fn why_not(side: &str, reason: Option<&str>) -> String {
+    match reason {
+        Some(why) => format!("undefined in {side}: {why}"),
+        None => format!("no evaluation of {side} that is compared has it"),
     }
 }
 
@@ -94,18 +146,12 @@ fn whole(point: &Point, score: &str) -> Option<Measured> {
 }
 
 /// Why a score's values on these sides do not belong on one scale; `None` when they do.
-pub(super) fn incomparable(sides: &[&Side], score: &str) -> Option<String> {
-    let with = || sides.iter().flat_map(|side| side.points()).filter(|point| point.score(score).is_some());
-    let made: BTreeSet<String> = with()
-        .map(|point| {
-            let Point { estimator, neighbours, catalogue_version, .. } = point;
-            format!("{estimator}, {neighbours} neighbours, catalogue version {catalogue_version}")
-        })
-        .collect();
-    if made.len() > 1 {
-        return Some(format!("the values were made by {}", made.into_iter().collect::<Vec<_>>().join(" and by ")));
+pub(super) fn incomparable(sides: &[&dyn Sided], score: &str) -> Option<String> {
+    let made = sides.iter().filter_map(|side| side.made(score)).reduce(Made::and)?;
+    if made.by.len() > 1 {
+        return Some(format!("the values were made by {}", made.by.into_iter().collect::<Vec<_>>().join(" and by ")));
     }
-    let (least, most) = (with().map(|p| p.rows).min()?, with().map(|p| p.rows).max()?);
+    let (least, most) = made.rows;
     let apart = (most - least) as f64 > ROWS_TOLERANCE * most as f64;
     (apart && AT_EQUAL_ROWS.contains(&score))
         .then(|| format!("comparable only at equal N, and evaluations have {least} to {most} rows"))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::comparison::{Comparison, range_of};
 use super::interval::{Estimate, Measured};
 use super::pair::{ConceptComparison, ScoreComparison, SideReport, false_discoveries_kept_rare, noted};
-use super::side::{Evaluations, Side, incomparable};
+use super::side::{Evaluations, Side, Sided, incomparable};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SplitReport {

@@ -38,6 +38,19 @@ pub const USUAL: [&str; 18] = [
 /// Compared by default between groups, whose table has a column for each.
 pub const USUAL_OF_GROUPS: [&str; 7] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
+/// All that a comparison of groups reads by default: the scores of its table, of its verdicts and of its criterion.
+pub const OF_GROUPS: [&str; 10] = [
+    "ctl_conditional",
+    "icl_conditional",
+    "joint_leakage",
+    "embedding_ct_conditional",
+    "embedding_ic_conditional",
+    "intervention_drop",
+    "concept_accuracy",
+    "task_accuracy",
+    "ctl",
+    "icl",
+];
 /// Compared by default between two splits of one run: what the model gets right in both.
 pub const USUAL_OF_SPLITS: [&str; 8] = [
     "concept_accuracy",

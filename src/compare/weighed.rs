@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::INTERVENTION_HARM;
 
 use super::comparison::{Comparison, Verdict};
-use super::side::Side;
+use super::side::Sided;
 use super::usual::{PUBLISHED, WEIGHED};
 
 /// Concept accuracy by which a side falls behind the other: more than a sound model is below the best.
@@ -63,7 +63,7 @@ struct Votes {
 impl Votes {
     /// Several scores of information are several tests: each is judged at the confidence that holds for all of them
     /// (Bonferroni). The drop is judged at the plain one, because no verdict may contradict it.
-    fn of(a: &Side, b: &Side, scores: &[&'static str], confidence: f64) -> Self {
+    fn of(a: &dyn Sided, b: &dyn Sided, scores: &[&'static str], confidence: f64) -> Self {
         let plain: Vec<_> = scores.iter().map(|&score| (score, Comparison::between(a, b, score, confidence))).collect();
         let plain: Vec<_> = plain.into_iter().filter(|(_, one)| one.verdict != Verdict::Undefined).collect();
         let tests = plain.iter().filter(|(score, _)| *score != DROP).count().max(1);
@@ -71,7 +71,7 @@ impl Votes {
         let mut votes = Self { tests, ..Self::default() };
         for (score, plain) in plain {
             let comparison = if score == DROP { plain.clone() } else { Comparison::between(a, b, score, strict) };
-            let clause = |comparison: &Comparison| format!("{score} {}", comparison.in_words(&a.name, &b.name));
+            let clause = |comparison: &Comparison| format!("{score} {}", comparison.in_words(a.name(), b.name()));
             match (comparison.verdict, plain.verdict) {
                 (Verdict::HigherInA, _) if counts(score, &comparison.a) => votes.a.push(clause(&comparison)),
                 (Verdict::HigherInB, _) if counts(score, &comparison.b) => votes.b.push(clause(&comparison)),
@@ -123,7 +123,7 @@ fn counts(score: &str, higher: &Option<super::interval::Interval>) -> bool {
 }
 
 impl Weighed {
-    pub(super) fn of(a: &Side, b: &Side, confidence: f64) -> Self {
+    pub(super) fn of(a: &dyn Sided, b: &dyn Sided, confidence: f64) -> Self {
         let votes = Votes::of(a, b, &WEIGHED, confidence);
         let published = Votes::of(a, b, &PUBLISHED, confidence);
         let decided = |verdict, why: Result<String, String>| match why {
@@ -153,7 +153,7 @@ impl Weighed {
     }
 
     /// Where neither conditional scores nor interventions are known.
-    fn by_published(published: &Votes, a: &Side, b: &Side, confidence: f64) -> Self {
+    fn by_published(published: &Votes, a: &dyn Sided, b: &dyn Sided, confidence: f64) -> Self {
         let (of_a, of_b) = (&published.a, &published.b);
         let (verdict, clauses, more, less) = match (of_a.is_empty(), of_b.is_empty()) {
             (false, false) => {
@@ -174,7 +174,7 @@ impl Weighed {
         let said = clauses.join("; ");
         if a.estimate(LEARNT).is_err() || b.estimate(LEARNT).is_err() {
             let why =
-                format!("{said}, which may be for want of learnt concepts in {}: {LEARNT} is not known", less.name);
+                format!("{said}, which may be for want of learnt concepts in {}: {LEARNT} is not known", less.name());
             return Self { verdict: WeighedVerdict::Undecided, why };
         }
         match behind(less, more, confidence) {
@@ -187,7 +187,7 @@ impl Weighed {
 /// That `more` leaks more than `less`, by clauses of the weighed scores, none of which says the contrary. `contrary`: clauses of
 /// the published scores that do. Errors say why it does not follow.
 fn leaks_more(
-    [more, less]: [&Side; 2],
+    [more, less]: [&dyn Sided; 2],
     clauses: &[String],
     contrary: &[String],
     confidence: f64,
@@ -210,13 +210,13 @@ fn leaks_more(
 }
 
 /// A clause on the side that has learnt its concepts less well, if one has.
-fn less_well_learnt(a: &Side, b: &Side, confidence: f64) -> String {
+fn less_well_learnt(a: &dyn Sided, b: &dyn Sided, confidence: f64) -> String {
     let why = behind(a, b, confidence).or_else(|| behind(b, a, confidence));
     why.map_or(String::new(), |why| format!("; {why}"))
 }
 
 /// Why low leakage of `side` shows nothing beside `other`: it has learnt its concepts less well, or hardly at all.
-pub(super) fn behind(side: &Side, other: &Side, confidence: f64) -> Option<String> {
+pub(super) fn behind(side: &dyn Sided, other: &dyn Sided, confidence: f64) -> Option<String> {
     let comparison = Comparison::between(side, other, LEARNT, confidence);
     let (own, others) = (side.estimate(LEARNT).ok()?, other.estimate(LEARNT).ok());
     let less = match comparison.verdict {
@@ -229,35 +229,36 @@ pub(super) fn behind(side: &Side, other: &Side, confidence: f64) -> Option<Strin
     match against {
         Some(others) => Some(format!(
             "concepts of {} are learnt less well ({LEARNT} {:.2} against {:.2})",
-            side.name, own.mean, others.mean
+            side.name(),
+            own.mean,
+            others.mean
         )),
         None => unlearnt(side, confidence),
     }
 }
 
 /// Why comparing a side says nothing: its concepts are not learnt.
-pub(super) fn unlearnt(side: &Side, confidence: f64) -> Option<String> {
+pub(super) fn unlearnt(side: &dyn Sided, confidence: f64) -> Option<String> {
     let own = side.estimate(LEARNT).ok()?;
     let high = own.interval(confidence).high.unwrap_or(own.mean);
-    (high < UNLEARNT).then(|| format!("concepts of {} are not learnt ({LEARNT} {:.2})", side.name, own.mean))
+    (high < UNLEARNT).then(|| format!("concepts of {} are not learnt ({LEARNT} {:.2})", side.name(), own.mean))
 }
 
 /// Whether a side's accuracy falls further than the other's when all concepts are set to their true values, in words.
-pub(super) fn falls_further(side: &Side, other: &Side, confidence: f64) -> Option<String> {
+pub(super) fn falls_further(side: &dyn Sided, other: &dyn Sided, confidence: f64) -> Option<String> {
     let comparison = Comparison::between(side, other, DROP, confidence);
     (comparison.verdict == Verdict::HigherInA && counts(DROP, &comparison.a))
-        .then(|| format!("{DROP} {}", comparison.in_words(&side.name, &other.name)))
+        .then(|| format!("{DROP} {}", comparison.in_words(side.name(), other.name())))
 }
 
 /// That the side which leaks less loses accuracy under intervention as well.
-pub(super) fn remaining_fall(side: &Side) -> String {
+pub(super) fn remaining_fall(side: &dyn Sided) -> String {
     let drop = side.estimate(DROP).ok().map(|drop| drop.mean).filter(|drop| *drop > INTERVENTION_HARM);
-    drop.map_or(String::new(), |drop| format!("; {} still loses {drop:.2} of accuracy under intervention", side.name))
+    drop.map_or(String::new(), |drop| format!("; {} still loses {drop:.2} of accuracy under intervention", side.name()))
 }
 
 /// A note that names the sides of which nothing says how their heads respond to interventions.
-pub(super) fn without_interventions(sides: &[&Side]) -> Option<String> {
-    let without: Vec<&str> =
-        sides.iter().filter(|side| side.estimate(DROP).is_err()).map(|side| side.name.as_str()).collect();
+pub(super) fn without_interventions(sides: &[&dyn Sided]) -> Option<String> {
+    let without: Vec<&str> = sides.iter().filter(|side| side.estimate(DROP).is_err()).map(|side| side.name()).collect();
     (!without.is_empty()).then(|| format!("{DROP} is not known for {}: log interventions", without.join(", ")))
 }

@@ -4,6 +4,7 @@
 //! tasks.
 
 mod blob;
+mod branch;
 mod change;
 mod copy;
 mod declaration;
@@ -25,9 +26,10 @@ pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{
     Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, JobMaterial, JobQueue,
-    LatestValue, LeasedJob, Overdue, PassKey, PassState, Postgres, PutPart, Removed, RunChange, database_schema,
+    LatestValue, LeasedJob, Looked, MadeWith, Overdue, PassKey, PassState, Postgres, PutPart, Removed, RunChange,
+    database_schema,
 };
-pub use run::{Identity, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
+pub use run::{Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
     ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, Source,

@@ -13,7 +13,7 @@ pub enum Recorded {
     /// The history cannot be written at the moment. The point is kept in memory, readers see it, and
     /// [`Store::write_waiting`](super::Store::write_waiting) reports when it is stored.
     Waiting,
-    /// The history holds a more complete point of the same run, split and step, and keeps it.
+    /// The history holds a more complete point of the same branch, split and step, and keeps it.
     Outranked {
         /// Seconds since 1970-01-01 UTC at which the sample of the kept point was closed.
         time: f64,
@@ -44,7 +44,7 @@ pub struct SeriesPoint {
     /// Of the score as a whole; absent for a single concept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// A later attempt of the run has returned to an earlier step, and has not reached this one.
+    /// The run has returned to this step or an earlier one since: a later attempt has made a point there.
     #[serde(skip_serializing_if = "is_false")]
     pub superseded: bool,
     /// The launch and its restart that made the point; absent in points older than schema 6.

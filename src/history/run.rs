@@ -1,5 +1,7 @@
 //! Runs as the history knows them: who declares one, what is stored of it, and what people say about it.
 
+use std::collections::BTreeMap;
+
 use crate::fault::Fault;
 use crate::name::check_name;
 use crate::run::Run;
@@ -47,6 +49,14 @@ pub struct StoredRun {
     /// Shown in place of the name, where someone gave it one.
     pub title: Option<String>,
     pub note: Option<String>,
+}
+
+/// What a choice of runs by their labels reads of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledRun {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub finished: bool,
 }
 
 /// A launch that names its job.

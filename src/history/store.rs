@@ -1,14 +1,15 @@
 //! What every history can do, whichever engine keeps it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
+use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::usage::{Usage, Waiting};
-use crate::point::Point;
+use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::Rank;
@@ -37,12 +38,14 @@ pub trait Store: Send + Sync {
     /// of a restart that is no longer the newest, is not stored.
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError>;
 
-    /// Stores a point with all its scores, atomically. It replaces a point of the same run, split and step unless that
+    /// Stores a point with all its scores, atomically. It replaces a point of the same attempt, split and step unless that
     /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
     /// with more rows. A stored point ends the record of its step among the [`Unscored`]. Scores, errors and cells that
     /// are not finite are stored as absent.
     ///
-    /// `attempt` is the one that made the point; [`has_complete_point`](Self::has_complete_point) compares it.
+    /// `attempt` is the one that made the point. A later attempt begins a branch: what older ones have made of the split
+    /// from the point's step on is superseded. It stays, but only [`series`](Self::series) and
+    /// [`whole_points`](Self::whole_points) return it.
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError>;
 
     /// Records passes in one transaction. The newest record of a step replaces earlier ones; a step that has a complete
@@ -68,12 +71,33 @@ pub trait Store: Send + Sync {
     /// All runs, newest start first.
     fn runs(&self) -> Result<Vec<StoredRun>, HistoryError>;
 
+    /// All runs with their labels alone, newest start first.
+    fn labelled(&self) -> Result<Vec<Arc<LabelledRun>>, HistoryError> {
+        let labelled = |stored: StoredRun| {
+            Arc::new(LabelledRun {
+                name: stored.run.name.clone(),
+                labels: stored.run.labels.clone(),
+                finished: stored.finished.is_some(),
+            })
+        };
+        Ok(self.runs()?.into_iter().map(labelled).collect())
+    }
+
     /// The runs that a search names, or a page of them, with their splits. One reading: between two, a run may be
     /// removed.
     fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError>;
 
     /// One run with its splits.
     fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError>;
+
+    /// Several runs with their splits, in the order of `names`, without those that are unknown.
+    fn listed_of(&self, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError> {
+        let listed = |name: &&str| match self.listed(name) {
+            Err(HistoryError::Unknown { .. }) => None,
+            listed => Some(listed),
+        };
+        names.iter().filter_map(listed).collect()
+    }
 
     /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
     /// that name no job.
@@ -95,7 +119,8 @@ pub trait Store: Send + Sync {
     /// The record of one pass.
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError>;
 
-    /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order.
+    /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order;
+    /// those that are superseded follow the current one of their step.
     /// Errors when the concept is unknown.
     fn series(
         &self,
@@ -106,6 +131,29 @@ pub trait Store: Send + Sync {
         first_step: u64,
         last_step: Option<u64>,
     ) -> Result<Vec<SeriesPoint>, HistoryError>;
+
+    /// The steps and values of a score at the finished evaluations of the newest branch of several runs, by name, in
+    /// ascending order. Runs that have none, or are unknown, are not in the answer.
+    fn values_of(
+        &self,
+        runs: &[&str],
+        split: &str,
+        score: &str,
+    ) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
+        let mut found = BTreeMap::new();
+        for run in runs {
+            let series = match self.series(run, split, score, None, 0, None) {
+                Err(HistoryError::Unknown { .. }) => continue,
+                series => series?,
+            };
+            let finished = series.iter().filter(|point| !point.provisional && !point.superseded);
+            let values: Vec<_> = finished.filter_map(|point| Some((point.step, point.value?))).collect();
+            if !values.is_empty() {
+                found.insert((*run).to_owned(), values);
+            }
+        }
+        Ok(found)
+    }
 
     /// Steps of a split's newest points, at most `most`, in ascending order. Empty for a split without points.
     fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError>;
@@ -128,6 +176,22 @@ pub trait Store: Send + Sync {
         runs.iter().filter_map(of_run).collect()
     }
 
+    /// [`evaluations_of`](Self::evaluations_of) with some scores alone, each as a whole: those of each run, in the order of
+    /// `runs`.
+    fn briefs(
+        &self,
+        runs: &[&str],
+        split: &str,
+        scores: &[&str],
+        most: usize,
+    ) -> Result<Vec<Arc<[Brief]>>, HistoryError> {
+        let of_run = |run: &&str| {
+            let points = self.evaluations_of(&[run], split, most)?.remove(*run).unwrap_or_default();
+            Ok(points.iter().map(|point| Brief::of(point, scores)).collect())
+        };
+        runs.iter().map(of_run).collect()
+    }
+
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError>;
 
@@ -135,8 +199,8 @@ pub trait Store: Send + Sync {
     /// kept.
     fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError>;
 
-    /// At most `most` points of a split from `first_step` on, in ascending order, and the step at which the next ones
-    /// begin. An answer also ends after some megabytes.
+    /// Points of a split from `first_step` on, in the order of [`series`](Self::series), and the step at which the next
+    /// ones begin. An answer ends after `most` points or some megabytes, with the last point of a step.
     fn whole_points(
         &self,
         run: &str,

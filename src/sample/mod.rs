@@ -38,4 +38,6 @@ pub use part::{Part, PassOf};
 pub use priority::{Origin, client_hash};
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
-pub use window::{Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind};
+pub use window::{
+    Began, Begun, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
+};

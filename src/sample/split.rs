@@ -3,6 +3,8 @@
 //! Batches apply atomically. Chunks are offered to a [`Staged`] sampler outside the split, so that no lock is held
 //! while rows are hashed and copied; [`Split::commit`] merges it after the last chunk.
 
+mod shared;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +47,8 @@ pub struct Split {
     held: bool,
     /// When that was last so; deadlines count from then.
     released: Duration,
+    /// Ranks of the current attempt send to other processes: see [`share`](Self::share).
+    shared: bool,
 }
 
 /// The attempt whose rows a split holds.
@@ -144,6 +148,7 @@ impl Split {
             resumed_at: None,
             held: false,
             released: Duration::ZERO,
+            shared: false,
         }
     }
 
@@ -288,7 +293,7 @@ impl Split {
             pass.backlog |= backlog;
         }
         pass.first_end.get_or_insert(now.elapsed);
-        if pass.ended.count() == member.world_size {
+        if pass.ended.count() == member.world_size && !self.shared {
             self.close_where(&mut closed, now, |pass| pass.step == step);
         }
         Ok(EndedPass { duplicate, closed, began })
@@ -298,7 +303,7 @@ impl Split {
     /// knows, still sends it or what comes before.
     pub fn close_overdue(&mut self, now: Now, members: &Members) -> Vec<Evaluation> {
         let mut closed = Vec::new();
-        if self.held {
+        if self.held || self.shared {
             return closed;
         }
         let overdue = |pass: &OpenPass| self.deadline(pass, members) <= now.elapsed;
@@ -331,8 +336,12 @@ impl Split {
         self.held = held;
     }
 
-    /// Closes the open pass that was opened first, other than that of `step`; `None` if there is no other.
+    /// Closes the open pass that was opened first, other than that of `step`; `None` if there is no other, or other
+    /// processes share it.
     pub fn close_oldest(&mut self, step: Step, now: Now) -> Option<Evaluation> {
+        if self.shared {
+            return None;
+        }
         let oldest = self.open.iter().find(|pass| pass.step != step)?.serial;
         let mut closed = Vec::new();
         self.close_where(&mut closed, now, |pass| pass.serial == oldest);
@@ -426,6 +435,7 @@ impl Split {
             began.rows_discarded = self.open.drain(..).map(|pass| pass.taken).sum();
             self.counts.discarded += began.rows_discarded;
             self.closed.clear();
+            self.shared = false;
             self.resumed_at = self.rolling.as_ref().map(|rolling| rolling.step);
         }
         self.current = Some(Current { attempt, world_size, first_step: step });
@@ -446,7 +456,7 @@ impl Split {
         let at = match self.open.iter().position(|pass| pass.step == step) {
             Some(at) => at,
             None => {
-                while self.open.len() >= self.options.open_passes && !self.held {
+                while self.open.len() >= self.options.open_passes && !self.held && !self.shared {
                     let oldest = self.open[0].serial;
                     self.close_where(closed, now, |pass| pass.serial == oldest);
                 }

@@ -155,6 +155,16 @@ impl<P> Schedule<P> {
         rolling.enough_since = if enough { rolling.enough_since.or(Some(now)) } else { None };
     }
 
+    /// Number of rolling splits that have been reported.
+    pub fn rolling(&self) -> usize {
+        self.rolling.len()
+    }
+
+    /// Forgets the other rolling splits: their runs have finished or were removed.
+    pub fn keep_rolling(&mut self, is_rolling: impl Fn(&SplitKey) -> bool) {
+        self.rolling.retain(|key, _| is_rolling(key));
+    }
+
     /// The job to start now, if one is due, no other is in flight and the CPU account has no debt. It is in flight
     /// until [`finished`](Self::finished).
     pub fn start(&mut self, now: Duration) -> Option<Job<P>> {

@@ -44,6 +44,7 @@ use crate::point::{Outcome, Significance};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
+pub use impurity::{Panel, PurityRows};
 use meter::Meter;
 pub use paired::Influences;
 
@@ -120,6 +121,17 @@ pub fn test(
 pub fn available_at<'a>(prepared: &'a Prepared, cost: Cost) -> impl Iterator<Item = &'static Score> + 'a {
     let wanted = move |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
     CATALOGUE.iter().filter(wanted)
+}
+
+/// The scores that are computed together with this one, because they are made of the same matrices; itself included.
+pub fn together(score: &'static Score) -> Vec<&'static Score> {
+    match score.panel {
+        None => vec![score],
+        panel => {
+            let alike = CATALOGUE.iter().filter(|other| other.panel == panel);
+            alike.map(|other| if other.id == score.id { score } else { other }).collect()
+        }
+    }
 }
 
 /// The scores that have a test and whose inputs the sample has.

@@ -15,7 +15,7 @@ use super::{conditional, leakage};
 ///
 /// Written with serde it comes back to the bit, in formats that do not describe themselves too. A score that the catalogue
 /// does not have any more is left out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Influences {
     ids: Vec<u64>,

@@ -21,6 +21,14 @@ impl Representation {
         }
     }
 
+    /// The name under which the scores of a sample share the purity matrices.
+    pub fn matrices(self) -> &'static str {
+        match self {
+            Self::Activations => "purity matrices",
+            Self::Embeddings => "purity matrices of embeddings",
+        }
+    }
+
     /// Activations that belong to no concept.
     pub fn latents<'p>(self, p: &'p Prepared) -> Option<&'p Column> {
         p.latents().filter(|_| self == Self::Activations)

@@ -13,7 +13,7 @@ use crate::prepare::{KnownRows, Prepared};
 use super::left_out::Over;
 
 /// One concept's or one pair's part of a score.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Term {
     /// As published: clipped where the definition clips.
     pub value: f64,
@@ -198,6 +198,11 @@ pub struct Sum {
 impl Sum {
     pub fn new(rows: usize) -> Self {
         Self { influence: vec![0.0; rows], draw_variance: 0.0 }
+    }
+
+    /// N of the sample.
+    pub fn rows(&self) -> usize {
+        self.influence.len()
     }
 
     pub fn add(&mut self, weight: f64, term: &Term) {

@@ -120,11 +120,14 @@ impl Advice {
         self.tell(|given| given.alerts.finish(run, time));
     }
 
-    pub fn forget(&self, run: &str) {
-        let mut given = lock(&self.state);
-        given.alerts.forget(run);
-        given.newest.remove(run);
-        given.decisions.remove(run);
+    /// Forgets a run, at `time` in seconds since 1970-01-01 UTC, and tells receivers that its alerts are over: they would
+    /// keep them, and Alertmanager be sent them, for ever.
+    pub fn forget(&self, run: &str, time: f64) {
+        self.tell(|given| {
+            given.newest.remove(run);
+            given.decisions.remove(run);
+            given.alerts.forget(run, time)
+        });
     }
 
     /// Sends the changes to watchers, the log and the receivers of alerts. It holds the lock to keep them in order, and
@@ -159,6 +162,16 @@ impl Advice {
         newest.into_values().cloned().collect()
     }
 
+    /// The answer that was given for an attempt and a step.
+    pub fn given(&self, run: &str, attempt: Attempt, step: u64) -> Option<Decision> {
+        lock(&self.state).decisions.get(run)?.get(&(attempt, step)).cloned()
+    }
+
+    /// Keeps an answer that was given elsewhere, unless there is one. Returns the one that is kept.
+    pub fn keep(&self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
+        lock(&self.state).answer(run, attempt, step, decision)
+    }
+
     /// The advice for an attempt of a run at a step. The first answer is kept, so that all ranks get the same one.
     pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64) -> Decision {
         let mut given = lock(&self.state);
@@ -180,17 +193,21 @@ impl Advice {
         };
         let decided_by_step = given.newest.get(run).copied().unwrap_or_default();
         let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step };
-        let of_run = given.decisions.entry(Arc::clone(run)).or_default();
-        of_run.insert((attempt, step), decision.clone());
-        if of_run.len() > KEPT {
-            // Removes the lowest step of the oldest attempt: ranks ask in ascending order of steps.
-            of_run.pop_first();
-        }
-        decision
+        given.answer(run, attempt, step, decision)
     }
 }
 
 impl Given {
+    fn answer(&mut self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
+        let of_run = self.decisions.entry(Arc::clone(run)).or_default();
+        let kept = of_run.entry((attempt, step)).or_insert(decision).clone();
+        if of_run.len() > KEPT {
+            // Removes the lowest step of the oldest attempt: ranks ask in ascending order of steps.
+            of_run.pop_first();
+        }
+        kept
+    }
+
     /// In the order of time, because what is restored is older than what was told since.
     fn keep(&mut self, change: Arc<AlertChange>) {
         let at = self.changes.partition_point(|kept| kept.since <= change.since);
@@ -226,18 +243,43 @@ mod tests {
     use crate::server::events::Bounds;
     use crate::server::metrics::Metrics;
 
-    #[tokio::test]
-    async fn a_point_that_comes_after_its_run_was_forgotten_leaves_nothing() {
+    fn advice() -> Advice {
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
         let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics);
-        let advice = Advice::new(Alerts::new(default_rules()), Events::new(Bounds::default()), notifier);
+        Advice::new(Alerts::new(default_rules()), Events::new(Bounds::default()), notifier)
+    }
+
+    /// Whoever was told that an alert fires keeps it until it is told that it is over.
+    #[tokio::test]
+    async fn each_alert_of_a_run_that_is_forgotten_is_over() {
+        let (advice, run): (_, Arc<str>) = (advice(), "r".into());
+        advice.start(&run, Arc::default(), 1.0);
+        advice.observe(&Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() });
+        let changes =
+            |state| -> Vec<_> { advice.status().changes.into_iter().filter(|change| change.state == state).collect() };
+        let (firing, over) = (changes(State::Firing), changes(State::Inactive));
+        assert!(!firing.is_empty() && over.is_empty(), "a sample without rows");
+        advice.forget(&run, 7.0);
+        let over = changes(State::Inactive);
+        for fired in &firing {
+            let over = over.iter().find(|over| over.rule == fired.rule).unwrap();
+            assert_eq!((over.since, &over.run), (7.0, &fired.run));
+            assert!(over.evidence.starts_with("the run was removed from memory; last: "), "{}", over.evidence);
+        }
+        advice.forget(&run, 8.0);
+        assert_eq!(changes(State::Inactive).len(), over.len());
+    }
+
+    #[tokio::test]
+    async fn a_point_that_comes_after_its_run_was_forgotten_leaves_nothing() {
+        let advice = advice();
         let run: Arc<str> = "r".into();
         let point = Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() };
         advice.start(&run, Arc::default(), 1.0);
         advice.observe(&point);
         assert!(!advice.status().standings.is_empty());
         assert_eq!(lock(&advice.state).newest.len(), 1);
-        advice.forget(&run);
+        advice.forget(&run, 2.0);
         advice.observe(&point);
         assert!(advice.status().standings.is_empty());
         assert_eq!(lock(&advice.state).newest.len(), 0);

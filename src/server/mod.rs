@@ -60,7 +60,7 @@ pub use upstream::UpstreamOptions;
 use grpc::Calls;
 use http::Bounds;
 use parts::Parts;
-use upstream::Upstream;
+use upstream::{Hubs, Upstream};
 
 /// How long after the signal to stop rolling windows may still be saved.
 const SAVING: Duration = Duration::from_millis(4300);
@@ -86,13 +86,13 @@ pub async fn run(
     let directory = options.data_dir.clone();
     let upstream = match options.upstream.take() {
         Some(upstream) => {
-            let (dialers, history) = (upstream.dialers()?, Arc::clone(&history));
-            let created = tokio::task::spawn_blocking(move || Upstream::new(upstream, dialers, history));
+            let (hubs, history) = (Hubs::new(upstream)?, Arc::clone(&history));
+            let created = tokio::task::spawn_blocking(move || Upstream::new(hubs, history));
             Some(created.await.map_err(std::io::Error::other)??)
         }
         None => None,
     };
-    let parts = Parts::assemble(options, history, upstream.as_ref().map(Upstream::reach), &listeners)?;
+    let parts = Parts::assemble(options, history, upstream.as_ref(), &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
 
     let (app, service, port) = (parts.app()?, parts.service(), parts.port());
@@ -161,7 +161,7 @@ pub async fn run(
     }
 }
 
-/// Opens the history, and notes its directory in the options where they only have a home for it.
+/// Opens the history, and notes its absolute directory in the options, also where they only have a home for it.
 async fn open_history(options: &mut Options) -> Result<Arc<Sqlite>, ServeError> {
     let (directory, home) = (options.data_dir.clone(), options.data_home.clone());
     let limits = HistoryLimits { bytes: options.history_bytes };
@@ -170,7 +170,8 @@ async fn open_history(options: &mut Options) -> Result<Arc<Sqlite>, ServeError> 
         (directory, _) => Sqlite::open(directory.as_deref(), limits).map(|history| (history, directory)),
     });
     let (history, directory) = opening.await.map_err(std::io::Error::other)??;
-    options.data_dir = directory;
+    // Jobs in other directories are told it.
+    options.data_dir = directory.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Arc::new(history))
 }
 

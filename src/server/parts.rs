@@ -29,7 +29,7 @@ use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::traces::Traces;
 use super::upkeep::Upkeep;
-use super::upstream::Reach;
+use super::upstream::{Reach, Spread, SpreadParts, Upstream};
 use super::windows::Windows;
 
 pub struct Parts {
@@ -48,17 +48,19 @@ pub struct Parts {
     pub scoring: Scoring,
     /// How the hub stands; `None` without one.
     reach: Option<Arc<Reach>>,
+    /// Follows runs over several hosts, with a hub.
+    spread: Option<Arc<Spread>>,
     pub runs: Arc<Runs>,
     /// Cancelled once, when the server stops.
     pub stop: CancellationToken,
 }
 
 impl Parts {
-    /// `reach` is that of the hub, if there is one.
+    /// `upstream` tells the hub, if there is one.
     pub fn assemble(
         options: Options,
         history: Arc<dyn Store>,
-        reach: Option<Arc<Reach>>,
+        upstream: Option<&Upstream>,
         listeners: &Listeners,
     ) -> Result<Self, ServeError> {
         let registry = Registry::new();
@@ -81,9 +83,13 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
         };
-        let scoring = Scoring::new(&options, publisher, &stop);
+        let scoring = Scoring::new(&options, publisher.clone(), &stop);
         let runs = Runs::new(options.sampling.clone(), Clock::start(), metrics.clone(), scoring.inbox());
         let runs = Arc::new(runs);
+        let spread = upstream.map(|upstream| {
+            let (pass_deadline, windows, stop) = (options.sampling.pass_deadline, windows.clone(), stop.clone());
+            upstream.spread(SpreadParts { runs: Arc::clone(&runs), publisher, windows, pass_deadline, stop })
+        });
         Ok(Self {
             options,
             grpc,
@@ -98,7 +104,8 @@ impl Parts {
             settlement,
             windows,
             scoring,
-            reach,
+            reach: upstream.map(Upstream::reach),
+            spread,
             runs,
             stop,
         })
@@ -155,6 +162,7 @@ impl Parts {
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
+            spread: self.spread.clone(),
             stop: self.stop.clone(),
             page_url: self.page_url.clone(),
             data_dir: self.options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
@@ -192,6 +200,7 @@ impl Parts {
             queue: Arc::clone(&self.scoring.queue),
             slow: Arc::clone(&self.scoring.slow),
             keeping: Arc::clone(&self.scoring.keeping),
+            earlier: Arc::clone(&self.scoring.earlier),
             advice: Arc::clone(&self.advice),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::history::{Ending, Recorded, Store};
-use crate::point::Point;
+use crate::point::{Outcome as Score, Point};
 use crate::sample::Evaluation;
 
 use super::advice::Advice;
@@ -30,7 +30,12 @@ impl Publisher {
     /// Publishes the point of an evaluation. Returns whether it is part of the curve, so that slow scores can be added.
     pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>) -> bool {
         self.metrics.score_duration.observe(point.seconds);
-        if !self.record(evaluation, point) {
+        self.publish_lacking(evaluation, point, evaluation.lacks())
+    }
+
+    /// Publishes a point that was computed elsewhere, and what its evaluation lacked there, in words.
+    pub fn publish_lacking(&self, evaluation: &Evaluation, point: &Arc<Point>, lacks: Option<String>) -> bool {
+        if !self.record(evaluation, point, lacks) {
             self.board.settle(evaluation, None);
             self.board.pass_over_slow(evaluation);
             return false;
@@ -49,15 +54,31 @@ impl Publisher {
             self.pass_over_slow(evaluation);
             return;
         }
-        let whole = Arc::new(joined(point, &late, seconds));
-        let slow = Arc::new(Point { scores: late.outcomes, ..point.clone() });
-        if let Err(error) = self.history.record_point(&whole, Some(evaluation.attempt)) {
+        self.join(evaluation, &Arc::new(joined(point, &late, seconds)), late.outcomes);
+    }
+
+    /// Publishes the whole of a point, of which `published` was, where slow scores were computed elsewhere.
+    pub fn publish_whole(&self, evaluation: &Evaluation, published: &Point, whole: &Arc<Point>) {
+        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
+        if newest.is_some_and(|newest| newest.step == whole.step && newest.time != published.time) {
+            self.pass_over_slow(evaluation);
+            return;
+        }
+        let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
+        let slow = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
+        self.join(evaluation, whole, slow);
+    }
+
+    /// `slow` are the scores that join the published point.
+    fn join(&self, evaluation: &Evaluation, whole: &Arc<Point>, slow: Vec<(String, Score)>) {
+        let slow = Arc::new(Point { scores: slow, ..Point::clone(whole) });
+        if let Err(error) = self.history.record_point(whole, Some(evaluation.attempt)) {
             self.metrics.history_errors.inc();
-            tracing::error!(run = %point.run, step = point.step, %error, "slow scores could not be stored");
+            tracing::error!(run = %whole.run, step = whole.step, %error, "slow scores could not be stored");
         }
         self.advice.observe_late(&slow);
-        self.board.settle_slow(evaluation, &whole, &slow);
-        self.send(&whole);
+        self.board.settle_slow(evaluation, whole, &slow);
+        self.send(whole);
     }
 
     /// Notes that an evaluation will have no point, and why.
@@ -78,9 +99,9 @@ impl Publisher {
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one
     /// of the same attempt and step.
-    fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
+    fn record(&self, evaluation: &Evaluation, point: &Point, lacks: Option<String>) -> bool {
         let pass = Pass::of(evaluation);
-        let (outcome, reason) = match evaluation.lacks() {
+        let (outcome, reason) = match lacks {
             None => (Settled::Point, String::new()),
             Some(lacks) => (Settled::Incomplete, lacks),
         };

@@ -61,7 +61,10 @@ impl Refusal {
                 | Self::Forgotten(_)
                 | Self::Stopping
                 | Self::History(
-                    HistoryError::Unreachable { .. } | HistoryError::ReadOnly | HistoryError::Denied { .. }
+                    HistoryError::Unreachable { .. }
+                        | HistoryError::Full
+                        | HistoryError::ReadOnly
+                        | HistoryError::Denied { .. }
                 )
         )
     }

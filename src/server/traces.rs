@@ -7,6 +7,8 @@ use crate::sample::Evaluation;
 
 use super::advice::Advice;
 use super::board::Board;
+use super::clock::unix_time;
+use super::scoring::earlier::Earlier;
 use super::scoring::keeping::Keeping;
 use super::scoring::queue::Queue;
 use super::scoring::slow::Scored;
@@ -22,6 +24,7 @@ pub struct Traces {
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
+    pub earlier: Arc<Earlier>,
     pub advice: Arc<Advice>,
 }
 
@@ -37,7 +40,75 @@ impl Traces {
         self.history.forget_run(run);
         self.slow.forget(run);
         self.keeping.forget_run(run);
+        self.earlier.forget_run(run);
         self.board.forget(run);
-        self.advice.forget(run);
+        self.advice.forget(run, unix_time());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alert::{Alerts, default_rules};
+    use crate::history::{Limits, Sqlite};
+    use crate::kept::Kept;
+    use crate::point::Point;
+    use crate::run::SplitKey;
+    use crate::sample::Attempt;
+    use crate::schedule::{Budget, Room, Ticks};
+    use crate::score::Influences;
+    use crate::server::board::Beginning;
+    use crate::server::events::{Bounds, Events};
+    use crate::server::metrics::Metrics;
+    use crate::server::notify::Notifier;
+    use crate::step::Step;
+    use std::time::Duration;
+    use tokio_util::sync::CancellationToken;
+
+    fn queue<W>(metrics: &Metrics) -> Arc<Queue<W>> {
+        let budget = Budget { cpu_share: 1.0, busy_cpu_share: 1.0, burst: Duration::ZERO };
+        let stop = CancellationToken::new();
+        Arc::new(Queue::new(Ticks::default(), budget, Room::default(), metrics.clone(), stop))
+    }
+
+    /// Every part that holds something of a run holds its name.
+    #[tokio::test]
+    async fn no_part_holds_the_name_of_a_run_that_was_forgotten() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let history: Arc<dyn Store> = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 26 }).unwrap());
+        let events = Events::new(Bounds::default());
+        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics.clone());
+        let traces = Traces {
+            history: Arc::clone(&history),
+            board: Arc::new(Board::new(Duration::ZERO)),
+            settlement: Arc::new(Settlement::new(history, metrics.clone())),
+            windows: Windows::new(None, metrics.clone()),
+            queue: queue(&metrics),
+            slow: queue(&metrics),
+            keeping: Arc::default(),
+            earlier: Arc::default(),
+            advice: Arc::new(Advice::new(Alerts::new(default_rules()), events, notifier)),
+        };
+        let name: Arc<str> = "r".into();
+        let key = SplitKey { run: Arc::clone(&name), split: "val".into() };
+        let beginning = Beginning {
+            attempt: Attempt::default(),
+            first_step: Step::new(0).unwrap(),
+            continues: false,
+            rolling: false,
+            concepts: Arc::default(),
+        };
+        traces.board.begin(&key, beginning);
+        traces.advice.start(&name, Arc::default(), 0.0);
+        traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
+        traces.advice.decide(&name, Attempt::default(), 0);
+        traces.keeping.put(key.clone(), 0, Kept::default());
+        traces.earlier.change_errors(key.clone(), Influences::default());
+        traces.queue.look(&[(key.clone(), 1, 1)]);
+        let held = Arc::strong_count(&name);
+        assert!(held >= 8, "{held}");
+        drop(key);
+        traces.forget("r");
+        assert_eq!(Arc::strong_count(&name), 1);
     }
 }

@@ -54,7 +54,10 @@ impl Sidecar {
         let directory = tempfile::tempdir().unwrap();
         let ports = directory.path().join("ports");
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
-        command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
+        command.arg("serve");
+        for port in ["--grpc-address", "--http-address"].iter().filter(|port| !arguments.contains(port)) {
+            command.args([port, "127.0.0.1:0"]);
+        }
         // Other tests may keep every core busy.
         if !arguments.contains(&"--cpu-share") {
             command.args(["--cpu-share", "16", "--busy-cpu-share", "16"]);

@@ -102,6 +102,22 @@ impl Server {
         }
     }
 
+    /// Copies all that the server holds, while it is stopped.
+    pub fn back_up(&self) {
+        self.copy("data", "backup");
+    }
+
+    /// Puts the copy in its place, while it is stopped.
+    pub fn restore(&self) {
+        std::fs::remove_dir_all(self.directory.join("data")).unwrap();
+        self.copy("backup", "data");
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        let [from, to] = [from, to].map(|name| self.directory.join(name));
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+
     /// Reads the configuration again.
     pub fn reload(&self) {
         self.control(&["reload"]);

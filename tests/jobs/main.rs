@@ -18,6 +18,7 @@ mod working;
 use std::time::Duration;
 
 use conceptwatch::history::{Identity, LeasedJob, PassKey, Postgres, Store};
+use conceptwatch::point::Point;
 use conceptwatch::sample::Attempt;
 use conceptwatch::step::Rank;
 
@@ -70,6 +71,12 @@ impl Hub {
 
     fn claim(&self) -> Option<LeasedJob> {
         self.store.claim_job("worker", LONG).unwrap()
+    }
+
+    /// The point of a job, as a worker makes it: of the time at which the pass was closed.
+    fn computed(&self, job: &LeasedJob) -> Point {
+        let time = self.store.job_material(job).unwrap().time;
+        Point { incomplete: false, time, ..fixtures::point("run", &job.pass.split, job.pass.step, 2) }
     }
 
     /// A closed pass of two parts.

@@ -58,6 +58,11 @@ fn a_worker_that_dies_loses_its_lease_and_another_computes() {
     assert!(hub.store.renew_job(&dead, Duration::ZERO).unwrap());
     let alive = hub.claim().unwrap();
     assert!(alive.pass == pass && alive.id == dead.id && alive.lease != dead.lease);
+    assert_eq!(
+        (dead.failures, alive.failures),
+        (0, 1),
+        "a worker that is killed by its job must not be followed for ever"
+    );
     let point = complete(7);
     assert!(!hub.store.renew_job(&dead, LONG).unwrap() && hub.store.renew_job(&alive, LONG).unwrap());
     assert!(!hub.store.finish_first(&dead, &first(&point, &[])).unwrap());
@@ -85,6 +90,21 @@ fn a_job_that_fails_or_is_given_back_waits_again() {
 }
 
 #[test]
+fn what_keda_asks_the_database_is_how_many_jobs_are_not_done() {
+    let Some(hub) = Hub::new(small()) else { return };
+    let scaler = include_str!("../../deploy/kubernetes/hub/keda.yaml");
+    let query = scaler.lines().find_map(|line| line.trim().strip_prefix("query: ")).unwrap();
+    let mut admin = postgres::Client::connect(&hub.url, postgres::NoTls).unwrap();
+    let mut count = || admin.query_one(query, &[]).unwrap().get::<_, i64>(0);
+    hub.closed("val", 7);
+    hub.closed("test", 7);
+    let job = hub.claim().unwrap();
+    assert_eq!(count(), 2);
+    assert!(hub.store.finish_unscored(&job, "enough", 0).unwrap());
+    assert_eq!(count(), 1);
+}
+
+#[test]
 fn points_of_a_split_are_computed_one_after_the_other() {
     let Some(hub) = Hub::new(small()) else { return };
     for (split, step) in [("val", 9), ("val", 7), ("test", 8), ("val", 8)] {
@@ -105,15 +125,15 @@ fn points_of_a_split_are_computed_one_after_the_other() {
 fn slow_scores_join_the_point_and_the_last_removes_the_parts() {
     let Some(hub) = Hub::new(small()) else { return };
     let pass = hub.closed("val", 7);
-    let point = complete(7);
     let following: Vec<String> = (0..8).map(|at| format!("slow:slow_{at}")).collect();
     let job = hub.claim().unwrap();
+    let point = hub.computed(&job);
     assert_eq!(hub.store.pass_states("source-0", std::slice::from_ref(&pass)).unwrap(), [PassState::Open]);
     let fast = FirstPoint { next_cutoff: Some(u64::MAX - 5), ..first(&point, &following) };
     assert!(hub.store.finish_first(&job, &fast).unwrap());
     assert_eq!(
         hub.store.pass_states("x", std::slice::from_ref(&pass)).unwrap(),
-        [PassState::Settled { incomplete: false }]
+        [PassState::Settled { incomplete: false, is_final: false }]
     );
     assert_eq!(hub.store.next_cutoff("run", "val").unwrap(), Some(u64::MAX - 5));
     // Points come before slow scores.
@@ -151,16 +171,70 @@ fn slow_scores_join_the_point_and_the_last_removes_the_parts() {
 }
 
 #[test]
+fn a_score_follows_once_all_of_its_rows_are_there() {
+    let Some(hub) = Hub::new(small()) else { return };
+    hub.closed("val", 7);
+    let rows: Vec<String> = (0..6).map(|at| format!("rows:ois:{at}-{}", at + 1)).collect();
+    let job = hub.claim().unwrap();
+    assert!(hub.store.finish_first(&job, &first(&hub.computed(&job), &rows)).unwrap());
+    let start = Barrier::new(6);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let job = hub.claim().unwrap();
+                start.wait();
+                let body = job.kind.clone().into_bytes();
+                assert!(hub.store.finish_rows(&job, &body, "rows:ois:", "slow:ois").unwrap());
+                assert!(!hub.store.finish_rows(&job, &body, "rows:ois:", "slow:ois").unwrap(), "once");
+            });
+        }
+    });
+    let job = hub.claim().unwrap();
+    assert_eq!((job.kind.as_str(), hub.claim()), ("slow:ois", None));
+    let mut given = hub.store.job_rows(&job, "rows:ois:").unwrap();
+    given.sort();
+    assert_eq!(given, rows.into_iter().map(String::into_bytes).collect::<Vec<_>>());
+    assert!(hub.store.job_rows(&job, "rows:nis:").unwrap().is_empty());
+    assert!(hub.store.finish_late(&job, Point::clone).unwrap());
+    assert_eq!(hub.claim(), None);
+}
+
+#[test]
 fn slow_scores_do_not_join_the_point_of_another_attempt() {
     let Some(hub) = Hub::new(small()) else { return };
     hub.closed("val", 7);
     let job = hub.claim().unwrap();
-    assert!(hub.store.finish_first(&job, &first(&complete(7), &["tests".to_owned()])).unwrap());
+    assert!(hub.store.finish_first(&job, &first(&hub.computed(&job), &["tests".to_owned()])).unwrap());
     let newer = Point { rows_seen: 6000, ..complete(7) };
     hub.store.record_point(&newer, Some(Attempt { launch: 0, restart: 1 })).unwrap();
     let job = hub.claim().unwrap();
-    assert!(hub.store.finish_late(&job, |_| panic!("another point")).unwrap());
+    let late = |point: &Point| {
+        assert_eq!(point.rows_seen, complete(7).rows_seen, "the point of the job's own attempt");
+        Point { seconds: 77.0, ..point.clone() }
+    };
+    assert!(hub.store.finish_late(&job, late).unwrap());
     assert_eq!(hub.store.point("run", "val", None, true).unwrap(), Some(newer));
+    let (points, _) = hub.store.whole_points("run", "val", 7, 9, false).unwrap();
+    assert_eq!(
+        points.iter().map(|one| (one.superseded, one.point.seconds == 77.0)).collect::<Vec<_>>(),
+        [(false, false), (true, true)]
+    );
+}
+
+#[test]
+fn slow_scores_do_not_join_a_point_that_was_not_computed_of_their_pass() {
+    let Some(hub) = Hub::new(small()) else { return };
+    let pass = hub.closed("val", 7);
+    let job = hub.claim().unwrap();
+    assert!(hub.store.finish_first(&job, &first(&hub.computed(&job), &["tests".to_owned()])).unwrap());
+    // As a sidecar tells it that had all ranks for a moment.
+    let other = Point { rows_seen: 6000, ..complete(7) };
+    hub.store.record_point(&other, Some(pass.attempt)).unwrap();
+    let job = hub.claim().unwrap();
+    let late = |point: &Point| Point { seconds: 77.0, ..point.clone() };
+    assert!(hub.store.finish_late(&job, late).unwrap());
+    assert_eq!(hub.store.point("run", "val", None, true).unwrap(), Some(other));
+    assert!(hub.claim().is_none());
 }
 
 #[test]

@@ -4,7 +4,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod comparing;
 mod fixtures;
+mod kept;
+mod older;
 mod points;
 mod runs;
 mod shared;
@@ -48,7 +51,12 @@ stores! {
         a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order
         a_complete_point_is_that_of_the_attempt_that_made_it
         points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded
+        conclusions_rest_on_the_newest_branch_alone
+        a_point_whose_attempt_is_unknown_belongs_to_the_branch_of_its_time
         whole_points_come_in_order_and_in_parts;
+    comparing: briefs_are_those_of_the_evaluations
+        values_of_many_runs_are_those_of_their_series
+        runs_are_known_by_their_labels;
     runs: a_name_belongs_to_the_job_that_declared_it
         titles_and_notes_are_kept_until_they_are_taken_away
         a_run_is_removed_whole_unless_it_is_open

@@ -1,6 +1,8 @@
 //! Points, curves and matrices: what is kept, replaced and read back.
 
-use conceptwatch::history::{HistoryError, Identity, Recorded, SeriesPoint, Store, StoredSplit, Wanted, WholePoint};
+use conceptwatch::history::{
+    Ending, HistoryError, Identity, Recorded, SeriesPoint, Store, StoredSplit, Unscored, Wanted, WholePoint,
+};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::sample::Attempt;
 
@@ -217,9 +219,13 @@ pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store)
     history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
     assert!(complete(history, first) && !complete(history, second));
     history.record_point(&point("r", "val", 1, 2), Some(second)).unwrap();
-    assert!(complete(history, first) && !complete(history, second), "it was outranked");
+    assert!(complete(history, first) && !complete(history, second), "each has its own");
     history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(second)).unwrap();
-    assert!(!complete(history, first) && complete(history, second));
+    assert!(complete(history, first) && complete(history, second));
+    let lesser = history.record_point(&point("r", "val", 1, 2), Some(second)).unwrap();
+    assert!(matches!(lesser, Recorded::Outranked { .. }), "{lesser:?}");
+    let lesser = history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
+    assert!(matches!(lesser, Recorded::Outranked { .. }), "also in a branch that was left: {lesser:?}");
     assert!(history.has_complete_point("none", "val", 1, first).is_err());
 }
 
@@ -238,9 +244,91 @@ pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(hi
     history.record_point(&point("a", "val", 25, 3), second).unwrap();
     assert_eq!(superseded(0), [30, 40]);
     assert_eq!(superseded(40), [40]);
+    assert_eq!(history.newest_steps("a", "val", 9).unwrap(), [10, 20, 25]);
     history.record_point(&point("a", "val", 30, 3), second).unwrap();
     history.record_point(&point("a", "val", 50, 3), second).unwrap();
-    assert_eq!(superseded(0), [40]);
+    assert_eq!(superseded(0), [30, 40], "they stay beside those of the new branch");
+    let points = history.series("a", "val", "icl", Some("concept 0"), 25, Some(40)).unwrap();
+    let seen = points.iter().map(|point| (point.step, point.superseded, point.attempt)).collect::<Vec<_>>();
+    let by = |launch| (Some(launch), Some(0));
+    assert_eq!(seen, [(25, false, by(1)), (30, false, by(1)), (30, true, by(0)), (40, true, by(0))]);
+}
+
+pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let attempts = [(0, 0), (0, 1), (1, 0)].map(|(launch, restart)| Some(Attempt { launch, restart }));
+    let made = |split: &str, step, attempt: usize| Point {
+        rows: 100 + attempt as u64,
+        provisional: false,
+        ..point("a", split, step, 3)
+    };
+    // The branches of a run that was restarted at step 20 and resumed at step 30. Whatever the order of arrival:
+    let points = [(10, 0), (20, 0), (30, 0), (40, 0), (20, 1), (30, 1), (40, 1), (50, 1), (30, 2), (40, 2)];
+    for (split, skip) in [("val", 1), ("test", 3), ("other", 7), ("last", 9)] {
+        for (step, attempt) in (0..points.len()).map(|at| points[at * skip % points.len()]) {
+            let stored = history.record_point(&made(split, step, attempt), attempts[attempt]).unwrap();
+            assert_eq!(stored, Recorded::Stored);
+        }
+        let of_branch = |point: &Point| (point.step, point.rows - 100);
+        let newest = [(10, 0), (20, 1), (30, 2), (40, 2)];
+        let evaluations = history.evaluations("a", split, 9).unwrap();
+        assert_eq!(evaluations.iter().map(of_branch).collect::<Vec<_>>(), newest, "{split}");
+        let many = history.evaluations_of(&["a"], split, 9).unwrap().remove("a").unwrap();
+        assert_eq!(many.iter().map(of_branch).collect::<Vec<_>>(), newest, "{split}");
+        assert_eq!(history.newest_steps("a", split, 2).unwrap(), [30, 40]);
+        assert_eq!(history.common_steps("a", split, split, 9).unwrap(), [10, 20, 30, 40]);
+        assert_eq!(of_branch(&history.point("a", split, None, false).unwrap().unwrap()), (40, 2));
+        assert_eq!(of_branch(&history.point("a", split, Some(20), false).unwrap().unwrap()), (20, 1));
+        assert_eq!(history.point("a", split, Some(50), false).unwrap(), None);
+        assert_eq!(history.matrix("a", split, "icl", None).unwrap().unwrap().step, 40);
+        let listed = history.splits("a").unwrap().into_iter().find(|listed| listed.split == split).unwrap();
+        assert_eq!((listed.points, listed.last_step), (4, 40));
+        // All of it is there.
+        let (whole, _) = history.whole_points("a", split, 0, 99, true).unwrap();
+        let mut all: Vec<_> = whole.iter().map(|whole| (of_branch(&whole.point), whole.superseded)).collect();
+        assert!(all.is_sorted_by_key(|((step, _), superseded)| (*step, *superseded)), "{all:?}");
+        all.sort_by_key(|((step, attempt), _)| (*attempt, *step));
+        let expected =
+            points.map(|(step, attempt)| ((step, attempt as u64), !newest.contains(&(step, attempt as u64))));
+        assert_eq!(all, expected, "{split}");
+    }
+    // A pass that has no point in the newest branch is said to have none.
+    let unscored = |attempt: usize| Unscored {
+        run: "a".into(),
+        split: "val".into(),
+        step: 50,
+        time: 9.0,
+        outcome: Ending::Failed,
+        reason: "worker lost".into(),
+        rows_seen: 0,
+        attempt: attempts[attempt],
+    };
+    history.record_unscored(&[unscored(2)]).unwrap();
+    assert_eq!(history.unscored("a", "val").unwrap(), [unscored(2)]);
+    // A late point of an older branch is no answer to that.
+    history.record_point(&made("val", 50, 0), attempts[0]).unwrap();
+    assert_eq!(history.unscored("a", "val").unwrap(), [unscored(2)]);
+}
+
+pub fn a_point_whose_attempt_is_unknown_belongs_to_the_branch_of_its_time(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let at = |step, time| Point { time, incomplete: false, ..point("a", "val", step, 3) };
+    let named = Some(Attempt::default());
+    let seen = || {
+        let points = history.series("a", "val", "icl", None, 0, None).unwrap();
+        points.iter().map(|point| (point.step, point.time, point.superseded)).collect::<Vec<_>>()
+    };
+    for (step, time) in [(10, 1.0), (20, 2.0), (30, 3.0)] {
+        history.record_point(&at(step, time), None).unwrap();
+    }
+    // A job that says which it is resumes at step 20.
+    history.record_point(&at(20, 4.0), named).unwrap();
+    assert_eq!(seen(), [(10, 1.0, false), (20, 4.0, false), (20, 2.0, true), (30, 3.0, true)]);
+    // It goes on without saying so.
+    history.record_point(&at(30, 5.0), None).unwrap();
+    history.record_point(&at(20, 6.0), None).unwrap();
+    let now = [(10, 1.0, false), (20, 6.0, false), (20, 2.0, true), (30, 5.0, false), (30, 3.0, true)];
+    assert_eq!(seen(), now);
 }
 
 pub fn whole_points_come_in_order_and_in_parts(history: &dyn Store) {
@@ -259,6 +347,21 @@ pub fn whole_points_come_in_order_and_in_parts(history: &dyn Store) {
     let (points, next) = history.whole_points("a", "val", 30, 3, false).unwrap();
     assert_eq!((points[0].superseded, next), (true, None));
     assert_eq!(points[0].point, without_matrices(point("a", "val", 30, 3)));
+    // A part ends with a step, whatever branches there are.
+    history.record_point(&point("a", "val", 20, 3), second).unwrap();
+    let parts = |most| {
+        let (mut parts, mut next) = (Vec::new(), Some(0));
+        while let Some(first) = next {
+            let (points, after) = history.whole_points("a", "val", first, most, true).unwrap();
+            parts.push(points.iter().map(|whole| (whole.point.step, whole.superseded)).collect::<Vec<_>>());
+            next = after;
+        }
+        parts
+    };
+    let (ten, fifteen, now, before, thirty) = ((10, false), (15, false), (20, false), (20, true), (30, true));
+    assert_eq!(parts(1), [vec![ten], vec![fifteen], vec![now, before], vec![thirty]]);
+    assert_eq!(parts(3), [vec![ten, fifteen, now, before], vec![thirty]]);
+    assert_eq!(parts(9), [vec![ten, fifteen, now, before, thirty]]);
     assert_eq!(history.whole_points("a", "other", 0, 3, true).unwrap(), (Vec::new(), None));
 }
 

@@ -121,6 +121,8 @@ pub fn splits_are_listed_with_their_run(history: &dyn Store) {
     assert_eq!(listing.runs[0].1, []);
     assert_eq!(listing.runs[1].1, [split("train", 1, 5), split("val", 2, 30)]);
     assert_eq!(history.listed("a").unwrap(), listing.runs[1]);
+    let several = history.listed_of(&["a", "unknown", "b"]).unwrap();
+    assert_eq!(several, [listing.runs[1].clone(), listing.runs[0].clone()]);
 }
 
 pub fn a_name_belongs_to_the_job_that_declared_it(history: &dyn Store) {

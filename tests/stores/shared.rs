@@ -10,6 +10,12 @@ use conceptwatch::sample::Attempt;
 use super::common::certificates::Authority;
 use super::common::postgres::{Server, database};
 use super::fixtures::{point, run};
+use super::older::back_to;
+
+/// Makes a database one that a release of an older schema has left.
+pub fn take_back(server: &Server, database: &str, schema: u32) {
+    server.admin(database).batch_execute(&back_to(schema)).unwrap();
+}
 
 fn name(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
@@ -265,6 +271,86 @@ fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
     assert_eq!(steps, [10, 20, 40, 80, 160, 170, 180, 190, 200]);
     assert_eq!(store.newest_steps("a", "val", 99).unwrap().len(), 20, "points stay");
     assert_eq!(store.retain().unwrap(), Default::default());
+    // What a branch leaves behind has none, and moves no place of the others.
+    store.record_point(&point("a", "val", 165, 2), Some(Attempt::default())).unwrap();
+    assert_eq!(store.retain().unwrap().matrices, 0, "an attempt that is unknown is of the branch of its time");
+    let late = Point { time: 2e9, ..point("a", "val", 165, 2) };
+    store.record_point(&late, Some(Attempt { launch: 1, restart: 0 })).unwrap();
+    // Steps 170 to 200, and the point that was replaced.
+    assert_eq!(store.retain().unwrap().matrices, 5);
+    assert!(store.matrix("a", "val", "icl", Some(165)).unwrap().is_some());
+}
+
+#[test]
+fn a_branch_shows_its_own_newest_values_and_bounds_what_was_left() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let by = |launch| Some(Attempt { launch, restart: 0 });
+    // A score that not every point has.
+    let rare = |step: u64| {
+        let mut scores = point("a", "val", step, 2).scores;
+        scores.push(("ois".into(), scores[1].1.clone()));
+        Point { scores, ..point("a", "val", step, 2) }
+    };
+    for step in [10, 20, 30, 40] {
+        store.record_point(&rare(step), by(0)).unwrap();
+    }
+    let newest = |score: &str| {
+        let values = store.latest_values(&["a"]).unwrap();
+        values.into_iter().find(|value| value.score == score).map(|value| value.step)
+    };
+    assert_eq!((newest("icl"), newest("ois")), (Some(40), Some(40)));
+    store.record_point(&point("a", "val", 25, 2), by(1)).unwrap();
+    assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
+    // What comes late of the older branch changes nothing.
+    store.record_point(&rare(50), by(0)).unwrap();
+    assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
+    let small = |step: u64| Point { scores: Vec::new(), ..point("a", "val", step, 2) };
+    store.record_point(&small(100), by(1)).unwrap();
+    let many = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
+                warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, \
+                restart) SELECT run, split, number, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
+                warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, \
+                restart FROM point, generate_series(101, 5199) number WHERE step = 100";
+    server.admin(name(&url)).batch_execute(many).unwrap();
+    store.record_point(&small(100), by(2)).unwrap();
+    let mut kept = Vec::new();
+    let mut next = Some(0);
+    while let Some(first) = next {
+        let (points, after) = store.whole_points("a", "val", first, 1000, false).unwrap();
+        kept.extend(points.into_iter().filter(|point| point.superseded).map(|point| point.point.step));
+        next = after;
+    }
+    assert_eq!((kept.len(), kept[0], kept.last()), (5000, 200, Some(&5199)), "the oldest go first");
+}
+
+#[test]
+fn a_database_of_an_older_schema_is_migrated() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let by = |launch, restart| Some(Attempt { launch, restart });
+    for (step, attempt) in [(10, by(0, 0)), (15, by(0, 1)), (20, by(0, 0)), (30, by(1, 0)), (40, by(0, 1))] {
+        store.record_point(&point("a", "val", step, 2), attempt).unwrap();
+    }
+    store.record_point(&point("a", "test", 7, 2), None).unwrap();
+    let before = store.whole_points("a", "val", 0, 9, true).unwrap();
+    let superseded: Vec<u64> = before.0.iter().filter(|one| one.superseded).map(|one| one.point.step).collect();
+    assert_eq!(superseded, [20, 40]);
+    drop(store);
+    take_back(server, name(&url), 3);
+    // The newest value was of the older branch.
+    server.admin(name(&url)).batch_execute("UPDATE latest SET step = 40 WHERE split = 'val'").unwrap();
+    let store = Postgres::open(&url).unwrap();
+    assert_eq!(store.whole_points("a", "val", 0, 9, true).unwrap(), before);
+    let latest = |split: &str| {
+        let values = store.latest_values(&["a"]).unwrap();
+        values.iter().filter(|value| value.split == split).map(|value| value.step).collect::<Vec<_>>()
+    };
+    assert_eq!((latest("val"), latest("test")), (vec![30; 3], vec![7; 3]));
+    store.record_point(&point("a", "val", 40, 2), by(1, 0)).unwrap();
+    assert_eq!(store.newest_steps("a", "val", 9).unwrap(), [10, 15, 30, 40]);
 }
 
 #[test]

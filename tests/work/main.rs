@@ -72,6 +72,19 @@ fn worker(jobs: &Arc<Memory>) -> Worker {
     Worker { jobs, options: options(), counts: Arc::default(), stop: Stop::default() }
 }
 
+/// A worker with nothing to do leaves while another computes a point, so each starts again until all is done.
+fn work_at_once(workers: &[Worker], jobs: &Memory) {
+    std::thread::scope(|scope| {
+        for worker in workers {
+            scope.spawn(|| {
+                while !jobs.all_done() {
+                    worker.work().unwrap();
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn two_workers_give_the_points_of_one_process_once() {
     let passes = [pass(7), pass(8), pass(9)];
@@ -80,16 +93,7 @@ fn two_workers_give_the_points_of_one_process_once() {
     // One that was killed after it had claimed the first job.
     let dead = jobs.claim(Duration::ZERO).unwrap().unwrap();
     let workers = [worker(&jobs), worker(&jobs)];
-    // A worker with nothing to do leaves while the other computes a point, so each starts again until all is done.
-    std::thread::scope(|scope| {
-        for worker in &workers {
-            scope.spawn(|| {
-                while !jobs.all_done() {
-                    worker.work().unwrap();
-                }
-            });
-        }
-    });
+    work_at_once(&workers, &jobs);
     let points = jobs.points();
     for (point, expected) in points.iter().zip(in_one_process(&passes)) {
         assert_eq!(content(point), content(&expected));
@@ -101,6 +105,39 @@ fn two_workers_give_the_points_of_one_process_once() {
     let done: u64 = workers.iter().map(|worker| worker.counts.done.load(Ordering::Relaxed)).sum();
     assert_eq!(done as usize, jobs.stored());
     assert!(!jobs.renew(&dead, LONG).unwrap(), "its lease is another's");
+}
+
+/// Of so many concepts that their networks are shared out: in two pieces.
+fn many_concepts() -> Job {
+    Job { run: parts::run(33, 16), ..pass(7) }
+}
+
+#[test]
+fn networks_of_many_concepts_are_trained_by_several_workers_with_the_bits_of_one() {
+    let jobs = Arc::new(Memory::new(SETTINGS));
+    jobs.close(&many_concepts(), whole(&many_concepts()));
+    work_at_once(&[worker(&jobs), worker(&jobs)], &jobs);
+    let kinds: Vec<String> = jobs.kinds().into_iter().filter(|kind| kind.contains("ois")).collect();
+    assert_eq!(kinds, ["rows:ois:0-31", "rows:ois:31-33", "slow:ois"]);
+    assert_eq!(content(&jobs.points()[0]), content(&in_one_process(&[many_concepts()])[0]));
+}
+
+#[test]
+fn rows_that_nobody_can_compute_leave_a_reason() {
+    let jobs = Arc::new(Memory::new(SETTINGS));
+    jobs.close(&many_concepts(), whole(&many_concepts()));
+    let worker = Worker { options: WorkOptions { jobs: Some(1), ..options() }, ..worker(&jobs) };
+    worker.work().unwrap();
+    assert!(jobs.kinds().iter().any(|kind| kind == "rows:ois:31-33"));
+    jobs.exhaust(&Kind::named("rows:ois:31-33").unwrap());
+    let worker = Worker { options: options(), ..worker };
+    worker.work().unwrap();
+    assert!(jobs.all_done());
+    for score in ["ois", "purity", "aligned_ois"] {
+        let Some(Outcome::Undefined(undefined)) = jobs.points()[0].score(score).cloned() else { panic!("{score}") };
+        assert!(undefined.why.contains("10 workers failed or died at it"), "{}", undefined.why);
+    }
+    assert!(jobs.points()[0].score("nis").unwrap().value().is_some(), "the others are as ever");
 }
 
 #[test]
@@ -167,6 +204,24 @@ fn a_score_that_panics_is_undefined_with_the_reason_after_three_tries() {
 }
 
 #[test]
+fn a_job_at_which_ten_workers_have_died_is_given_up_with_the_reason() {
+    let after_deaths = |deaths: usize| {
+        let jobs = Arc::new(Memory::new(SETTINGS));
+        jobs.close(&pass(7), whole(&pass(7)));
+        for _ in 0..deaths {
+            jobs.claim(Duration::ZERO).unwrap().unwrap();
+        }
+        worker(&jobs).work().unwrap();
+        assert!(jobs.all_done());
+        jobs
+    };
+    assert_eq!(after_deaths(9).points().len(), 1);
+    let jobs = after_deaths(10);
+    assert_eq!(jobs.points().len(), 0);
+    assert!(jobs.unscored()[0].contains("10 workers failed or died at it"), "{:?}", jobs.unscored());
+}
+
+#[test]
 fn a_store_that_goes_away_stops_nothing_for_good() {
     let jobs = Arc::new(Memory::new(SETTINGS));
     jobs.close(&pass(7), whole(&pass(7)));
@@ -176,6 +231,26 @@ fn a_store_that_goes_away_stops_nothing_for_good() {
     assert!(jobs.all_done());
     assert_eq!(content(&jobs.points()[0]), content(&in_one_process(&[pass(7)])[0]));
     assert_eq!(worker.counts.done.load(Ordering::Relaxed) as usize, jobs.stored());
+}
+
+#[test]
+fn a_lease_that_could_not_be_renewed_is_renewed_before_others_come_back() {
+    let jobs = Arc::new(Memory::new(SETTINGS));
+    jobs.close(&pass(7), whole(&pass(7)));
+    // Computes until the store is back.
+    jobs.fail_renewals(3);
+    let seen = Arc::clone(&jobs);
+    let begun = std::time::Instant::now();
+    jobs.at_material(move || {
+        while seen.renewed().is_empty() && begun.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let worker = Worker { options: WorkOptions { lease: Duration::from_secs(20), ..options() }, ..worker(&jobs) };
+    worker.work().unwrap();
+    assert!(jobs.all_done());
+    assert_eq!(jobs.renewed().first(), Some(&true), "{:?}", jobs.renewed());
+    assert_eq!(worker.counts.lost.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -28,6 +28,8 @@ struct Entry {
     until: Instant,
     leases: u32,
     failures: u32,
+    /// What a job for rows gave.
+    rows: Option<Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -45,6 +47,10 @@ struct Content {
     calls: usize,
     stolen: bool,
     at_material: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Renewals that fail, of those to come.
+    failing_renewals: usize,
+    /// Of each renewal, whether the lease had not ended.
+    renewed: Vec<bool>,
 }
 
 pub struct Memory {
@@ -92,12 +98,31 @@ impl Memory {
         self.lock().at_material = Some(Arc::new(call));
     }
 
+    pub fn fail_renewals(&self, count: usize) {
+        self.lock().failing_renewals = count;
+    }
+
+    /// Of each renewal, whether the lease had not ended by then.
+    pub fn renewed(&self) -> Vec<bool> {
+        self.lock().renewed.clone()
+    }
+
     pub fn steal_at_material(&self) {
         self.lock().stolen = true;
     }
 
     pub fn all_done(&self) -> bool {
         self.lock().jobs.iter().all(|job| job.state == State::Done)
+    }
+
+    /// In the order in which they were made.
+    pub fn kinds(&self) -> Vec<String> {
+        self.lock().jobs.iter().map(|job| job.kind.to_string()).collect()
+    }
+
+    /// As many workers have died at this job as may.
+    pub fn exhaust(&self, kind: &Kind) {
+        self.lock().jobs.iter_mut().filter(|job| job.kind == *kind).for_each(|job| job.failures = 10);
     }
 
     pub fn states(&self) -> Vec<State> {
@@ -124,7 +149,7 @@ impl Memory {
 
 impl Entry {
     fn new(step: u64, kind: Kind) -> Self {
-        Self { step, kind, state: State::Waiting, until: Instant::now(), leases: 0, failures: 0 }
+        Self { step, kind, state: State::Waiting, until: Instant::now(), leases: 0, failures: 0, rows: None }
     }
 }
 
@@ -134,6 +159,17 @@ impl Content {
             let same = job.step == claim.step.get() && job.kind == claim.kind;
             same && job.state == State::Leased && job.leases.to_string() == claim.lease
         })
+    }
+}
+
+impl Content {
+    /// Jobs for rows of the score of a job.
+    fn rows_for(&self, claim: &Claim) -> impl Iterator<Item = &Entry> {
+        let (Kind::Slow(of) | Kind::Rows(of, ..)) = claim.kind else { panic!("{claim} has no rows") };
+        let step = claim.step.get();
+        self.jobs
+            .iter()
+            .filter(move |job| job.step == step && matches!(job.kind, Kind::Rows(score, ..) if score.id == of.id))
     }
 }
 
@@ -152,6 +188,7 @@ impl Jobs for Memory {
             in_turn && (job.state == State::Waiting || job.state == State::Leased && job.until <= now)
         };
         let Some(job) = content.jobs.iter_mut().find(free) else { return Ok(None) };
+        job.failures += u32::from(job.state == State::Leased);
         (job.state, job.until, job.leases) = (State::Leased, now + lease, job.leases + 1);
         Ok(Some(Claim {
             id: job.step as i64,
@@ -166,7 +203,15 @@ impl Jobs for Memory {
 
     fn renew(&self, claim: &Claim, lease: Duration) -> Result<bool, HistoryError> {
         let mut content = self.call()?;
-        Ok(content.leased(claim).map(|job| job.until = Instant::now() + lease).is_some())
+        if content.failing_renewals > 0 {
+            content.failing_renewals -= 1;
+            return Err(HistoryError::Unwritten { why: "the connection was lost".into() });
+        }
+        let now = Instant::now();
+        let Some(job) = content.leased(claim) else { return Ok(false) };
+        let in_time = std::mem::replace(&mut job.until, now + lease) > now;
+        content.renewed.push(in_time);
+        Ok(true)
     }
 
     fn material(&self, claim: &Claim) -> Result<Material, HistoryError> {
@@ -178,7 +223,11 @@ impl Jobs for Memory {
             let (pass, parts) = &content.passes[&claim.step.get()];
             let parts = parts.iter().map(|bytes| Part::from_bytes(bytes)).collect();
             let (run, earlier) = (Arc::clone(&pass.run), content.influences.clone());
-            (Material { run, time: NOW.unix, parts, earlier }, content.at_material.clone())
+            let rows = match claim.kind {
+                Kind::Slow(_) => content.rows_for(claim).filter_map(|job| job.rows.clone()).collect(),
+                Kind::Fast | Kind::Rows(..) | Kind::Tests => Vec::new(),
+            };
+            (Material { run, time: NOW.unix, parts, earlier, rows, point: None }, content.at_material.clone())
         };
         if let Some(call) = call {
             call();
@@ -202,6 +251,9 @@ impl Jobs for Memory {
         let mut content = self.call()?;
         let Some(job) = content.leased(claim) else { return Ok(false) };
         job.state = State::Done;
+        if let Finished::Rows { rows } = finished {
+            job.rows = Some(rows.clone());
+        }
         content.stored += 1;
         let step = claim.step.get();
         match finished {
@@ -209,6 +261,12 @@ impl Jobs for Memory {
                 content.points.insert(step, (**point).clone());
                 content.influences.clone_from(influences);
                 content.jobs.extend(following.iter().map(|kind| Entry::new(step, *kind)));
+            }
+            Finished::Rows { .. } => {
+                let Kind::Rows(score, ..) = claim.kind else { panic!("{claim} gives no rows") };
+                if content.rows_for(claim).all(|job| job.state == State::Done) {
+                    content.jobs.push(Entry::new(step, Kind::Slow(score)));
+                }
             }
             Finished::Late { late, seconds } => {
                 let whole = joined(&content.points[&step], late, *seconds);

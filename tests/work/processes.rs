@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use conceptwatch::estimate::Settings;
 use conceptwatch::history::{Identity, PassKey, Postgres, PutPart, Store};
 use conceptwatch::point::Point;
 use conceptwatch::sample::Attempt;
@@ -111,6 +112,19 @@ fn two_workers_of_which_one_is_killed_store_the_points_of_one_process_once() {
         let left: i64 = admin.query_one(&format!("SELECT count(*) FROM {table}"), &[]).unwrap().get(0);
         assert_eq!(left, 0, "{table}");
     }
+}
+
+#[test]
+fn slow_scores_have_the_settings_of_their_point_whatever_hubs_state_meanwhile() {
+    let Some(url) = database() else { return };
+    let store = store_with(&url, &[pass(7)]);
+    assert!(ended(worker(&url, &["--jobs", "1"])).success());
+    assert!(store.point("run", "val", None, false).unwrap().is_some() && !is_done(&store));
+    // A hub starts with another seed and number of neighbours.
+    store.state_settings(&Settings { seed: 77, neighbours: 9, ..SETTINGS }).unwrap();
+    assert!(ended(worker(&url, &["--idle-exit", "0"])).success());
+    assert!(is_done(&store));
+    assert_eq!(stored(&store, "run"), store_one_process(&store, &[pass(7)]));
 }
 
 #[test]

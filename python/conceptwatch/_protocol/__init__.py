@@ -35,6 +35,7 @@ class Calls:
         self.get_scores = unary("GetScores", messages.GetScoresRequest, messages.GetScoresResponse)
         self.get_diagnosis = unary("GetDiagnosis", messages.GetDiagnosisRequest, messages.GetDiagnosisResponse)
         self.get_advice = unary("GetAdvice", messages.GetAdviceRequest, messages.GetAdviceResponse)
+        self.get_sidecar = unary("GetSidecar", messages.GetSidecarRequest, messages.GetSidecarResponse)
         ingest: Callable[..., Any] = channel.stream_stream(
             f"/{SERVICE}/Ingest",
             request_serializer=None,  # IngestRequests come serialised

@@ -269,6 +269,22 @@ class Unsettled(_message.Message):
     step: int
     def __init__(self, split: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
 
+class GetSidecarRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetSidecarResponse(_message.Message):
+    __slots__ = ("server_version", "page_url", "data_dir", "ends_unused")
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PAGE_URL_FIELD_NUMBER: _ClassVar[int]
+    DATA_DIR_FIELD_NUMBER: _ClassVar[int]
+    ENDS_UNUSED_FIELD_NUMBER: _ClassVar[int]
+    server_version: str
+    page_url: str
+    data_dir: str
+    ends_unused: bool
+    def __init__(self, server_version: _Optional[str] = ..., page_url: _Optional[str] = ..., data_dir: _Optional[str] = ..., ends_unused: bool = ...) -> None: ...
+
 class ListRunsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "search")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::cli::contact::{Contact, default_address};
+use crate::cli::contact::{Contact, own_sockets};
 use crate::cli::exchange::{Unanswered, exchange};
 use crate::cli::failure::print;
 use crate::cli::options::DEFAULT_ADDRESSES;
@@ -57,9 +57,8 @@ fn sidecars(contact: &Contact, places: &[Place]) {
     print("\nsidecars:\n");
     let [grpc, http] = DEFAULT_ADDRESSES.map(Remote::from);
     let mut seen = Vec::new();
-    let socket = default_address();
-    if matches!(socket, Remote::Unix(_)) {
-        print(&format!("  {socket}: listens for the jobs of this user\n"));
+    for socket in own_sockets() {
+        print(&format!("  {}: listens for jobs of this user\n", Remote::Unix(socket)));
     }
     for place in places {
         if let Some([ingest, page]) = &place.stated {

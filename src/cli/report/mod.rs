@@ -85,7 +85,7 @@ impl Report<'_> {
             match outcome {
                 Outcome::Value(value) => {
                     let error = value.standard_error.map_or("–".to_owned(), |error| format!("{error:.4}"));
-                    let p = value.p_value.map_or("–".to_owned(), |p| format!("{p:.2e}"));
+                    let p = value.p_value.map_or("–".to_owned(), of_p);
                     let over = value.left_out.as_ref().map_or(String::new(), |left| escaped(&left.to_string()));
                     let chart = interval(value.value, value.standard_error.map(|error| INTERVAL * error), score.range);
                     format!(
@@ -154,5 +154,25 @@ impl Report<'_> {
         } else {
             format!("<section class=\"card\"><h2>Notes</h2><ul>\n{items}</ul></section>\n")
         }
+    }
+}
+
+/// A p-value as a person writes it: three decimals at most, with an exponent only below that.
+pub fn of_p(p: f64) -> String {
+    if p < 0.001 {
+        return format!("{p:.1e}");
+    }
+    let text = format!("{p:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_p;
+
+    #[test]
+    fn p_values_are_plain_numbers() {
+        let written = [1.0, 0.005, 0.0123, 0.001, 2.5e-4].map(of_p);
+        assert_eq!(written, ["1", "0.005", "0.012", "0.001", "2.5e-4"]);
     }
 }

@@ -4,7 +4,7 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::{declare_run, finish_rank};
+use super::declare::{declare_run, finish_rank, finished_declaration, was_last};
 use super::insert::insert_point;
 use super::link::Link;
 use super::store::Postgres;
@@ -83,7 +83,10 @@ impl Postgres {
         identity: &Identity<'_>,
         started: f64,
     ) -> Result<RunRecord, HistoryError> {
-        self.write(|link| Ok(declare_run(link, project, run, identity, started)?.1))
+        self.write(|link| match finished_declaration(link, project, run, identity)? {
+            Some(record) => Ok(record),
+            None => Ok(declare_run(link, project, run, identity, started)?.1),
+        })
     }
 
     /// The name here of a run that a source declared.
@@ -153,7 +156,12 @@ impl Applying<'_> {
     ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         let id = super::runs::run_to_change(self.link, &run)?;
-        finish_rank(self.link, id, attempt, rank.get(), finished)
+        finish_rank(self.link, id, attempt, rank.get(), finished)?;
+        // Where ranks are on several hosts, no source knows that this was the last one.
+        match was_last(self.link, id, attempt)? {
+            true => finish_run(self.link, &run, finished),
+            false => Ok(()),
+        }
     }
 
     /// Stores a point, whose run is the one that the source knows.

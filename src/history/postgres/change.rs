@@ -9,10 +9,22 @@ use super::store::Postgres;
 use crate::history::error::HistoryError;
 
 /// Where a follower is: after this transaction and row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeCursor {
+    /// Identifier of the database's cluster, and its timeline: a cluster that is restored or promoted begins another.
+    cluster: (i64, i32),
     xid: i64,
     id: i64,
+}
+
+/// What a follower sees of the database before it reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Looked {
+    /// It is not the one that the cursor is of, or was put back to a time before it: what a follower has read is not what it
+    /// holds.
+    pub is_restored: bool,
+    /// Of its clock, in seconds since 1970-01-01 UTC.
+    pub time: f64,
 }
 
 /// What happened to a run.
@@ -33,7 +45,7 @@ pub enum Changed {
 impl Changed {
     const ALL: [Self; 6] = [Self::Declared, Self::Finished, Self::Remarked, Self::Removed, Self::Point, Self::Unscored];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Declared => "declared",
             Self::Finished => "finished",
@@ -66,9 +78,26 @@ impl Postgres {
     /// The place from which to follow so that no change is missed that a reading after this call does not show. Some that it
     /// shows may come as well.
     pub fn newest_change(&self) -> Result<ChangeCursor, HistoryError> {
-        let row =
-            self.read(|link| link.query_one("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1", &[]))?;
-        Ok(ChangeCursor { xid: row.get(0), id: i64::MAX })
+        let (cluster, oldest, _) = self.clock()?;
+        Ok(ChangeCursor { cluster, xid: oldest - 1, id: i64::MAX })
+    }
+
+    /// Looks whether the database is the one that a cursor is of, and at its clock.
+    pub fn look(&self, cursor: ChangeCursor) -> Result<Looked, HistoryError> {
+        let (cluster, oldest, time) = self.clock()?;
+        Ok(Looked { is_restored: cluster != cursor.cluster || oldest <= cursor.xid, time })
+    }
+
+    /// The cluster, the oldest transaction at work, which never decreases, and the time.
+    fn clock(&self) -> Result<((i64, i32), i64, f64), HistoryError> {
+        let row = self.read(|link| {
+            link.query_one(
+                "SELECT system_identifier, timeline_id, pg_snapshot_xmin(pg_current_snapshot())::text::bigint, \
+                 extract(epoch FROM clock_timestamp())::float8 FROM pg_control_system(), pg_control_checkpoint()",
+                &[],
+            )
+        })?;
+        Ok(((row.get(0), row.get(1)), row.get(2), row.get(3)))
     }
 
     /// The changes after a place, at most `most`, in their order, and the place to ask from next. Changes are kept for an
@@ -87,7 +116,7 @@ impl Postgres {
                 &[&cursor.xid, &cursor.id, &most],
             )
         })?;
-        let next = rows.last().map_or(cursor, |row| ChangeCursor { xid: row.get(0), id: row.get(1) });
+        let next = rows.last().map_or(cursor, |row| ChangeCursor { xid: row.get(0), id: row.get(1), ..cursor });
         let changes = rows.iter().filter_map(|row| {
             let name: &str = row.get(3);
             let kind = Changed::ALL.into_iter().find(|kind| kind.name() == name)?;

@@ -70,6 +70,27 @@ pub(super) fn declare_run(
     Ok((id, RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished }))
 }
 
+/// The record of a rank that has declared itself and finished since: what is repeated of its declaration changes nothing.
+pub(super) fn finished_declaration(
+    link: &mut Link,
+    project: &str,
+    run: &Run,
+    identity: &Identity<'_>,
+) -> Result<Option<RunRecord>, HistoryError> {
+    let name = own_name(link, project, &run.name, identity)?;
+    let row = link.query_opt(
+        "SELECT started, (SELECT count(*) FROM launch earlier WHERE earlier.run = run.id AND earlier.id < launch.id) \
+         FROM rank JOIN launch ON launch.id = rank.launch JOIN run ON run.id = launch.run \
+         WHERE name = $1 AND job = $2 AND rank = $3 AND restart = $4 AND client = $5 AND rank.finished IS NOT NULL",
+        &[&name, &identity.job, &i64::from(identity.rank.get()), &i64::from(identity.restart), &identity.client],
+    )?;
+    let record = |row: &postgres::Row| {
+        let attempt = Some(Attempt { launch: number(row, 1)?, restart: identity.restart });
+        Ok(RunRecord { run: named(run, name)?, resumed: true, started: row.get(0), attempt, continues: true })
+    };
+    row.as_ref().map(record).transpose()
+}
+
 /// The name of the run that a declaration under the name `declared` refers to.
 fn own_name(link: &mut Link, project: &str, declared: &str, identity: &Identity<'_>) -> Result<String, HistoryError> {
     if !identity.job.is_empty() {
@@ -148,4 +169,17 @@ pub(super) fn finish_rank(
         &[&run, &i64::from(attempt.launch), &i64::from(rank), &i64::from(attempt.restart), &finished],
     )?;
     Ok(())
+}
+
+/// Whether every rank of an attempt has finished, and no later launch has a rank that has not.
+pub(super) fn was_last(link: &mut Link, run: i64, attempt: Attempt) -> Result<bool, HistoryError> {
+    let row = link.query_one(
+        "WITH own AS (SELECT id FROM launch WHERE run = $1 ORDER BY id LIMIT 1 OFFSET $2) \
+         SELECT (SELECT count(*) FROM rank WHERE launch = own.id AND restart = $3 AND finished IS NOT NULL) \
+         >= (SELECT (declaration::jsonb->>'world_size')::bigint FROM run WHERE id = $1) \
+         AND NOT EXISTS (SELECT 1 FROM rank JOIN launch ON launch.id = rank.launch \
+         WHERE launch.run = $1 AND launch.id > own.id AND rank.finished IS NULL) FROM own",
+        &[&run, &i64::from(attempt.launch), &i64::from(attempt.restart)],
+    )?;
+    Ok(row.get(0))
 }

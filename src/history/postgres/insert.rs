@@ -1,11 +1,14 @@
 //! Inserting points, within a transaction of the caller.
 
+use super::branch::{UNNUMBERED, make_way};
 use super::change::{Changed, say};
 use super::latest::set_latest;
 use super::link::Link;
+use super::recent::set_recent;
 use super::runs::unknown;
+use crate::history::branch::Fate;
 use crate::history::error::HistoryError;
-use crate::history::point::{Recorded, completeness, finite, integer};
+use crate::history::point::{Recorded, finite, integer};
 use crate::history::stored::{StoredMatrix, StoredValue, packed};
 use crate::point::Point;
 use crate::sample::Attempt;
@@ -21,17 +24,19 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
     let split = &*point.split;
-    if let Some(time) = outranking(link, run, point, step)? {
+    let fate = make_way(link, (run, step), point, attempt)?;
+    if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
     }
-    link.execute("DELETE FROM point WHERE run = $1 AND split = $2 AND step = $3", &[&run, &split, &step])?;
-    if !point.provisional {
+    let is_current = fate == Fate::Current;
+    if is_current && !point.provisional {
         link.execute("DELETE FROM unscored WHERE run = $1 AND split = $2 AND step = $3", &[&run, &split, &step])?;
     }
     let row = link.query_one(
         "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
-         warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING id",
+         warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
+         superseded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+         $21) RETURNING id",
         &[
             &run,
             &split,
@@ -53,10 +58,18 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
             &serde_json::to_string(&point.concept_rows)?,
             &attempt.map(|attempt| i64::from(attempt.launch)),
             &attempt.map(|attempt| i64::from(attempt.restart)),
+            if is_current { &0_i64 } else { &UNNUMBERED },
         ],
     )?;
     insert_scores(link, row.get(0), point, k as usize)?;
-    set_latest(link, run, split, row.get(0))?;
+    if is_current {
+        set_latest(link, run, split, row.get(0))?;
+    } else {
+        link.execute("UPDATE point SET superseded = id WHERE id = $1", &[&row.get::<_, i64>(0)])?;
+    }
+    if is_current && !point.provisional {
+        set_recent(link, run, split)?;
+    }
     touch(link, run)?;
     say(link, &point.run, Changed::Point, Some((split, step)))?;
     Ok(Recorded::Stored)
@@ -66,20 +79,6 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
 pub(super) fn touch(link: &mut Link, run: i64) -> Result<(), HistoryError> {
     let statement = "UPDATE run SET touched = now() WHERE id = $1 AND touched < now() - interval '1 minute'";
     link.execute(statement, &[&run]).map(drop)
-}
-
-/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
-fn outranking(link: &mut Link, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
-    let stored = link.query_opt(
-        "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = $1 AND split = $2 AND step = $3",
-        &[&run, &&*point.split, &step],
-    )?;
-    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
-    let stored = stored.map(|row| {
-        let rows_seen: i64 = row.get(2);
-        (completeness(row.get(0), row.get(1), rows_seen.cast_unsigned()), row.get(3))
-    });
-    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
 }
 
 /// All scores in one statement: there are forty, and each statement is a round trip.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::insert::insert_point;
 use super::link::Link;
 use super::parts::PassKey;
-use super::read::newest;
+use super::read::of_attempt;
 use super::runs::{number, run_to_change};
 use super::store::Postgres;
 use super::unscored::insert_unscored;
@@ -34,7 +34,7 @@ pub struct LeasedJob {
     pub kind: String,
     /// Distinguishes this lease from all others.
     pub lease: String,
-    /// How often it could not be computed before.
+    /// How often it could not be computed before, or its worker was not heard of again.
     pub failures: u32,
 }
 
@@ -48,6 +48,16 @@ pub struct JobMaterial {
     pub parts: Result<Vec<Part>, Fault>,
     /// Of the split's evaluation before.
     pub earlier: Option<Influences>,
+    /// With what the point was made that the result joins; `None` for a point itself.
+    pub point: Option<MadeWith>,
+}
+
+/// How the scores of a point were estimated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeWith {
+    pub estimator: String,
+    pub neighbours: u32,
+    pub seed: u64,
 }
 
 /// A point with what its next evaluation and the slow scores need.
@@ -104,7 +114,7 @@ impl Postgres {
     }
 
     /// Leases a job: a point before slow scores, and then the one that has waited longest. `None` if none waits. A job whose
-    /// lease has ended waits again.
+    /// lease has ended waits again, and counts one failure more.
     pub fn claim_job(&self, worker: &str, lease: Duration) -> Result<Option<LeasedJob>, HistoryError> {
         self.write(|link| {
             let found = link.query_opt(
@@ -113,8 +123,8 @@ impl Postgres {
             )?;
             let Some(found) = found else { return Ok(None) };
             let row = link.query_one(
-                "UPDATE job SET lease = gen_random_uuid()::text, lease_until = now() + make_interval(secs => $2), worker = $3 \
-                 FROM pass JOIN run ON run.id = pass.run WHERE job.id = $1 AND pass.id = job.pass \
+                "UPDATE job SET lease = gen_random_uuid()::text, lease_until = now() + make_interval(secs => $2), worker = $3, \
+                 failures = failures + (lease IS NOT NULL)::int FROM pass JOIN run ON run.id = pass.run WHERE job.id = $1 AND pass.id = job.pass \
                  RETURNING job.id, run.name, split, launch, restart, step, kind, lease, failures",
                 &[&found.get::<_, i64>(0), &lease.as_secs_f64(), &worker],
             )?;
@@ -140,12 +150,16 @@ impl Postgres {
     pub fn job_material(&self, job: &LeasedJob) -> Result<JobMaterial, HistoryError> {
         self.read(|link| {
             let row = link.query_opt(
-                "SELECT pass.id, declaration, coalesce(extract(epoch FROM closed), 0)::float8, run.id, split FROM pass \
+                "SELECT pass.id, declaration, coalesce(extract(epoch FROM closed), 0)::float8, run.id, split, kind FROM pass \
                  JOIN job ON job.pass = pass.id JOIN run ON run.id = pass.run WHERE job.id = $1",
                 &[&job.id],
             )?;
             let row = row.ok_or_else(|| HistoryError::Unknown { what: "job", name: job.id.to_string() })?;
             let (pass, run, split): (i64, i64, &str) = (row.get(0), row.get(3), row.get(4));
+            let point = match row.get::<_, &str>(5) {
+                FAST => None,
+                _ => made_with(link, pass)?,
+            };
             // Of parts that overlap, the union takes the counts of the largest.
             let bodies = "SELECT body FROM part WHERE pass = $1 ORDER BY cardinality(ended) DESC, source";
             let parts = link.query(bodies, &[&pass])?.iter().map(|row| Part::from_bytes(row.get(0))).collect();
@@ -154,7 +168,7 @@ impl Postgres {
             let earlier = earlier.and_then(|row| row.get::<_, Option<&[u8]>>(0).map(<[u8]>::to_vec));
             // Those of another release are of no use.
             let earlier = earlier.and_then(|bytes| postcard::from_bytes(&bytes).ok());
-            Ok(JobMaterial { run: serde_json::from_str(row.get(1))?, time: row.get(2), parts, earlier })
+            Ok(JobMaterial { run: serde_json::from_str(row.get(1))?, time: row.get(2), parts, earlier, point })
         })
     }
 
@@ -164,9 +178,13 @@ impl Postgres {
     }
 
     /// As [`return_job`](Self::return_job), where the parts are lost or cut too short: the pass is open again until sidecars
-    /// have sent whole ones, or its deadline is over.
+    /// have sent whole ones, or its deadline is over. A job that joins the point ends without a result: the pass is settled,
+    /// so sidecars have no rows of it any more.
     pub fn reopen_pass(&self, job: &LeasedJob) -> Result<bool, HistoryError> {
         self.held(job, |link, pass| {
+            if job.kind != FAST {
+                return end(link, job, pass);
+            }
             release(link, job, 0)?;
             let statement =
                 "UPDATE pass SET closed = NULL, needs_whole = true, opened = clock_timestamp() WHERE id = $1";
@@ -201,13 +219,38 @@ impl Postgres {
         })
     }
 
+    /// Stores rows that a score is made of. With the last of the jobs whose kind begins like `alike`, a job of the kind `then`
+    /// follows, which finds them in [`job_rows`](Self::job_rows). Returns false, and stores nothing, if the lease does not
+    /// hold any more.
+    pub fn finish_rows(&self, job: &LeasedJob, rows: &[u8], alike: &str, then: &str) -> Result<bool, HistoryError> {
+        self.held(job, |link, pass| {
+            link.execute("UPDATE job SET done = true, result = $2 WHERE id = $1", &[&job.id, &rows])?;
+            link.execute(
+                "INSERT INTO job (pass, kind) SELECT $1, $2 WHERE NOT EXISTS \
+                 (SELECT FROM job WHERE pass = $1 AND NOT done AND starts_with(kind, $3)) ON CONFLICT (pass, kind) DO NOTHING",
+                &[&pass, &then, &alike],
+            )?;
+            end(link, job, pass)
+        })
+    }
+
+    /// What jobs of the same pass gave whose kind begins like `alike`.
+    pub fn job_rows(&self, job: &LeasedJob, alike: &str) -> Result<Vec<Vec<u8>>, HistoryError> {
+        let statement = "SELECT other.result FROM job JOIN job AS other ON other.pass = job.pass \
+                         WHERE job.id = $1 AND other.result IS NOT NULL AND starts_with(other.kind, $2) ORDER BY other.id";
+        let rows = self.read(|link| link.query(statement, &[&job.id, &alike]))?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
     /// Stores the point of a pass as `join` returns it from the one that is stored. Nothing is stored if the point of its step
-    /// is another by now.
+    /// is another by now: its time is not that at which the pass was closed.
     pub fn finish_late(&self, job: &LeasedJob, join: impl Fn(&Point) -> Point) -> Result<bool, HistoryError> {
         self.held(job, |link, pass| {
             let step = job.pass.step.cast_signed();
-            let stored = newest(link, &job.pass.run, &job.pass.split, (step, step), true)?;
-            if let Some((point, _)) = stored.filter(|(_, made_by)| *made_by == Some(job.pass.attempt)) {
+            let closed = "SELECT coalesce(extract(epoch FROM closed), 0)::float8 FROM pass WHERE id = $1";
+            let time: f64 = link.query_one(closed, &[&pass])?.get(0);
+            let point = of_attempt(link, &job.pass.run, &job.pass.split, step, job.pass.attempt, true)?;
+            if let Some(point) = point.filter(|point| point.time == time) {
                 insert_point(link, &join(&point), Some(job.pass.attempt))?;
             }
             end(link, job, pass)
@@ -264,6 +307,20 @@ impl Postgres {
             Ok(true)
         })
     }
+}
+
+/// Of the point that was computed of a pass.
+fn made_with(link: &mut Link, pass: i64) -> Result<Option<MadeWith>, HistoryError> {
+    let row = link.query_opt(
+        "SELECT estimator, neighbours, seed FROM point JOIN pass USING (run, split, step, launch, restart) \
+         WHERE pass.id = $1 ORDER BY superseded LIMIT 1",
+        &[&pass],
+    )?;
+    let read = |row: postgres::Row| {
+        let seed = row.get::<_, i64>(2).cast_unsigned();
+        Ok(MadeWith { estimator: row.get(0), neighbours: number(&row, 1)?, seed })
+    };
+    row.map(read).transpose()
 }
 
 fn release(link: &mut Link, job: &LeasedJob, failures: i32) -> Result<(), HistoryError> {

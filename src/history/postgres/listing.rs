@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use postgres::Row;
+
+use super::directory::{Directory, Entry};
+use super::kept::Kept;
 use super::link::Link;
 use super::runs::{one_run, run_id, runs, stored};
 use crate::history::error::HistoryError;
 use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted};
 use crate::history::run::StoredRun;
 
-/// What a search reads of all runs is little beside their declarations, which are read for one page.
-pub(super) fn listing(link: &mut Link, wanted: &Wanted) -> Result<Listing, HistoryError> {
-    let rows = link.query("SELECT id, started, name, title, labels FROM run ORDER BY started DESC, id DESC", &[])?;
+/// A page, with the declarations of its runs alone. To be asked first in a transaction.
+pub(super) fn listing(link: &mut Link, known: &Kept<Directory>, wanted: &Wanted) -> Result<Listing, HistoryError> {
     let (mut found, mut ids, mut last) = (Listing::default(), Vec::new(), None);
-    for row in rows {
-        if !wanted.names(row.get(2), row.get(3), || Ok(serde_json::from_str(row.get(4))?))? {
+    for entry in known.runs(link)?.iter() {
+        let Entry { id, started, .. } = **entry;
+        let run = &entry.run;
+        if !wanted.search.is_empty() && !wanted.search.matches(&run.name, entry.title.as_deref(), &run.labels) {
             continue;
         }
         found.total += 1;
-        let (id, started): (i64, f64) = (row.get(0), row.get(1));
         if wanted.after.is_some_and(|cursor| (started, id) >= (cursor.started, cursor.id)) {
             continue;
         }
@@ -40,6 +44,14 @@ pub(super) fn listed(link: &mut Link, name: &str) -> Result<(StoredRun, Vec<Stor
     Ok((run, splits_of(link, &[id])?.remove(&id).unwrap_or_default()))
 }
 
+pub(super) fn listed_of(link: &mut Link, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError> {
+    let rows = link.query(runs!("WHERE name = ANY($1) ORDER BY array_position($1, name)"), &[&names])?;
+    let ids: Vec<i64> = rows.iter().map(|row| row.get(5)).collect();
+    let mut splits = splits_of(link, &ids)?;
+    let listed = |row: &Row| Ok((stored(row)?, splits.remove(&row.get(5)).unwrap_or_default()));
+    rows.iter().map(listed).collect()
+}
+
 pub(super) fn splits(link: &mut Link, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
     let id = run_id(link, run)?;
     Ok(splits_of(link, &[id])?.remove(&id).unwrap_or_default())
@@ -48,7 +60,8 @@ pub(super) fn splits(link: &mut Link, run: &str) -> Result<Vec<StoredSplit>, His
 /// The splits of runs that have points, by name.
 fn splits_of(link: &mut Link, runs: &[i64]) -> Result<BTreeMap<i64, Vec<StoredSplit>>, HistoryError> {
     let rows = link.query(
-        "SELECT run, split, count(*), max(step) FROM point WHERE run = ANY($1) GROUP BY run, split ORDER BY run, split",
+        "SELECT run, split, count(*), max(step) FROM point WHERE run = ANY($1) AND superseded = 0 \
+         GROUP BY run, split ORDER BY run, split",
         &[&runs],
     )?;
     let mut splits: BTreeMap<i64, Vec<StoredSplit>> = BTreeMap::new();

@@ -3,10 +3,17 @@
 use std::path::PathBuf;
 
 use super::link::Link;
+use super::recent::fill_recent;
 use crate::history::error::HistoryError;
 
 /// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+    include_str!("schema_5.sql"),
+];
 
 /// Held by who migrates. The number has no meaning.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110001)";
@@ -36,6 +43,9 @@ pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> 
         }
         for migration in &MIGRATIONS[found as usize..] {
             link.batch(migration)?;
+        }
+        if (1..3).contains(&found) {
+            fill_recent(link)?;
         }
         if found == 0 {
             link.batch("CREATE TABLE conceptwatch_schema (version bigint NOT NULL); INSERT INTO conceptwatch_schema VALUES (0)")?;

@@ -5,12 +5,15 @@
 
 mod advice;
 mod apply;
+mod branch;
 mod change;
 mod connect;
 mod declare;
+mod directory;
 mod fault;
 mod insert;
 mod jobs;
+mod kept;
 mod latest;
 mod link;
 mod listing;
@@ -18,6 +21,7 @@ mod migrate;
 mod parts;
 mod pgpass;
 mod read;
+mod recent;
 mod retain;
 mod runs;
 mod series;
@@ -27,23 +31,24 @@ mod unscored;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
+use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
-use crate::point::Point;
+use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::Rank;
 
 pub use advice::GivenAdvice;
 pub use apply::{Applied, Applying};
-pub use change::{ChangeCursor, Changed, RunChange};
-pub use jobs::{FAST, FirstPoint, JobMaterial, JobQueue, LeasedJob};
+pub use change::{ChangeCursor, Changed, Looked, RunChange};
+pub use jobs::{FAST, FirstPoint, JobMaterial, JobQueue, LeasedJob, MadeWith};
 pub use latest::LatestValue;
 pub use migrate::schema as database_schema;
 pub use parts::{Overdue, PassKey, PassState, PutPart};
@@ -58,7 +63,7 @@ fn bounds(first: u64, last: Option<u64>) -> (i64, i64) {
 
 impl Store for Postgres {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        self.declare(DEFAULT_PROJECT, run, identity, started)
+        self.declare(self.project(), run, identity, started)
     }
 
     fn forget_run(&self, run: &str) {
@@ -122,12 +127,21 @@ impl Store for Postgres {
         self.read(runs::all_runs)
     }
 
+    fn labelled(&self) -> Result<Vec<Arc<LabelledRun>>, HistoryError> {
+        let runs = self.read(|link| self.runs.runs(link))?;
+        Ok(runs.iter().map(|entry| Arc::clone(&entry.run)).collect())
+    }
+
     fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        self.read(|link| listing::listing(link, wanted))
+        self.read(|link| listing::listing(link, &self.runs, wanted))
     }
 
     fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
         self.read(|link| listing::listed(link, name))
+    }
+
+    fn listed_of(&self, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError> {
+        self.read(|link| listing::listed_of(link, names))
     }
 
     fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
@@ -167,6 +181,15 @@ impl Store for Postgres {
         self.read(|link| series::series(link, run, split, score, concept, bounds(first_step, last_step)))
     }
 
+    fn values_of(
+        &self,
+        runs: &[&str],
+        split: &str,
+        score: &str,
+    ) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
+        self.read(|link| series::values_of(link, runs, split, score))
+    }
+
     fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         self.read(|link| series::newest_steps(link, run, split, most))
     }
@@ -184,13 +207,23 @@ impl Store for Postgres {
         self.read(|link| read::evaluations_of(link, runs, split, most))
     }
 
+    fn briefs(
+        &self,
+        runs: &[&str],
+        split: &str,
+        scores: &[&str],
+        most: usize,
+    ) -> Result<Vec<Arc<[Brief]>>, HistoryError> {
+        self.read(|link| recent::briefs(link, &self.newest, runs, split, scores, most))
+    }
+
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         self.read(|link| series::common_steps(link, run, a, b, most))
     }
 
     fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError> {
         let bounds = step.map_or((0, i64::MAX), |step| i64::try_from(step).map_or((1, 0), |step| (step, step)));
-        Ok(self.read(|link| read::newest(link, run, split, bounds, matrices))?.map(|(point, _)| point))
+        Ok(self.read(|link| read::newest(link, run, split, bounds, matrices))?.map(|(point, _, _)| point))
     }
 
     fn whole_points(
@@ -207,8 +240,8 @@ impl Store for Postgres {
 
     fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
-        let found = self.read(|link| read::newest(link, run, split, (step, step), false))?;
-        Ok(found.is_some_and(|(point, made_by)| !point.provisional && !point.incomplete && made_by == Some(attempt)))
+        let found = self.read(|link| read::of_attempt(link, run, split, step, attempt, false))?;
+        Ok(found.is_some_and(|point| !point.provisional && !point.incomplete))
     }
 
     fn matrix(

@@ -42,10 +42,10 @@ pub enum PassState {
     Open,
     /// The part of this source is not there, or was cut where rows are needed: it is to be sent without a cut-off.
     NeedsWhole,
-    /// Its point is stored.
-    Settled { incomplete: bool },
+    /// Its point is stored; if it is not final, slow scores may join it.
+    Settled { incomplete: bool, is_final: bool },
     /// There will be no point.
-    Unscored { reason: String },
+    Unscored { ending: Ending, reason: String },
 }
 
 /// Passes that the deadline closed.
@@ -163,7 +163,7 @@ fn put(
         return Ok((PutPart::StaleAttempt, None));
     }
     let settled = "SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 \
-                   AND NOT provisional";
+                   AND NOT provisional LIMIT 1";
     let key = "SELECT id, closed IS NOT NULL, world_size FROM pass \
                WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 FOR SHARE";
     let mut known = link.query_opt(key, &[&run, &pass.split, &step, &launch, &restart])?;
@@ -290,19 +290,21 @@ fn close_late(link: &mut Link, id: i64, run: &str, deadline: Duration) -> Result
 fn state(link: &mut Link, run: i64, source: &str, pass: &PassKey) -> Result<PassState, HistoryError> {
     let (step, launch, restart) = columns(pass)?;
     let point = link.query_opt(
-        "SELECT incomplete FROM point WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 \
-         AND NOT provisional",
+        "SELECT incomplete, NOT EXISTS (SELECT 1 FROM pass WHERE (run, split, step, launch, restart) = ($1, $2, $3, $4, $5) \
+         AND done IS NULL) FROM point WHERE (run, split, step, launch, restart) = ($1, $2, $3, $4, $5) AND NOT provisional \
+         ORDER BY superseded LIMIT 1",
         &[&run, &pass.split, &step, &launch, &restart],
     )?;
     if let Some(point) = point {
-        return Ok(PassState::Settled { incomplete: point.get(0) });
+        return Ok(PassState::Settled { incomplete: point.get(0), is_final: point.get(1) });
     }
     let unscored = link.query_opt(
-        "SELECT reason FROM unscored WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5",
+        "SELECT reason, outcome FROM unscored WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5",
         &[&run, &pass.split, &step, &launch, &restart],
     )?;
     if let Some(unscored) = unscored {
-        return Ok(PassState::Unscored { reason: unscored.get(0) });
+        let ending = Ending::named(unscored.get(1)).unwrap_or(Ending::Failed);
+        return Ok(PassState::Unscored { ending, reason: unscored.get(0) });
     }
     let known = link.query_opt(
         "SELECT done IS NOT NULL, closed IS NOT NULL, EXISTS (SELECT 1 FROM part WHERE part.pass = pass.id \
@@ -310,10 +312,12 @@ fn state(link: &mut Link, run: i64, source: &str, pass: &PassKey) -> Result<Pass
          WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5",
         &[&run, &pass.split, &step, &launch, &restart, &source],
     )?;
-    let unscored = |reason: &str| Ok(PassState::Unscored { reason: reason.to_owned() });
+    let unscored = |ending, reason: &str| Ok(PassState::Unscored { ending, reason: reason.to_owned() });
     match known.map(|row| (row.get(0), row.get(1), row.get(2))) {
-        Some((true, _, _)) => unscored("the history has another point of this step"),
-        _ if raised(link, run, pass)? > (launch, restart) => unscored("a newer attempt of the run has begun"),
+        Some((true, _, _)) => unscored(Ending::Failed, "the history has another point of this step"),
+        _ if raised(link, run, pass)? > (launch, restart) => {
+            unscored(Ending::Discarded, "a newer attempt of the run has begun")
+        }
         Some((_, true, _) | (_, _, true)) => Ok(PassState::Open),
         // Also where the parts of an open pass were lost.
         Some((_, false, false)) | None => Ok(PassState::NeedsWhole),

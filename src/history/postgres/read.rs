@@ -6,7 +6,6 @@ use postgres::Row;
 
 use super::link::{Link, Value};
 use super::runs::{attempt, find_run, number};
-use super::series::{made_by, newest_attempt_before};
 use crate::history::error::HistoryError;
 use crate::history::point::WholePoint;
 use crate::history::stored::{Matrices, StoredValue};
@@ -23,14 +22,15 @@ macro_rules! points {
     ($condition:literal) => {
         concat!(
             "SELECT id, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-             estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart \
-             FROM point WHERE run = $1 AND split = $2 ",
+             estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
+             superseded > 0 FROM point WHERE run = $1 AND split = $2 ",
             $condition
         )
     };
 }
 
-type Made = (Point, Option<Attempt>);
+/// Also whether it is superseded.
+type Made = (Point, Option<Attempt>, bool);
 
 /// A point without its scores.
 fn head(run: &str, row: &Row) -> Result<Made, HistoryError> {
@@ -55,7 +55,7 @@ fn head(run: &str, row: &Row) -> Result<Made, HistoryError> {
         concept_rows: serde_json::from_str(row.get(17))?,
         scores: Vec::new(),
     };
-    Ok((point, attempt(row, 18)?))
+    Ok((point, attempt(row, 18)?, row.get(20)))
 }
 
 /// The points that a statement finds, with their scores; with `k` also their matrices.
@@ -70,8 +70,9 @@ fn points(
     let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let mut scores = scores(link, &ids, k)?;
     let whole = |row: &Row| {
-        let (point, attempt) = head(run, row)?;
-        Ok((Point { scores: scores.remove(&row.get(0)).unwrap_or_default(), ..point }, attempt))
+        let (point, attempt, superseded) = head(run, row)?;
+        let scores = scores.remove(&row.get(0)).unwrap_or_default();
+        Ok((Point { scores, ..point }, attempt, superseded))
     };
     rows.iter().map(whole).collect()
 }
@@ -116,7 +117,7 @@ fn scores(
     Ok(scores)
 }
 
-/// The newest point between two steps, and the attempt that made it.
+/// The newest point of the newest branch between two steps, and the attempt that made it.
 pub(super) fn newest(
     link: &mut Link,
     run: &str,
@@ -125,18 +126,34 @@ pub(super) fn newest(
     matrices: bool,
 ) -> Result<Option<Made>, HistoryError> {
     let (id, declared) = find_run(link, run)?;
-    let statement = points!("AND step BETWEEN $3 AND $4 ORDER BY step DESC LIMIT 1");
+    let statement = points!("AND step BETWEEN $3 AND $4 AND superseded = 0 ORDER BY step DESC LIMIT 1");
     let k = matrices.then(|| declared.concept_count());
     Ok(points(link, run, statement, &[&id, &split, &first, &last], k)?.pop())
+}
+
+/// The point that an attempt has made of a step, also where it is superseded.
+pub(super) fn of_attempt(
+    link: &mut Link,
+    run: &str,
+    split: &str,
+    step: i64,
+    attempt: Attempt,
+    matrices: bool,
+) -> Result<Option<Point>, HistoryError> {
+    let (id, declared) = find_run(link, run)?;
+    let statement = points!("AND step = $3 AND launch = $4 AND restart = $5 ORDER BY superseded LIMIT 1");
+    let k = matrices.then(|| declared.concept_count());
+    let values: [Value<'_>; 5] = [&id, &split, &step, &i64::from(attempt.launch), &i64::from(attempt.restart)];
+    Ok(points(link, run, statement, &values, k)?.pop().map(|(point, _, _)| point))
 }
 
 /// A split's newest finished evaluations, oldest first.
 pub(super) fn evaluations(link: &mut Link, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
     let (id, _) = find_run(link, run)?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let statement = points!("AND NOT provisional ORDER BY step DESC LIMIT $3");
+    let statement = points!("AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3");
     let found = points(link, run, statement, &[&id, &split, &most], None)?;
-    Ok(found.into_iter().rev().map(|(point, _)| point).collect())
+    Ok(found.into_iter().rev().map(|(point, _, _)| point).collect())
 }
 
 /// A split's newest finished evaluations of several runs, oldest first, in two readings.
@@ -150,16 +167,16 @@ pub(super) fn evaluations_of(
     let rows = link.query(
         "SELECT newest.*, run.name FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
          provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
-         change_errors, concept_rows, launch, restart FROM point WHERE point.run = run.id AND split = $2 \
-         AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
+         change_errors, concept_rows, launch, restart, false FROM point WHERE point.run = run.id AND split = $2 \
+         AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
         &[&runs, &split, &most],
     )?;
     let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let mut scores = scores(link, &ids, None)?;
     let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for row in &rows {
-        let run: &str = row.get(20);
-        let (point, _) = head(run, row)?;
+        let run: &str = row.get(21);
+        let (point, _, _) = head(run, row)?;
         let scores = scores.remove(&row.get(0)).unwrap_or_default();
         found.entry(run.to_owned()).or_default().push(Point { scores, ..point });
     }
@@ -178,21 +195,22 @@ pub(super) fn whole_points(
     let (id, declared) = find_run(link, run)?;
     let k = matrices.then(|| declared.concept_count());
     let at_once = if matrices { 1 } else { AT_ONCE };
-    let mut newest = newest_attempt_before(link, id, split, first)?;
     let (mut whole, mut bytes, mut next) = (Vec::new(), 0, Some(first));
     while let Some(from) = next {
         if whole.len() >= most || bytes > ENOUGH {
             break;
         }
+        // Whole steps, whatever branches there are.
         let limit = at_once.min(most - whole.len()) as i64;
-        let statement = points!("AND step >= $3 ORDER BY step LIMIT $4");
+        let statement = points!(
+            "AND step >= $3 AND step <= (SELECT max(step) FROM (SELECT step FROM point WHERE run = $1 AND split = $2 \
+             AND step >= $3 ORDER BY step LIMIT $4) AS part) ORDER BY step, superseded"
+        );
         let found = points(link, run, statement, &[&id, &split, &from, &limit], k)?;
-        let after = found.last().map(|(point, _)| point.step.cast_signed());
-        for (point, attempt) in found {
-            let by = made_by(attempt);
+        let after = found.last().map(|(point, _, _)| point.step.cast_signed());
+        for (point, attempt, superseded) in found {
             bytes += point.bytes();
-            whole.push(WholePoint { point, attempt, superseded: by < newest });
-            newest = newest.max(by);
+            whole.push(WholePoint { point, attempt, superseded });
         }
         next = match after {
             Some(after) => step_after(link, id, split, after)?,

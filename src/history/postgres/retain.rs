@@ -20,7 +20,7 @@ pub struct Removed {
 
 impl Postgres {
     /// Removes changes older than an hour, and matrices other than those of each split's newest points and of the points
-    /// whose place in their split is a power of two. To be called once a minute by each process; one of them does it.
+    /// whose place in the newest branch of their split is a power of two. To be called once a minute by each process; one of them does it.
     pub fn retain(&self) -> Result<Removed, HistoryError> {
         self.write(|link| {
             if !link.query_one(LOCK, &[])?.get::<_, bool>(0) {
@@ -32,13 +32,19 @@ impl Postgres {
             let matrices = link.execute(
                 "WITH placed AS (SELECT id, thinned, row_number() OVER (PARTITION BY run, split ORDER BY step) AS place, \
                  row_number() OVER (PARTITION BY run, split ORDER BY step DESC) AS age FROM point \
-                 WHERE (run, split) IN (SELECT run, split FROM point WHERE NOT thinned GROUP BY run, split HAVING count(*) > $1)), \
+                 WHERE superseded = 0 AND (run, split) IN (SELECT run, split FROM point WHERE NOT thinned GROUP BY run, split HAVING count(*) > $1)), \
                  due AS (SELECT id, place FROM placed WHERE NOT thinned AND age > $1 LIMIT $2), \
                  looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)) \
                  DELETE FROM matrix WHERE point IN (SELECT id FROM due WHERE (place & (place - 1)) <> 0)",
                 &[&NEWEST, &AT_ONCE],
             )?;
-            Ok(Removed { changes, matrices })
+            let of_older_branches = link.execute(
+                "WITH due AS (SELECT id FROM point WHERE superseded > 0 AND NOT thinned LIMIT $1), \
+                 looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)) \
+                 DELETE FROM matrix WHERE point IN (SELECT id FROM due)",
+                &[&AT_ONCE],
+            )?;
+            Ok(Removed { changes, matrices: matrices + of_older_branches })
         })
     }
 }

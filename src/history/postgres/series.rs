@@ -1,28 +1,12 @@
 //! Reading curves, steps and matrices.
 
+use std::collections::BTreeMap;
+
 use super::link::Link;
 use super::runs::{attempt, find_run, run_id};
 use crate::history::error::HistoryError;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
 use crate::history::stored::{Matrices, left_out_of, of_concept};
-use crate::sample::Attempt;
-
-/// Launch and restart; absent where unknown, which precedes all that are known.
-pub(super) type MadeBy = (Option<u32>, Option<u32>);
-
-pub(super) fn made_by(attempt: Option<Attempt>) -> MadeBy {
-    (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart))
-}
-
-/// The latest attempt, by launch and restart, that has made a point before `step`.
-pub(super) fn newest_attempt_before(link: &mut Link, run: i64, split: &str, step: i64) -> Result<MadeBy, HistoryError> {
-    let row = link.query_opt(
-        "SELECT launch, restart FROM point WHERE run = $1 AND split = $2 AND step < $3 \
-         ORDER BY launch DESC NULLS LAST, restart DESC NULLS LAST LIMIT 1",
-        &[&run, &split, &step],
-    )?;
-    Ok(made_by(row.map(|row| attempt(&row, 0)).transpose()?.flatten()))
-}
 
 /// The curve of a score, or of one concept of it, between two steps.
 pub(super) fn series(
@@ -42,17 +26,16 @@ pub(super) fn series(
         }
         None => (run_id(link, run)?, None),
     };
-    let mut newest = newest_attempt_before(link, id, split, first)?;
     let rows = link.query(
         "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
-         CASE WHEN $6 THEN per_concept END, left_out, p_value, launch, restart \
+         CASE WHEN $6 THEN per_concept END, left_out, p_value, launch, restart, superseded > 0 \
          FROM point JOIN value ON value.point = point.id AND score = $3 \
-         WHERE run = $1 AND split = $2 AND step BETWEEN $4 AND $5 ORDER BY step",
+         WHERE run = $1 AND split = $2 AND step BETWEEN $4 AND $5 ORDER BY step, superseded",
         &[&id, &split, &score, &first, &last, &place.is_some()],
     )?;
     let mut points = Vec::with_capacity(rows.len());
     for row in rows {
-        let made_by = made_by(attempt(&row, 13)?);
+        let attempt = attempt(&row, 13)?;
         let (value, standard_error, undefined) = match place {
             None => (row.get(7), row.get(8), row.get(9)),
             Some(place) => {
@@ -73,19 +56,38 @@ pub(super) fn series(
             undefined,
             left_out: if place.is_none() { left_out_of(row.get(11))? } else { None },
             p_value: if place.is_none() { row.get(12) } else { None },
-            superseded: made_by < newest,
-            attempt: made_by,
+            superseded: row.get(15),
+            attempt: (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart)),
         });
-        newest = newest.max(made_by);
     }
     Ok(points)
+}
+
+/// The values of a score at the finished evaluations of several runs, by name, in ascending order.
+pub(super) fn values_of(
+    link: &mut Link,
+    runs: &[&str],
+    split: &str,
+    score: &str,
+) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
+    let rows = link.query(
+        "SELECT name, step, value FROM run JOIN point ON point.run = run.id AND split = $2 AND superseded = 0 \
+         AND NOT provisional JOIN value ON value.point = point.id AND score = $3 AND value IS NOT NULL \
+         WHERE name = ANY($1) ORDER BY run.id, step",
+        &[&runs, &split, &score],
+    )?;
+    let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
+    for row in rows {
+        found.entry(row.get(0)).or_default().push((row.get::<_, i64>(1).cast_unsigned(), row.get(2)));
+    }
+    Ok(found)
 }
 
 /// Steps of a split's newest points in ascending order.
 pub(super) fn newest_steps(link: &mut Link, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
     let id = run_id(link, run)?;
     let mut rows = link.query(
-        "SELECT step FROM point WHERE run = $1 AND split = $2 ORDER BY step DESC LIMIT $3",
+        "SELECT step FROM point WHERE run = $1 AND split = $2 AND superseded = 0 ORDER BY step DESC LIMIT $3",
         &[&id, &split, &i64::try_from(most).unwrap_or(i64::MAX)],
     )?;
     rows.reverse();
@@ -103,8 +105,8 @@ pub(super) fn common_steps(
     let id = run_id(link, run)?;
     let mut rows = link.query(
         "SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
-         WHERE a.run = $1 AND a.split = $2 AND b.split = $3 AND NOT a.provisional AND NOT b.provisional \
-         ORDER BY a.step DESC LIMIT $4",
+         WHERE a.run = $1 AND a.split = $2 AND b.split = $3 AND a.superseded = 0 AND b.superseded = 0 \
+         AND NOT a.provisional AND NOT b.provisional ORDER BY a.step DESC LIMIT $4",
         &[&id, &a, &b, &i64::try_from(most).unwrap_or(i64::MAX)],
     )?;
     rows.reverse();
@@ -122,7 +124,7 @@ pub(super) fn matrix(
     let (id, declared) = find_run(link, run)?;
     let row = link.query_opt(
         "SELECT step, cells, ages, cells_q FROM point JOIN matrix ON matrix.point = point.id AND score = $3 \
-         WHERE run = $1 AND split = $2 AND step BETWEEN $4 AND $5 ORDER BY step DESC LIMIT 1",
+         WHERE run = $1 AND split = $2 AND step BETWEEN $4 AND $5 AND superseded = 0 ORDER BY step DESC LIMIT 1",
         &[&id, &split, &score, &first, &last],
     )?;
     Ok(row.map(|row| {

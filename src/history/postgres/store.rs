@@ -6,9 +6,12 @@ use std::time::Duration;
 use r2d2::{Pool, PooledConnection};
 
 use super::connect::{Address, Connector};
+use super::directory::Directory;
 use super::fault::is_passing;
+use super::kept::Kept;
 use super::link::Link;
 use super::migrate::migrate;
+use super::recent::Newest;
 use crate::history::error::HistoryError;
 use crate::history::usage::Dropped;
 
@@ -29,6 +32,10 @@ pub struct Postgres {
     unreachable: Mutex<Option<String>>,
     /// By this process.
     dropped: Mutex<Dropped>,
+    /// Of the runs that are declared outside any source.
+    project: String,
+    pub(super) runs: Kept<Directory>,
+    pub(super) newest: Newest,
 }
 
 impl Postgres {
@@ -50,7 +57,18 @@ impl Postgres {
             .test_on_check_out(false)
             .error_handler(Box::new(r2d2::NopErrorHandler))
             .build_unchecked(connector);
-        Ok(Self { pool, unreachable: Mutex::default(), dropped: Mutex::default() })
+        let project = DEFAULT_PROJECT.to_owned();
+        let (unreachable, dropped, runs, newest) = Default::default();
+        Ok(Self { pool, unreachable, dropped, project, runs, newest })
+    }
+
+    /// Declares runs for this project; without it, for [`DEFAULT_PROJECT`].
+    pub fn in_project(self, project: &str) -> Self {
+        Self { project: project.to_owned(), ..self }
+    }
+
+    pub(super) fn project(&self) -> &str {
+        &self.project
     }
 
     /// Reads in one snapshot.

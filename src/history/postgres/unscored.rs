@@ -56,12 +56,12 @@ pub(super) fn insert_unscored(link: &mut Link, passes: &[Unscored]) -> Result<u6
             // A record that is replaced is the newest again.
             let replaced = "DELETE FROM unscored WHERE run = $1 AND split = $2 AND step = $3 AND NOT EXISTS \
                             (SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 \
-                            AND NOT provisional AND NOT incomplete)";
+                            AND superseded = 0 AND NOT provisional AND NOT incomplete)";
             link.execute(replaced, &[&id, &pass.split, &step])?;
             let inserted = link.execute(
                 "INSERT INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, restart) \
                  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT 1 FROM point \
-                 WHERE run = $1 AND split = $2 AND step = $3 AND NOT provisional AND NOT incomplete)",
+                 WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0 AND NOT provisional AND NOT incomplete)",
                 &[
                     &id,
                     &pass.split,

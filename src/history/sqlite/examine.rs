@@ -199,6 +199,7 @@ fn for_each_intact(
             let _ = keep(connection, &Found { table, condition, key: &[launch.into()] });
         }
     }
+    let has_branches = connection.prepare("SELECT superseded FROM point").is_ok();
     for point in ids(connection, "point", Some("sqlite_autoindex_point_1")) {
         let select = format!(
             "SELECT {POINT_SELECT}{} FROM point JOIN run ON run.id = point.run WHERE point.id = ?1",
@@ -206,11 +207,12 @@ fn for_each_intact(
             POINT_SELECT = if sealed { POINT } else { "run.name, point.split, point.step" }
         );
         let columns = if sealed { POINT_COLUMNS } else { 3 };
+        let is_marked = !has_branches || is_marked(connection, point);
         let run: Option<i64> =
             connection.query_row("SELECT run FROM point WHERE id = ?1", [point], |row| row.get(0)).ok();
         let head = check(connection, &select, point, Seal::new(), columns, sealed);
         let head = head.filter(|_| run.is_some_and(|run| runs.contains(&run)));
-        let Some(head) = head.filter(|head| has_all_values(connection, point, *head, sealed)) else {
+        let Some(head) = head.filter(|head| is_marked && has_all_values(connection, point, *head, sealed)) else {
             lost.points += 1;
             continue;
         };
@@ -278,6 +280,12 @@ fn check(connection: &Connection, select: &str, id: i64, seal: Seal, columns: us
         false => (0..columns).try_for_each(|column| row.get_ref(column).map(drop)).map(|()| Some(0)),
     });
     read.ok().flatten()
+}
+
+/// Whether it is of the newest branch or rightly marked as superseded. No checksum covers the mark.
+fn is_marked(connection: &Connection, point: i64) -> bool {
+    let right = "SELECT superseded IN (0, id) FROM point WHERE id = ?1";
+    connection.prepare_cached(right).and_then(|mut right| right.query_row([point], |row| row.get(0))).unwrap_or(false)
 }
 
 fn has_all_values(connection: &Connection, point: i64, head: i64, sealed: bool) -> bool {

@@ -3,10 +3,12 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::branch::{UNNUMBERED, make_way};
 use super::outbox;
 use super::seal::{Seal, insert, seal_run};
+use crate::history::branch::Fate;
 use crate::history::error::HistoryError;
-use crate::history::point::{Recorded, completeness, finite, integer};
+use crate::history::point::{Recorded, finite, integer};
 use crate::history::stored::packed;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
@@ -44,15 +46,14 @@ pub(super) fn insert_point(
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
-    if let Some(time) = outranking(connection, run, point, step)? {
+    let fate = make_way(connection, (run, step), point, attempt)?;
+    if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
     }
-    let of_step = params![run, &*point.split, step];
-    connection.prepare_cached("DELETE FROM point WHERE run = ?1 AND split = ?2 AND step = ?3")?.execute(of_step)?;
-    if !point.provisional {
+    if fate == Fate::Current && !point.provisional {
         connection
             .prepare_cached("DELETE FROM unscored WHERE run = ?1 AND split = ?2 AND step = ?3")?
-            .execute(of_step)?;
+            .execute(params![run, &*point.split, step])?;
     }
     let row = [
         Value::from(point.run.to_string()),
@@ -78,17 +79,21 @@ pub(super) fn insert_point(
         Value::from(point.scores.len() as i64),
     ];
     let head = Seal::new().of(&row);
-    let statement = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
+    let statement = "INSERT INTO point (run, superseded, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
                      tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
                      concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
+                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
     // The first column is the run's name, which the table has as a reference.
-    insert(connection, statement, &[Value::from(run)], &row[1..], head)?;
+    let of = [Value::from(run), Value::from(if fate == Fate::Current { 0 } else { UNNUMBERED })];
+    insert(connection, statement, &of, &row[1..], head)?;
     let key = Key { point: connection.last_insert_rowid(), head, k: k as usize };
+    if fate == Fate::Superseded {
+        connection.prepare_cached("UPDATE point SET superseded = id WHERE id = ?1")?.execute([key.point])?;
+    }
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
         insert_score(connection, &key, position, score, outcome)?;
     }
-    outbox::note_point(connection, run, key.point)?;
+    outbox::note_point(connection, run, key.point, attempt)?;
     Ok(Recorded::Stored)
 }
 
@@ -98,21 +103,6 @@ struct Key {
     /// The point's checksum.
     head: i64,
     k: usize,
-}
-
-/// The time, in seconds since 1970-01-01 UTC, of a stored point of this step that is more complete than `point`.
-fn outranking(connection: &Connection, run: i64, point: &Point, step: i64) -> Result<Option<f64>, HistoryError> {
-    let stored = connection
-        .prepare_cached(
-            "SELECT provisional, incomplete, rows_seen, time FROM point WHERE run = ?1 AND split = ?2 AND step = ?3",
-        )?
-        .query_row(params![run, &*point.split, step], |row| {
-            let (provisional, incomplete, rows_seen): (bool, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((completeness(provisional, incomplete, rows_seen.cast_unsigned()), row.get(3)?))
-        })
-        .optional()?;
-    let new = completeness(point.provisional, point.incomplete, point.rows_seen);
-    Ok(stored.filter(|(stored, _)| *stored > new).map(|(_, time)| time))
 }
 
 fn insert_score(

@@ -53,7 +53,7 @@ impl Sqlite {
 fn splits_of(connection: &Connection, runs: &[i64]) -> Result<BTreeMap<i64, Vec<StoredSplit>>, HistoryError> {
     let mut statement = connection.prepare_cached(
         "SELECT run, split, count(*), max(step) FROM point WHERE run IN (SELECT value FROM json_each(?1)) \
-         GROUP BY run, split ORDER BY run, split",
+         AND superseded = 0 GROUP BY run, split ORDER BY run, split",
     )?;
     let mut rows = statement.query([serde_json::to_string(runs)?])?;
     let mut splits: BTreeMap<i64, Vec<StoredSplit>> = BTreeMap::new();

@@ -3,6 +3,7 @@
 //! One connection behind a lock serves readers and the writer: writing a point takes milliseconds, and the file is locked
 //! exclusively anyway.
 
+mod branch;
 mod damage;
 mod declare;
 mod entry;

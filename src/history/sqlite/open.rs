@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
+    include_str!("schema_8.sql"),
 ];
 
 /// The first schema with checksums.
@@ -116,11 +117,12 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     connection.pragma_update(None, "journal_mode", journal)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
 
+    // A migration may replace a table, whose rows others refer to.
+    connection.pragma_update(None, "foreign_keys", false)?;
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -143,6 +145,7 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
         transaction.pragma_update(None, "user_version", known)?;
     }
     transaction.commit()?;
+    connection.pragma_update(None, "foreign_keys", true)?;
     if found == known && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
         let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if fault != "ok" {

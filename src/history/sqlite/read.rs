@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use super::ranks::{launches, ranks};
 use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
@@ -69,7 +69,7 @@ impl Sqlite {
         let store = self.store();
         let (run, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
-            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 GROUP BY split ORDER BY split",
+            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 AND superseded = 0 GROUP BY split ORDER BY split",
         )?;
         let rows = statement.query_map([run], |row| {
             let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
@@ -110,8 +110,8 @@ impl Sqlite {
         let store = self.store();
         let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
-            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 ORDER BY step DESC LIMIT ?3) \
-             ORDER BY step",
+            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
+             ORDER BY step DESC LIMIT ?3) ORDER BY step",
         )?;
         let steps = statement.query_map(params![id, split, most as i64], |row| row.get::<_, i64>(0))?;
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
@@ -122,8 +122,8 @@ impl Sqlite {
             let store = self.store();
             let (id, _) = self.find_run(&store.connection, run)?;
             let mut statement = store.connection.prepare_cached(
-                "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND NOT provisional \
-                 ORDER BY step DESC LIMIT ?3) ORDER BY step",
+                "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
+                 AND NOT provisional ORDER BY step DESC LIMIT ?3) ORDER BY step",
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
@@ -139,8 +139,8 @@ impl Sqlite {
         let (id, _) = self.find_run(&store.connection, run)?;
         let mut statement = store.connection.prepare_cached(
             "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
-             WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND NOT a.provisional AND NOT b.provisional \
-             ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
+             WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND a.superseded = 0 AND b.superseded = 0 \
+             AND NOT a.provisional AND NOT b.provisional ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
         )?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let steps = statement.query_map(params![id, a, b, most], |row| row.get::<_, i64>(0))?;
@@ -172,8 +172,11 @@ impl Sqlite {
         let store = self.store();
         let (id, _) = self.find_run(&store.connection, run)?;
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
-        let found = self.newest(&store.connection, id, split, (step, step), None)?;
-        Ok(found.is_some_and(|(point, made_by)| !point.provisional && !point.incomplete && made_by == Some(attempt)))
+        // Also one that is superseded.
+        let of_attempt = "point.run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5";
+        let values = params![id, split, step, attempt.launch, attempt.restart];
+        let found = self.first(&store.connection, of_attempt, values, None)?;
+        Ok(found.is_some_and(|(point, _)| !point.provisional && !point.incomplete))
     }
 
     pub(super) fn matrix(
@@ -190,7 +193,8 @@ impl Sqlite {
         let mut statement = store.connection.prepare_cached(&format!(
             "SELECT {POINT}, point.checksum, {MATRIX}, matrix.checksum FROM point JOIN run ON run.id = point.run \
              JOIN matrix ON matrix.point = point.id \
-             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step DESC"
+             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 AND superseded = 0 \
+             ORDER BY step DESC"
         ))?;
         let mut rows = statement.query(params![id, split, score, first, last])?;
         let k = declared.concept_count();
@@ -223,8 +227,8 @@ impl Sqlite {
         self.damage().point(&text(row, 0), &text(row, 1), step);
     }
 
-    /// The newest intact point from step `first` to `last`, and the attempt that made it. With `k`, it includes matrices.
-    pub(super) fn newest(
+    /// The newest intact point of the newest branch from step `first` to `last`. With `k`, it includes matrices.
+    fn newest(
         &self,
         connection: &Connection,
         run: i64,
@@ -232,11 +236,22 @@ impl Sqlite {
         (first, last): (i64, i64),
         k: Option<usize>,
     ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
+        let current = "point.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 AND superseded = 0 ORDER BY step DESC";
+        self.first(connection, current, params![run, split, first, last], k)
+    }
+
+    /// The first intact point that a condition selects, and the attempt that made it. With `k`, it includes matrices.
+    pub(super) fn first(
+        &self,
+        connection: &Connection,
+        condition: &str,
+        values: impl Params,
+        k: Option<usize>,
+    ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {POINT}, point.checksum, point.id FROM point JOIN run ON run.id = point.run \
-             WHERE point.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step DESC"
+            "SELECT {POINT}, point.checksum, point.id FROM point JOIN run ON run.id = point.run WHERE {condition}"
         ))?;
-        let mut rows = statement.query(params![run, split, first, last])?;
+        let mut rows = statement.query(values)?;
         while let Some(row) = rows.next()? {
             if let Some(head) = Seal::new().matching(row, 0, POINT_COLUMNS)?
                 && let Some(scores) = self.scores(connection, row, head, k)?
@@ -295,24 +310,22 @@ impl Sqlite {
         (first, last): (i64, i64),
     ) -> Result<Vec<SeriesPoint>, HistoryError> {
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {POINT}, point.checksum, {VALUE}, value.checksum FROM point JOIN run ON run.id = point.run \
-             JOIN value ON value.point = point.id \
-             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step"
+            "SELECT {POINT}, point.checksum, {VALUE}, value.checksum, superseded > 0 FROM point \
+             JOIN run ON run.id = point.run JOIN value ON value.point = point.id \
+             WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step, superseded"
         ))?;
         let mut rows = statement.query(params![of.id, of.split, of.score, first, last])?;
         let mut points = Vec::new();
         let value = POINT_COLUMNS + 1;
-        let mut newest = newest_attempt_before(connection, (of.id, of.split), first)?;
         while let Some(row) = rows.next()? {
             let intact = match Seal::new().matching(row, 0, POINT_COLUMNS)? {
                 Some(head) => Seal::under(head).matching(row, value, VALUE_COLUMNS)?.is_some(),
                 None => false,
             };
             if intact {
-                // Points older than schema 6 have no attempt, and precede all that have one.
-                let attempt: (Option<u32>, Option<u32>) = (row.get(LAUNCH)?, row.get(LAUNCH + 1)?);
-                points.push(SeriesPoint { superseded: attempt < newest, attempt, ..of.point(row)? });
-                newest = newest.max(attempt);
+                let attempt = (row.get(LAUNCH)?, row.get(LAUNCH + 1)?);
+                let superseded = row.get(value + VALUE_COLUMNS + 1)?;
+                points.push(SeriesPoint { superseded, attempt, ..of.point(row)? });
             } else {
                 self.note_damage(row);
             }
@@ -329,7 +342,7 @@ impl Sqlite {
     ) -> Result<Vec<SeriesPoint>, HistoryError> {
         let steps: Vec<i64> = connection
             .prepare_cached(
-                "SELECT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
+                "SELECT DISTINCT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
             )?
             .query_map(params![of.id, of.split, first, last], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
@@ -343,22 +356,6 @@ impl Sqlite {
         }
         Ok(points)
     }
-}
-
-/// The latest attempt, by launch and restart, that has made a point before `step`.
-pub(super) fn newest_attempt_before(
-    connection: &Connection,
-    (run, split): (i64, &str),
-    step: i64,
-) -> rusqlite::Result<(Option<u32>, Option<u32>)> {
-    let found = connection
-        .prepare_cached(
-            "SELECT launch, restart FROM point WHERE run = ?1 AND split = ?2 AND step < ?3 \
-             ORDER BY launch DESC, restart DESC LIMIT 1",
-        )?
-        .query_row(params![run, split, step], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(found.unwrap_or_default())
 }
 
 /// The curve of a score, or of one concept of it.

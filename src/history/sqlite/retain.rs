@@ -43,10 +43,15 @@ impl Inner {
         if !over(&self.connection, for_points)? {
             return Ok(());
         }
-        let mut dropped = self.dropped;
+        let (mut dropped, mut superseded) = (self.dropped, 0);
         let transaction = self.connection.transaction()?;
         let waited = outbox::count(&transaction)?;
         let stages = [
+            (
+                "DELETE FROM point WHERE id IN (SELECT id FROM point \
+                 WHERE superseded > 0 AND id < (SELECT max(id) FROM point) ORDER BY id LIMIT ?1)",
+                &mut superseded,
+            ),
             ("DELETE FROM unscored WHERE id IN (SELECT id FROM unscored ORDER BY id LIMIT ?1)", &mut dropped.unscored),
             (
                 "DELETE FROM matrix WHERE rowid IN (SELECT m.rowid FROM matrix m \
@@ -76,6 +81,7 @@ impl Inner {
         }
         let unsent = waited.saturating_sub(outbox::count(&transaction)?);
         transaction.commit()?;
+        dropped.points += superseded;
         self.dropped = dropped;
         self.lose(unsent);
         self.tell_removed(limits);

@@ -67,7 +67,8 @@ pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> R
         let step = integer("unscored.step", pass.step)?;
         let scored = connection
             .prepare_cached(
-                "SELECT 1 FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 AND NOT provisional AND NOT incomplete",
+                "SELECT 1 FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 AND superseded = 0 \
+                 AND NOT provisional AND NOT incomplete",
             )?
             .query_row(params![id, pass.split, step], |_| Ok(()))
             .optional()?;
@@ -89,7 +90,7 @@ pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> R
         let statement = "INSERT OR REPLACE INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, \
                          restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         insert(connection, statement, &[Value::from(id)], &values[1..], checksum)?;
-        outbox::note_unscored(connection, id, connection.last_insert_rowid())?;
+        outbox::note_unscored(connection, id, connection.last_insert_rowid(), pass.attempt)?;
         runs.insert(id);
     }
     outbox::losing(connection, || {

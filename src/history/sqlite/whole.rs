@@ -2,7 +2,6 @@
 
 use rusqlite::params;
 
-use super::read::newest_attempt_before;
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
 use crate::history::point::WholePoint;
@@ -22,25 +21,22 @@ impl Sqlite {
         let store = self.store();
         let (id, declared) = self.find_run(&store.connection, run)?;
         let Ok(first) = i64::try_from(first_step) else { return Ok((Vec::new(), None)) };
-        let steps: Vec<i64> = store
-            .connection
-            .prepare_cached(
-                "SELECT step FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 ORDER BY step LIMIT ?4",
-            )?
-            .query_map(params![id, split, first, most.saturating_add(1) as i64], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
+        let mut statement = store.connection.prepare_cached(
+            "SELECT id, step, superseded > 0 FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 \
+             ORDER BY step, superseded",
+        )?;
+        let mut rows = statement.query(params![id, split, first])?;
         let k = matrices.then(|| declared.concept_count());
-        let mut newest = newest_attempt_before(&store.connection, (id, split), first)?;
-        let (mut points, mut bytes) = (Vec::new(), 0);
-        for (place, &step) in steps.iter().enumerate() {
-            if place == most || bytes > ENOUGH {
+        let (mut points, mut seen, mut bytes, mut last) = (Vec::new(), 0, 0, None);
+        while let Some(row) = rows.next()? {
+            let (id, step, superseded): (i64, i64, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if (seen >= most || bytes > ENOUGH) && last != Some(step) {
                 return Ok((points, Some(step.cast_unsigned())));
             }
-            if let Some((point, attempt)) = self.newest(&store.connection, id, split, (step, step), k)? {
-                let made_by = (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart));
+            (seen, last) = (seen + 1, Some(step));
+            if let Some((point, attempt)) = self.first(&store.connection, "point.id = ?1", [id], k)? {
                 bytes += point.bytes();
-                points.push(WholePoint { point, attempt, superseded: made_by < newest });
-                newest = newest.max(made_by);
+                points.push(WholePoint { point, attempt, superseded });
             }
         }
         Ok((points, None))

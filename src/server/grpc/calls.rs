@@ -92,6 +92,7 @@ pub static CALLS: &[Call] = &[
     Call { path: "/conceptwatch.v1.ConceptWatch/Watch", request: &WATCH, largest: Some(SMALL) },
     Call { path: "/conceptwatch.v1.ConceptWatch/GetAdvice", request: &GET_ADVICE, largest: Some(SMALL) },
     Call { path: "/conceptwatch.v1.ConceptWatch/GetDiagnosis", request: &GET_DIAGNOSIS, largest: Some(SMALL) },
+    Call { path: "/conceptwatch.v1.ConceptWatch/GetSidecar", request: &GET_SIDECAR, largest: Some(SMALL) },
     Call { path: "/conceptwatch.hub.v1.Hub/Push", request: &PUSH, largest: Some(hub::PUSH_BYTES) },
     Call { path: "/conceptwatch.hub.v1.Hub/Declare", request: &DECLARE, largest: None },
     Call { path: SEND_PART, request: &PART_CHUNK, largest: None },
@@ -173,6 +174,7 @@ static GET_SERIES: Message =
     Message { name: "message", fields: &[text(1, "run"), text(2, "split"), text(3, "score"), text(4, "concept")] };
 static WATCH: Message = Message { name: "message", fields: &[many(1, "runs", 1 << 10, Kind::Texts)] };
 static GET_ADVICE: Message = Message { name: "message", fields: &[text(1, "run"), text(4, "client")] };
+static GET_SIDECAR: Message = Message { name: "message", fields: &[] };
 static GET_DIAGNOSIS: Message = Message { name: "message", fields: &[text(1, "run"), text(2, "split")] };
 
 // Of the hub.

@@ -202,6 +202,20 @@ pub struct Unsettled {
     #[prost(uint64, tag = "2")]
     pub step: u64,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSidecarRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSidecarResponse {
+    #[prost(string, tag = "1")]
+    pub server_version: ::prost::alloc::string::String,
+    /// as in StartRunResponse, like those below
+    #[prost(string, tag = "2")]
+    pub page_url: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub data_dir: ::prost::alloc::string::String,
+    #[prost(bool, tag = "4")]
+    pub ends_unused: bool,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRunsRequest {
     /// runs at most; 0: all
@@ -755,7 +769,7 @@ pub struct SeriesPoint {
     /// as in Score
     #[prost(uint64, tag = "13")]
     pub left_out_pairs: u64,
-    /// a later attempt of the run has returned to an earlier step, and has not reached this one
+    /// the run has returned to this step or an earlier one since: a later attempt made a point there
     #[prost(bool, tag = "14")]
     pub superseded: bool,
 }
@@ -1521,6 +1535,31 @@ pub mod concept_watch_client {
                 .insert(GrpcMethod::new("conceptwatch.v1.ConceptWatch", "GetDiagnosis"));
             self.inner.unary(req, path, codec).await
         }
+        /// What the sidecar is and where it keeps curves, for a job that decides whether to use it. Declares nothing.
+        pub async fn get_sidecar(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetSidecarRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSidecarResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/conceptwatch.v1.ConceptWatch/GetSidecar",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("conceptwatch.v1.ConceptWatch", "GetSidecar"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1618,6 +1657,14 @@ pub mod concept_watch_server {
             request: tonic::Request<super::GetDiagnosisRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetDiagnosisResponse>,
+            tonic::Status,
+        >;
+        /// What the sidecar is and where it keeps curves, for a job that decides whether to use it. Declares nothing.
+        async fn get_sidecar(
+            &self,
+            request: tonic::Request<super::GetSidecarRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSidecarResponse>,
             tonic::Status,
         >;
     }
@@ -2091,6 +2138,51 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetDiagnosisSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/conceptwatch.v1.ConceptWatch/GetSidecar" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSidecarSvc<T: ConceptWatch>(pub Arc<T>);
+                    impl<
+                        T: ConceptWatch,
+                    > tonic::server::UnaryService<super::GetSidecarRequest>
+                    for GetSidecarSvc<T> {
+                        type Response = super::GetSidecarResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetSidecarRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ConceptWatch>::get_sidecar(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSidecarSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,4 +1,4 @@
-//! The gRPC service: runs, ingest, scores, series, watch, advice and diagnosis.
+//! The gRPC service: runs, ingest, scores, series, watch, advice, diagnosis, and what the sidecar is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::status::refused;
 use crate::question::diagnosis_of;
-use crate::server::advice::Advice;
+use crate::server::advice::{Advice, Decision};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
@@ -31,6 +31,7 @@ use crate::server::live::Event;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 use crate::server::settlement::Settlement;
+use crate::server::upstream::Spread;
 use crate::server::windows::Windows;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.
@@ -52,6 +53,8 @@ pub struct Service {
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
+    /// Follows runs over several hosts; `None` without a hub.
+    pub spread: Option<Arc<Spread>>,
     pub stop: CancellationToken,
     pub page_url: String,
     /// Empty where curves are in memory.
@@ -67,7 +70,7 @@ impl ConceptWatch for Service {
     ) -> Result<Response<proto::StartRunResponse>, Status> {
         let request = request.into_inner();
         check_name("client", &request.client).map_err(refused)?;
-        let message = request.run.ok_or_else(|| refused(Fault::new("run", "is missing")))?;
+        let message = request.run.clone().ok_or_else(|| refused(Fault::new("run", "is missing")))?;
         let run = convert::run(message).map_err(refused)?;
         let rank = match request.job.as_str() {
             "" => None,
@@ -90,7 +93,7 @@ impl ConceptWatch for Service {
                 let known = history.ranks(&record.run.name)?;
                 let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);
                 let world_size = record.run.world_size;
-                let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok());
+                let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok()).collect::<Vec<_>>();
                 // Only the first rank to come finds what an earlier process saved.
                 let saved = match (record.resumed, runs.knows(&record.run.name)) {
                     (true, false) => windows.load(&record.run.name),
@@ -100,11 +103,11 @@ impl ConceptWatch for Service {
                         Vec::new()
                     }
                 };
-                Ok((finished.collect::<Vec<_>>(), saved, record))
+                Ok((finished, saved, record, known))
             })
             .await?
         };
-        let (finished, windows, record) = record;
+        let (finished, windows, record, known) = record;
         let joining = Joining {
             client: &request.client,
             attempt: record.attempt,
@@ -116,6 +119,9 @@ impl ConceptWatch for Service {
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
             self.advice.begin(&running.name);
+        }
+        if let Some((spread, attempt)) = self.spread.as_ref().zip(record.attempt) {
+            spread.declared(&running, &request, attempt, &known);
         }
         if self.advice.start(&running.name, Arc::clone(&running.concepts), unix_time()) && record.continues {
             self.restore_alerts(&running.name).await?;
@@ -172,7 +178,12 @@ impl ConceptWatch for Service {
                     Err(_) => Ok(()),
                 })
                 .await?;
-                return Ok(Response::new(proto::FinishRunResponse::default()));
+                let rank = Rank::of(rank, u32::MAX).unwrap_or_default();
+                return match &self.spread {
+                    // Others go on, but whoever started it here is told how it went.
+                    Some(spread) if spread.finished(&name, attempt, rank) => self.ended(name.into(), deadline).await,
+                    _ => Ok(Response::new(proto::FinishRunResponse::default())),
+                };
             }
             Err(refusal) => return Err(refusal.into()),
         }
@@ -186,26 +197,7 @@ impl ConceptWatch for Service {
         let name: Arc<str> = name.into();
         self.board.finish(&name);
         self.announce(Event::Run(Arc::clone(&name)));
-        let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
-        let runs = Arc::clone(&self.ingest.runs);
-        // A task of its own: the alerts end also where the client has gone, and after its last evaluations were judged.
-        let ended = tokio::spawn(async move {
-            let unsettled = tokio::select! {
-                unsettled = settlement.settled(&name, deadline) => unsettled,
-                () = stop.cancelled() => settlement.unsettled(&name),
-            };
-            let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
-            if !runs.is_running(&name) {
-                advice.finish(&name, unix_time());
-            }
-            (unsettled, fired)
-        });
-        let (unsettled, fired) = ended.await.map_err(|error| Status::internal(error.to_string()))?;
-        let unsettled = unsettled
-            .into_iter()
-            .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
-            .collect();
-        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
+        self.ended(name, deadline).await
     }
 
     async fn list_runs(
@@ -278,16 +270,29 @@ impl ConceptWatch for Service {
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
+        let attempt = self.ingest.runs.attempt(&running, &request.client);
+        if let Some(spread) = &self.spread
+            && let Some(decision) = spread.advice(&running.name, attempt, request.step, deadline).await
+        {
+            return Ok(Response::new(advised(decision)));
+        }
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
         for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
-        let attempt = self.ingest.runs.attempt(&running, &request.client);
         let decision = self.advice.decide(&running.name, attempt, request.step);
-        Ok(Response::new(proto::GetAdviceResponse {
-            stop: decision.stop,
-            reason: decision.reason,
-            decided_by_step: decision.decided_by_step,
+        Ok(Response::new(advised(decision)))
+    }
+
+    async fn get_sidecar(
+        &self,
+        _: Request<proto::GetSidecarRequest>,
+    ) -> Result<Response<proto::GetSidecarResponse>, Status> {
+        Ok(Response::new(proto::GetSidecarResponse {
+            server_version: env!("CARGO_PKG_VERSION").into(),
+            page_url: self.page_url.clone(),
+            data_dir: self.data_dir.clone(),
+            ends_unused: self.ends_unused,
         }))
     }
 
@@ -321,6 +326,30 @@ impl Service {
         let ingest = self.ingest.clone();
         tokio::spawn(ingest.serve(messages, sender, self.stop.clone()).in_current_span());
         ReceiverStream::new(receiver)
+    }
+
+    /// Waits until all evaluations of a run are settled, and ends its alerts. Answers what is not, and what has fired.
+    async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
+        let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
+        let runs = Arc::clone(&self.ingest.runs);
+        // A task of its own: the alerts end also where the client has gone, and after its last evaluations were judged.
+        let ended = tokio::spawn(async move {
+            let unsettled = tokio::select! {
+                unsettled = settlement.settled(&name, deadline) => unsettled,
+                () = stop.cancelled() => settlement.unsettled(&name),
+            };
+            let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
+            if !runs.is_running(&name) {
+                advice.finish(&name, unix_time());
+            }
+            (unsettled, fired)
+        });
+        let (unsettled, fired) = ended.await.map_err(|error| Status::internal(error.to_string()))?;
+        let unsettled = unsettled
+            .into_iter()
+            .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
+            .collect();
+        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
     }
 
     fn reader(&self) -> Reader {
@@ -429,4 +458,9 @@ impl Service {
     fn announce(&self, event: Event) {
         self.events.send(event);
     }
+}
+
+fn advised(decision: Decision) -> proto::GetAdviceResponse {
+    let Decision { stop, reason, decided_by_step } = decision;
+    proto::GetAdviceResponse { stop, reason, decided_by_step }
 }

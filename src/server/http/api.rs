@@ -89,12 +89,17 @@ pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
-/// Verdict, newest values and a small curve of every run in a split: see [`super::overview`].
+/// Verdict, newest values and a small curve of every run in a split, or of those that `run` names, one on each line, which no
+/// name contains: see [`super::overview`].
 pub(super) async fn overview(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["split", "run", "search", "after", "limit"])?;
-    let (split, run, wanted) = (query.required("split")?, query.text("run"), query.page()?);
+    let (split, only, wanted) = (query.required("split")?, query.text("run"), query.page()?);
     let rows = shared.rows.clone();
-    blocking(shared, move |app| Ok(Json(rows.read(app, &split, run.as_deref(), &wanted)?).into_response())).await
+    blocking(shared, move |app| {
+        let only: Vec<&str> = only.iter().flat_map(|names| names.split('\n')).collect();
+        Ok(Json(rows.read(app, &split, &only, &wanted)?).into_response())
+    })
+    .await
 }
 
 /// The curves of several scores, whose ids are separated by commas, as columns.

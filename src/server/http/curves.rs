@@ -9,7 +9,8 @@ use crate::point::LeftOut;
 
 use super::app::App;
 
-/// Evaluations in ascending order of steps, and the values of each score there. Values are rounded to single precision.
+/// Evaluations in ascending order of steps, and the values of each score there. Those that are superseded follow the current
+/// one of their step. Values are rounded to single precision.
 #[derive(Serialize)]
 pub(super) struct Curves {
     step: Vec<u64>,
@@ -20,7 +21,8 @@ pub(super) struct Curves {
     /// Places of evaluations whose sample was still filling, and of those cut short.
     provisional: Vec<usize>,
     incomplete: Vec<usize>,
-    /// Places of evaluations beyond the step to which the run has returned since, a list for each attempt that made some.
+    /// Places of evaluations that are superseded: the run has returned to their step or an earlier one since. A list for
+    /// each attempt that made some.
     superseded: Vec<Vec<usize>>,
     scores: BTreeMap<String, Column>,
 }
@@ -40,27 +42,27 @@ struct Column {
 impl Curves {
     /// The curves of a run's split from `first_step` on. Blocks.
     pub fn read(app: &App, run: &str, split: &str, scores: &[String], first_step: u64) -> Result<Self, HistoryError> {
-        let mut places: BTreeMap<u64, SeriesPoint> = BTreeMap::new();
-        let (mut series, mut superseded) = (Vec::new(), BTreeMap::new());
+        let mut places: BTreeMap<Key, SeriesPoint> = BTreeMap::new();
+        let mut series = Vec::new();
         for score in scores {
             let points = app.history.series(run, split, score, None, first_step, None)?;
             for point in &points {
-                places.entry(point.step).or_insert_with(|| point.clone());
+                places.entry(key(point)).or_insert_with(|| point.clone());
             }
-            let behind = points.iter().filter(|point| point.superseded);
-            superseded.extend(behind.map(|point| (point.step, point.attempt)));
             series.push((score, points));
         }
-        let at: BTreeMap<u64, usize> = places.keys().enumerate().map(|(at, step)| (*step, at)).collect();
+        let at: BTreeMap<Key, usize> = places.keys().enumerate().map(|(at, key)| (*key, at)).collect();
         let each = |marked: fn(&SeriesPoint) -> bool| {
             places.values().enumerate().filter(|(_, point)| marked(point)).map(|(at, _)| at).collect()
         };
         let mut by_attempt: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-        for (step, attempt) in superseded {
-            by_attempt.entry(attempt).or_default().push(at[&step]);
+        for ((_, attempt), place) in &at {
+            if let Some(attempt) = attempt {
+                by_attempt.entry(*attempt).or_default().push(*place);
+            }
         }
         Ok(Self {
-            step: places.keys().copied().collect(),
+            step: places.keys().map(|(step, _)| *step).collect(),
             epoch: places.values().map(|point| point.epoch).collect(),
             // A millisecond is enough for an axis.
             time: places.values().map(|point| (point.time * 1000.0).round() / 1000.0).collect(),
@@ -74,10 +76,17 @@ impl Curves {
     }
 }
 
-fn column(points: &[SeriesPoint], at: &BTreeMap<u64, usize>) -> Column {
+/// The step, and the attempt of an evaluation that is superseded.
+type Key = (u64, Option<(Option<u32>, Option<u32>)>);
+
+fn key(point: &SeriesPoint) -> Key {
+    (point.step, point.superseded.then_some(point.attempt))
+}
+
+fn column(points: &[SeriesPoint], at: &BTreeMap<Key, usize>) -> Column {
     let mut column = Column { value: vec![None; at.len()], standard_error: vec![None; at.len()], ..Column::default() };
     for point in points {
-        let place = at[&point.step];
+        let place = at[&key(point)];
         column.value[place] = point.value.map(|value| value as f32);
         column.standard_error[place] = point.standard_error.map(|error| error as f32);
         if let (None, Some(why)) = (point.value, &point.undefined) {
@@ -87,7 +96,7 @@ fn column(points: &[SeriesPoint], at: &BTreeMap<u64, usize>) -> Column {
         if before != point.left_out {
             column.left_out.push((place, point.left_out.clone()));
         }
-        column.p_value = point.p_value.or(column.p_value);
+        column.p_value = point.p_value.filter(|_| !point.superseded).or(column.p_value);
     }
     column
 }
@@ -109,10 +118,8 @@ impl ConceptCurves {
         let most = most.max(2);
         let place = |at: usize| if steps.len() <= most { at } else { at * (steps.len() - 1) / (most - 1) };
         let chosen: BTreeSet<u64> = (0..steps.len().min(most)).map(|at| steps[place(at)]).collect();
-        let runs = app.history.runs()?;
-        let declared = runs.iter().find(|stored| stored.run.name == run);
-        let concepts: Vec<String> = declared
-            .map_or_else(Vec::new, |stored| stored.run.concepts.iter().map(|concept| concept.name.clone()).collect());
+        let (declared, _) = app.history.listed(run)?;
+        let concepts: Vec<String> = declared.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         let (mut step, mut epoch, mut values) = (Vec::new(), Vec::new(), vec![Vec::new(); concepts.len()]);
         for at in chosen {
             let Some(point) = app.history.point(run, split, Some(at), false)? else { continue };

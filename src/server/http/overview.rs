@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::app::App;
 use super::refusal::Refusal;
 use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
-use crate::history::{SeriesPoint, StoredRun, StoredSplit, Wanted};
+use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::point::{Outcome, Point};
 use crate::server::clock::lock;
@@ -25,8 +25,10 @@ const LOOKED_BACK: [usize; 2] = [100, 1000];
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Rows that are computed from one reading.
 const TOGETHER: usize = 8;
-/// Rows that are kept for each run, beyond which those of runs that are gone are dropped.
-const MOST_SPLITS: u64 = 16;
+/// Rows of runs that are gone, of a split, beyond which they are dropped: not at each.
+const GONE: usize = 64;
+/// Splits of which each run has a row, beyond which those of other splits than the newest are dropped.
+const MOST_SPLITS: usize = 16;
 /// Points of a row's curve.
 const SPARK: usize = 30;
 /// Scores of a row, and those of its curve in the order of preference.
@@ -43,6 +45,13 @@ pub(super) struct Overview {
     pending: usize,
     /// What `after` is for the next page, once none is pending; absent on the last.
     next: Option<String>,
+}
+
+#[cfg(test)]
+impl Overview {
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
 }
 
 /// A run in one split; without evaluations it has no verdict.
@@ -107,21 +116,18 @@ struct Version {
 }
 
 impl Rows {
-    /// The rows of runs in a split, or of one. Blocks.
-    pub fn read(&self, app: &App, split: &str, only: Option<&str>, wanted: &Wanted) -> Result<Overview, Refusal> {
+    /// The rows of runs in a split, or of some alone. Blocks.
+    pub fn read(&self, app: &App, split: &str, only: &[&str], wanted: &Wanted) -> Result<Overview, Refusal> {
         let begun = Instant::now();
         let (latest, alerts) = (app.live.latest(), app.live.alerts());
         let latest: HashMap<(&str, &str), &Latest> = latest.iter().map(|one| ((&*one.run, &*one.split), one)).collect();
         let (runs, next) = match only {
-            Some(name) => (vec![app.history.listed(name)?], None),
-            None => {
+            [name] => (vec![app.history.listed(name)?], None),
+            // Of several, some may have been removed since they were heard of.
+            [_, ..] => (app.history.listed_of(only)?, None),
+            [] => {
                 let listing = app.history.listing(wanted)?;
-                let mut rows = lock(&self.0);
-                if rows.len() as u64 > MOST_SPLITS * listing.total && wanted.search.is_empty() {
-                    let known: HashSet<String> =
-                        app.history.runs()?.into_iter().map(|stored| stored.run.name.clone()).collect();
-                    rows.retain(|(run, _), _| known.contains(run));
-                }
+                self.bound(app, split, &listing, wanted)?;
                 (listing.runs, listing.next.map(|next| next.to_string()))
             }
         };
@@ -149,12 +155,14 @@ impl Rows {
             let together: Vec<Stale> = stale.by_ref().take(TOGETHER).collect();
             let names: Vec<&str> = together.iter().map(|one| one.stored.run.name.as_str()).collect();
             let mut evaluations = app.history.evaluations_of(&names, split, LOOKED_BACK[0])?;
+            let mut sparks = sparks(app, &names, split)?;
             for Stale { at, stored, version, before } in together {
                 let mut points = evaluations.remove(&stored.run.name).unwrap_or_default();
                 points.retain(|point| app.live.admits(point));
-                let row = match row(app, stored, split, points, &version, before.as_deref()) {
+                let spark = sparks.remove(stored.run.name.as_str());
+                let row = match row(app, stored, split, (points, spark), &version, before.as_deref()) {
                     // The size limit has removed the run since the runs were listed.
-                    Err(refusal) if refusal.status == StatusCode::NOT_FOUND && only.is_none() => continue,
+                    Err(refusal) if refusal.status == StatusCode::NOT_FOUND && only.len() != 1 => continue,
                     row => Arc::new(row?),
                 };
                 let key = (stored.run.name.clone(), split.to_owned());
@@ -166,6 +174,34 @@ impl Rows {
         overview.pending = stale.count();
         overview.runs = rows.into_iter().flatten().collect();
         Ok(overview)
+    }
+}
+
+impl Rows {
+    /// Drops rows of runs that are gone, and of splits that nobody reads any more, where there are many.
+    fn bound(&self, app: &App, split: &str, listing: &Listing, wanted: &Wanted) -> Result<(), Refusal> {
+        let rows = lock(&self.0);
+        let of_split = rows.keys().filter(|(_, of)| of == split).count();
+        let found = listing.total as usize;
+        // A search finds a part of the runs.
+        let runs = if wanted.search.is_empty() { found } else { found.max(of_split) };
+        if of_split <= runs + GONE && rows.len() <= MOST_SPLITS * (runs + GONE) {
+            return Ok(());
+        }
+        drop(rows);
+        let known = app.history.labelled()?;
+        let known: HashSet<&str> = known.iter().map(|run| run.name.as_str()).collect();
+        let mut rows = lock(&self.0);
+        rows.retain(|(run, _), _| known.contains(run.as_str()));
+        if rows.len() > MOST_SPLITS * (known.len() + GONE) {
+            rows.retain(|(_, of), _| of == split);
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        lock(&self.0).len()
     }
 }
 
@@ -209,7 +245,7 @@ fn row(
     app: &App,
     stored: &StoredRun,
     split: &str,
-    points: Vec<Point>,
+    (points, spark): (Vec<Point>, Option<Spark>),
     version: &Version,
     before: Option<&Row>,
 ) -> Result<Row, Refusal> {
@@ -256,7 +292,7 @@ fn row(
         evaluations: version.points,
         scores,
         concepts: points.iter().rev().find_map(concepts_above),
-        spark: spark(app, name, split)?,
+        spark,
     })
 }
 
@@ -273,19 +309,22 @@ fn concepts_above(point: &Point) -> Option<Concepts> {
     Some(Concepts { score: CURVES[0], above, of: values.len(), limit: limits::CTL_CONDITIONAL })
 }
 
-fn spark(app: &App, run: &str, split: &str) -> Result<Option<Spark>, Refusal> {
+/// The curves of rows by the first score of [`CURVES`] that each run has, by name.
+fn sparks(app: &App, runs: &[&str], split: &str) -> Result<HashMap<String, Spark>, Refusal> {
+    let (mut found, mut left) = (HashMap::new(), runs.to_vec());
     for score in CURVES {
-        let series = app.history.series(run, split, score, None, 0, None)?;
-        let known =
-            |point: &SeriesPoint| Some((point.step, point.value?)).filter(|_| !point.provisional && !point.superseded);
-        let points: Vec<(u64, f64)> = series.iter().filter_map(known).collect();
-        if !points.is_empty() {
+        if left.is_empty() {
+            break;
+        }
+        let mut values = app.history.values_of(&left, split, score)?;
+        left.retain(|run| !values.contains_key(*run));
+        while let Some((run, points)) = values.pop_first() {
             let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);
             let (steps, values) = kept.map(|(step, value)| (step, value as f32)).unzip();
-            return Ok(Some(Spark { score, steps, values }));
+            found.insert(run, Spark { score, steps, values });
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// The place of the `at`-th of at most [`SPARK`] points, evenly among `of`, with the first and the last.

@@ -39,7 +39,7 @@ pub(super) struct PointView<'a> {
     /// The launch of the run that made it, and how often that had been restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<AttemptView>,
-    /// The run has returned to an earlier step since, and has not reached this one.
+    /// The run has returned to this step or an earlier one since.
     #[serde(skip_serializing_if = "is_false")]
     superseded: bool,
 }

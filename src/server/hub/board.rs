@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::clock::DatabaseClock;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 use crate::score::catalogue::{self, Cost};
-use crate::server::clock::{lock, unix_time};
+use crate::server::clock::lock;
 use crate::server::live::Latest;
 
 /// Evaluations of a split whose scores are remembered, to tell late ones from those of a new evaluation.
@@ -17,6 +18,7 @@ const REMEMBERED: usize = 256;
 pub struct Board {
     /// How long the curves of a finished run are listed.
     linger: Duration,
+    pub clock: DatabaseClock,
     runs: Mutex<BTreeMap<Arc<str>, Curves>>,
 }
 
@@ -54,7 +56,7 @@ pub enum News {
 
 impl Board {
     pub fn new(linger: Duration) -> Self {
-        Self { linger, runs: Mutex::default() }
+        Self { linger, clock: DatabaseClock::default(), runs: Mutex::default() }
     }
 
     /// Notes a run; its curves stay.
@@ -127,6 +129,11 @@ impl Board {
         lock(&self.runs).get(run).is_some_and(|curves| curves.splits.contains_key(split))
     }
 
+    /// Names of all runs.
+    pub fn known(&self) -> Vec<Arc<str>> {
+        lock(&self.runs).keys().cloned().collect()
+    }
+
     pub fn knows(&self, run: &str) -> bool {
         lock(&self.runs).contains_key(run)
     }
@@ -158,7 +165,7 @@ impl Board {
 
     /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
     pub fn latest(&self) -> Vec<Latest> {
-        let since = unix_time() - self.linger.as_secs_f64();
+        let since = self.clock.now() - self.linger.as_secs_f64();
         let runs = lock(&self.runs);
         let lingers = |curves: &&Curves| curves.finished.is_none_or(|finished| finished >= since);
         let mut latest: Vec<Latest> = Vec::new();
@@ -180,7 +187,7 @@ impl Board {
 
     /// The highest age, in seconds, of a newest point over the splits of unfinished runs; 0 if there is none.
     pub fn staleness(&self) -> f64 {
-        let now = unix_time();
+        let now = self.clock.now();
         let runs = lock(&self.runs);
         let open = runs.values().filter(|curves| curves.finished.is_none()).flat_map(|curves| curves.splits.values());
         open.filter_map(|curve| curve.newest.as_ref()).map(|point| now - point.time).fold(0.0, f64::max)
@@ -271,10 +278,10 @@ mod tests {
     fn a_run_that_has_finished_lingers() {
         let board = board();
         board.take(&point(1, 10.0, &["ctl"]), None);
-        board.set(&"r".into(), Arc::default(), Some(unix_time() - 100.0));
+        board.set(&"r".into(), Arc::default(), Some(board.clock.now() - 100.0));
         assert_eq!(board.latest().len(), 1);
-        board.set(&"r".into(), Arc::default(), Some(unix_time() - 1000.0));
+        board.set(&"r".into(), Arc::default(), Some(board.clock.now() - 1000.0));
         assert!(board.latest().is_empty());
-        assert_eq!(board.finished_before(unix_time()).len(), 1);
+        assert_eq!(board.finished_before(board.clock.now()).len(), 1);
     }
 }

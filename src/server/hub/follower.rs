@@ -16,7 +16,6 @@ use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, Store
 use crate::point::Point;
 use crate::sample::Attempt;
 use crate::server::advice::Advice;
-use crate::server::clock::unix_time;
 use crate::server::events::Events;
 use crate::server::live::Event;
 use crate::server::metrics::{HubMetrics, Metrics};
@@ -67,7 +66,8 @@ impl Follower {
     pub fn begin(&self) -> Result<Place, HistoryError> {
         // What changes while this reads is read again.
         let cursor = self.store.newest_change()?;
-        let since = unix_time() - KEPT;
+        self.board.clock.set(self.store.look(cursor)?.time);
+        let since = self.board.clock.now() - KEPT;
         let mut wanted = Wanted { most: Some(PAGE), ..Wanted::default() };
         let mut finished = Vec::new();
         loop {
@@ -107,6 +107,15 @@ impl Follower {
                     let ending = std::mem::take(&mut from.ending);
                     return follower.begin().map(|place| Place { ending, ..place });
                 }
+                let looked = follower.store.look(from.cursor)?;
+                follower.board.clock.set(looked.time);
+                if looked.is_restored {
+                    tracing::warn!(
+                        "the database was restored, or another has taken its place: reading everything anew"
+                    );
+                    follower.board.known().iter().for_each(|run| follower.forget(run));
+                    return follower.begin();
+                }
                 follower.follow(&mut from)?;
                 for _ in 0..AT_ONCE {
                     let Some(run) = from.finished.pop() else { break };
@@ -125,7 +134,7 @@ impl Follower {
                 }
             }
             self.own.staleness.set(self.board.staleness());
-            self.advice.look(unix_time());
+            self.advice.look(self.board.clock.now());
         }
     }
 
@@ -170,9 +179,9 @@ impl Follower {
             }
             !quiet
         });
-        for run in self.board.finished_before(unix_time() - KEPT) {
+        for run in self.board.finished_before(self.board.clock.now() - KEPT) {
             self.board.forget(&run);
-            self.advice.forget(&run);
+            self.advice.forget(&run, self.board.clock.now());
         }
         Ok(())
     }
@@ -295,12 +304,12 @@ impl Follower {
     /// thousands of runs would hold little else.
     fn end(&self, run: &Arc<str>, finished: f64) {
         self.advice.finish(run, finished);
-        self.advice.forget(run);
+        self.advice.forget(run, finished);
     }
 
     fn forget(&self, run: &str) {
         self.board.forget(run);
-        self.advice.forget(run);
+        self.advice.forget(run, self.board.clock.now());
         self.events.send(Event::Run(run.into()));
     }
 }

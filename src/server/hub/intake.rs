@@ -49,6 +49,9 @@ pub struct SentPart {
 /// A change with its number; a fault for one that no history can make.
 pub type Numbered = (u64, Result<Change, Fault>);
 
+/// Where a pass stands, its point, and where the next parts of its split may be cut.
+pub type PassFound = (PassState, Option<Point>, Option<u64>);
+
 /// What became of a push.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pushed {
@@ -197,15 +200,18 @@ impl Intake {
         Ok((state, self.store.next_cutoff(&pass.run, &pass.split)?))
     }
 
-    /// Where passes stand, with the points of those that are settled.
-    pub fn pass_states(&self, source: &str, passes: &[PassKey]) -> Result<Vec<(PassState, Option<Point>)>, Refusal> {
+    /// Where passes stand, with the points of those that are settled, and where the next parts of their splits may be cut.
+    pub fn pass_states(&self, source: &str, passes: &[PassKey]) -> Result<Vec<PassFound>, Refusal> {
         let states = self.store.pass_states(source, passes)?;
         let with_point = |(pass, state): (&PassKey, PassState)| {
-            let point = match state {
-                PassState::Settled { .. } => self.store.point(&pass.run, &pass.split, Some(pass.step), true)?,
-                _ => None,
+            let (point, cutoff) = match state {
+                PassState::Settled { .. } => (
+                    self.store.point(&pass.run, &pass.split, Some(pass.step), true)?,
+                    self.store.next_cutoff(&pass.run, &pass.split)?,
+                ),
+                _ => (None, None),
             };
-            Ok((state, point))
+            Ok((state, point, cutoff))
         };
         passes.iter().zip(states).map(with_point).collect()
     }

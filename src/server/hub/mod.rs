@@ -7,6 +7,7 @@
 //! The intake only writes, and the follower learns what any hub or worker wrote, so all hubs of a database show the same.
 
 mod board;
+mod clock;
 mod follower;
 pub mod intake;
 mod projects;

@@ -40,7 +40,7 @@ impl Live for State {
 
     fn forget(&self, run: &str) {
         self.board.forget(run);
-        self.advice.forget(run);
+        self.advice.forget(run, self.board.clock.now());
     }
 
     fn status(&self) -> Status {

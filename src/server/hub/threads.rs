@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::history::Postgres;
-use crate::server::work::{Shared, Stop, WorkOptions, Worker};
-
-/// Time after which another worker takes over the job of a hub that is not heard of.
-const LEASE: Duration = Duration::from_secs(60);
+use crate::server::work::{LEASE, Shared, Stop, WorkOptions, Worker};
 
 pub struct Threads {
     stop: Stop,

@@ -1,6 +1,7 @@
 //! Prometheus metrics. All names are in [`names`]; score families are read from the latest points at each scrape.
 
 mod alerts;
+mod heap;
 mod hub;
 pub mod names;
 mod own;

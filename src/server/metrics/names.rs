@@ -44,6 +44,7 @@ pub const READ_BYTES: &str = "conceptwatch_read_bytes_total";
 pub const CONNECTIONS: &str = "conceptwatch_connections";
 pub const INGEST_BUDGET_USED: &str = "conceptwatch_ingest_budget_used_bytes";
 pub const INGEST_BUDGET_LIMIT: &str = "conceptwatch_ingest_budget_limit_bytes";
+pub const HEAP: &str = "conceptwatch_heap_bytes";
 pub const SAMPLE_MEMORY: &str = "conceptwatch_sample_memory_bytes";
 // Label `scores`: `fast` or `slow`.
 pub const SCORING_MEMORY: &str = "conceptwatch_scoring_memory_bytes";
@@ -99,3 +100,8 @@ pub const UPSTREAM_ANSWER_AGE: &str = "conceptwatch_upstream_answer_age_seconds"
 pub const UPSTREAM_SENT: &str = "conceptwatch_upstream_entries_sent_total";
 pub const UPSTREAM_REFUSED: &str = "conceptwatch_upstream_entries_refused_total";
 pub const UPSTREAM_DROPPED: &str = "conceptwatch_upstream_entries_dropped_total";
+pub const UPSTREAM_PARTS_SENT: &str = "conceptwatch_upstream_parts_sent_total";
+pub const UPSTREAM_PART_BYTES: &str = "conceptwatch_upstream_part_bytes_total";
+pub const UPSTREAM_PARTS_REFUSED: &str = "conceptwatch_upstream_parts_refused_total";
+pub const UPSTREAM_PASSES_WAITING: &str = "conceptwatch_upstream_passes_waiting";
+pub const UPSTREAM_PASSES_LOST: &str = "conceptwatch_upstream_passes_lost_total";

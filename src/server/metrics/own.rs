@@ -9,6 +9,7 @@ use prometheus::{
     Counter, Error, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+use super::heap::HeapCollector;
 use super::names;
 use crate::history::Store;
 
@@ -92,6 +93,7 @@ impl Metrics {
             &["version", "catalogue_version"],
         )?;
         build.with_label_values(&[version, &catalogue_version.to_string()]).set(1);
+        HeapCollector::register(registry)?;
 
         let score_duration = Histogram::with_opts(
             HistogramOpts::new(names::SCORE_DURATION, "Wall time to score one sample, rests included, in seconds.")

@@ -31,6 +31,9 @@ const QUEUE: usize = 256;
 /// Attempts to deliver a change to a webhook, and the pause after the first attempt; it doubles after each one.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
+/// Alerts that are known to fire, or to be over, of which a receiver has not been told. Beyond it the oldest are dropped
+/// and counted.
+const MOST: usize = 10_000;
 /// Pause before Alertmanager is tried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// Alertmanager considers a firing alert resolved if it is not resent within this multiple of the resend interval.
@@ -164,7 +167,8 @@ async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
     while let Some(change) = changes.recv().await {
         let status = match change.state {
             State::Firing => {
-                firing.insert(key(&change), ());
+                firing.insert(key(&change), change.since);
+                bound(&mut firing, MOST, |since| *since, &post);
                 "firing"
             }
             State::Inactive if firing.remove(&key(&change)).is_some() => "resolved",
@@ -216,6 +220,8 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
                 }
             }
         }
+        bound(&mut firing, MOST, |fired| fired.since, &post);
+        bound(&mut over, MOST, |(_, end)| *end, &post);
         if firing.is_empty() && over.is_empty() {
             next = Instant::now() + resend;
             continue;
@@ -233,6 +239,15 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
             over.clear();
         }
         next = Instant::now() + if failed { RETRY.min(resend) } else { resend };
+    }
+}
+
+/// Drops the oldest alerts beyond `most`, and counts them.
+fn bound<T>(alerts: &mut BTreeMap<Key, T>, most: usize, since: impl Fn(&T) -> f64, post: &Post) {
+    while alerts.len() > most {
+        let oldest = alerts.iter().min_by(|(_, a), (_, b)| since(a).total_cmp(&since(b))).map(|(key, _)| key.clone());
+        oldest.and_then(|key| alerts.remove(&key));
+        post.metrics.notifications_dropped.with_label_values(&[post.receiver]).inc();
     }
 }
 

@@ -137,6 +137,22 @@ async fn an_end_that_was_answered_500_is_sent_again() {
     assert!(metrics.notifications_failed.with_label_values(&["alertmanager"]).get() >= 1);
 }
 
+#[test]
+fn alerts_that_a_receiver_has_not_been_told_of_are_bounded_and_the_oldest_are_counted() {
+    let metrics = metrics();
+    let target = Target::parse("alertmanager", "http://127.0.0.1:1").unwrap();
+    let (client, page, timeout) = (client(), String::new(), PATIENCE);
+    let post = Post { client, receiver: "alertmanager", target, timeout, page, metrics: metrics.clone() };
+    // Of jobs that were killed, one after another, while nobody answered.
+    let mut over: BTreeMap<Key, f64> =
+        (0..30).map(|run| (("leaking".into(), run.to_string()), f64::from(run))).collect();
+    bound(&mut over, 10, |end| *end, &post);
+    assert_eq!((over.len(), over.values().copied().fold(f64::INFINITY, f64::min)), (10, 20.0));
+    assert_eq!(metrics.notifications_dropped.with_label_values(&["alertmanager"]).get(), 20);
+    bound(&mut over, 10, |end| *end, &post);
+    assert_eq!(over.len(), 10);
+}
+
 #[tokio::test]
 async fn a_receiver_that_hangs_delays_nobody_and_is_counted() {
     // Accepts connections and never answers.

@@ -124,6 +124,9 @@ impl Runs {
         };
         let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
+        if let Some(shared) = state.shared.get(&member.attempt) {
+            shared.notify_one();
+        }
         self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
@@ -196,6 +199,10 @@ impl Runs {
             if self.memory.load(Ordering::Relaxed).saturating_add(sampler.growth(staged)) <= limit {
                 return Ok(());
             }
+            if let Some(oldest) = sampler.settle_oldest(staged.step()) {
+                self.give_up(intake, &oldest, "the memory of samples is full, and the hub has yet to say how it ended");
+                continue;
+            }
             let Some(oldest) = sampler.close_oldest(staged.step(), now) else {
                 return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
             };
@@ -221,7 +228,11 @@ impl Runs {
                 "a newer attempt of the run began: the open passes of the previous attempt were discarded"
             );
         }
-        let Some(intake) = state.splits.get(split) else { return };
+        let (shared, now) = (state.shared.contains_key(&attempt), self.now());
+        let Some(intake) = state.splits.get_mut(split) else { return };
+        if let Some(sampler) = intake.sampler.as_mut().filter(|_| shared) {
+            sampler.share(true, now);
+        }
         let beginning = Beginning {
             attempt,
             first_step,

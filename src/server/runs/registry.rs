@@ -11,6 +11,8 @@ use crate::sample::{
     Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, Unfinished, WindowKind, client_hash,
 };
 
+use tokio::sync::Notify;
+
 use crate::server::board::Beginning;
 use crate::server::clock::{Clock, lock};
 use crate::server::live::{RunStatus, SplitStatus};
@@ -106,6 +108,8 @@ pub(super) struct State {
     pub heard: Duration,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
     pub held: Option<Duration>,
+    /// Attempts whose ranks send to other processes, too, and who is to know when one here ends a pass.
+    pub shared: BTreeMap<Attempt, Arc<Notify>>,
 }
 
 /// The sampler of a split and its counts.
@@ -240,22 +244,31 @@ impl Runs {
         let Some(attempt) = state.members.finish(client, rank, running.run.world_size)? else {
             return Ok(Finished::NotYet(of_client));
         };
+        if state.shared.contains_key(&attempt) {
+            return Ok(Finished::NotYet(attempt));
+        }
+        Ok(self.end(&mut state, attempt, now))
+    }
+
+    /// Ends an attempt whose ranks have all finished, and the run with it unless another launch still sends.
+    pub(super) fn end(&self, state: &mut State, attempt: Attempt, now: Now) -> Finished {
         let declared = state.members.declared(attempt);
         let mut all = true;
         for intake in state.splits.values_mut() {
             let of = intake.sampler.as_ref().and_then(Split::attempt);
-            if of.is_some_and(|of| of.launch != attempt.launch && intake.heard > declared) {
+            let waits = intake.sampler.as_ref().is_some_and(Split::is_shared) && of != Some(attempt);
+            if waits || of.is_some_and(|of| of.launch != attempt.launch && intake.heard > declared) {
                 all = false;
             } else {
                 self.close(intake, now);
             }
         }
         if !all {
-            return Ok(Finished::NotYet(attempt));
+            return Finished::NotYet(attempt);
         }
         state.finished = Some(Instant::now());
         state.members.end();
-        Ok(Finished::Run)
+        Finished::Run
     }
 
     /// Submits what a split still holds for scoring, and drops its sampler.

@@ -3,7 +3,7 @@
 //! Every process that scores does it here. What it may take, when it rests and when it stops are passed in, and none of
 //! them changes a bit of the result.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::point::{Outcome, Point, Significance};
 use crate::prepare::Prepared;
 use crate::sample::Evaluation;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use crate::score::{Influences, Wanted, available_at, evaluate, test, testable};
+use crate::score::{Influences, Panel, PurityRows, Wanted, available_at, evaluate, test, testable, together};
 use crate::step::Epoch;
 
 /// How scores are computed.
@@ -98,16 +98,45 @@ impl<'a> Computing<'a> {
 
 /// The parts of [`late`](Computing::late), for processes that share them.
 impl<'a> Computing<'a> {
-    /// The slow scores of a sample, and whether any of its scores has a test.
-    pub fn following(&self, evaluation: &'a Evaluation) -> (Vec<&'static Score>, bool) {
+    /// What is to be computed of a sample after its point.
+    pub fn following(&self, evaluation: &'a Evaluation) -> Vec<Piece> {
         let prepared = self.prepare(evaluation);
-        (available_at(&prepared, Cost::Slow).collect(), testable(&prepared).next().is_some())
+        let mut pieces = Vec::new();
+        for score in available_at(&prepared, Cost::Slow) {
+            match (score.panel, together(score)[0].id == score.id) {
+                (Some(_), false) => {}
+                (None, _) => pieces.push(Piece::Score(score)),
+                (Some(panel), true) => match PurityRows::shares(&prepared, panel) {
+                    Some(shares) => pieces.extend(shares.into_iter().map(|range| Piece::Rows(score, range))),
+                    None => pieces.push(Piece::Score(score)),
+                },
+            }
+        }
+        pieces.extend(testable(&prepared).next().map(|_| Piece::Tests));
+        pieces
     }
 
-    /// One score of a sample; `None` if it is stopped first.
-    pub fn slow(&self, evaluation: &'a Evaluation, score: &'static Score) -> Option<Late> {
-        let outcomes = evaluate(&self.prepare(evaluation), Wanted::Named(&[score]), self.go_on())?;
-        Some(Late::of(outcomes, Vec::new()))
+    /// A score of a sample and those that are made of the same matrices, of `rows` of these if there are any; `None` if it is
+    /// stopped first.
+    pub fn slow(
+        &self,
+        evaluation: &'a Evaluation,
+        score: &'static Score,
+        rows: Vec<PurityRows>,
+    ) -> Option<Result<Late, String>> {
+        let prepared = self.prepare(evaluation);
+        if let Some(panel) = score.panel.filter(|_| !rows.is_empty())
+            && let Err(why) = PurityRows::give(&prepared, panel, rows)
+        {
+            return Some(Err(why));
+        }
+        let outcomes = evaluate(&prepared, Wanted::Named(&together(score)), self.go_on())?;
+        Some(Ok(Late::of(outcomes, Vec::new())))
+    }
+
+    /// Rows of the matrices that a score is made of.
+    pub fn rows(&self, evaluation: &'a Evaluation, panel: Panel, range: Range<usize>) -> PurityRows {
+        PurityRows::compute(&self.prepare(evaluation), panel, range)
     }
 
     /// The tests of the fast scores; `None` if it is stopped first.
@@ -115,6 +144,17 @@ impl<'a> Computing<'a> {
         let tests = test(&self.prepare(evaluation), |_| true, self.go_on())?;
         Some(Late::of(Vec::new(), tests))
     }
+}
+
+/// What one of several processes computes of a sample after its point.
+#[derive(Clone)]
+pub enum Piece {
+    /// A score, with those that are made of the same matrices.
+    Score(&'static Score),
+    /// Rows of the matrices that a score is made of. It follows once all are there.
+    Rows(&'static Score, Range<usize>),
+    /// The tests of the fast scores.
+    Tests,
 }
 
 /// What joins a point later, by catalogue id.
@@ -141,6 +181,8 @@ impl Late {
 /// The point with what was computed for it in `seconds`, in catalogue order.
 pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
+    // Where a job was done twice, by two releases that share the work out in different ways.
+    whole.scores.retain(|(id, _)| late.outcomes.iter().all(|(late, _)| late != id));
     whole.scores.extend(late.outcomes.iter().cloned());
     for (id, significance) in &late.tests {
         if let Some((_, outcome)) = whole.scores.iter_mut().find(|(score, _)| score == id) {
@@ -149,6 +191,10 @@ pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     }
     whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
     whole
+}
+
+pub fn estimator_named(name: &str) -> Option<Kind> {
+    [Kind::Published, Kind::TieAware].into_iter().find(|kind| estimator_name(*kind) == name)
 }
 
 pub fn estimator_name(kind: Kind) -> &'static str {

@@ -1,6 +1,7 @@
 //! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
 pub mod compute;
+pub mod earlier;
 mod inbox;
 pub mod keeping;
 mod pace;
@@ -24,6 +25,7 @@ use crate::schedule::Room;
 use super::options::Options;
 use super::publish::Publisher;
 use super::runs::{Outlet, Runs};
+use earlier::Earlier;
 use inbox::Inbox;
 use keeping::Keeping;
 use pool::WorkerOptions;
@@ -41,6 +43,7 @@ pub struct Scoring {
     pub queue: Arc<Queue<Evaluation>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
+    pub earlier: Arc<Earlier>,
     options: WorkerOptions,
     publisher: Publisher,
     /// Ends the fast scorer. Unlike the slow one, it first scores what waits when the server stops.
@@ -58,7 +61,8 @@ impl Scoring {
         Self {
             queue: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
             slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
-            keeping: Arc::new(Keeping::default()),
+            keeping: Arc::default(),
+            earlier: Arc::default(),
             options: options.worker,
             publisher,
             abandon,
@@ -83,6 +87,7 @@ impl Scoring {
             options: self.options,
             queue: Arc::clone(&self.queue),
             keeping: Arc::clone(&self.keeping),
+            earlier: Arc::clone(&self.earlier),
             slow: Arc::clone(&self.slow),
             runs: Arc::clone(runs),
             publisher: self.publisher.clone(),

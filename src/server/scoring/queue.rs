@@ -1,5 +1,6 @@
 //! The queue of a scorer: evaluations that wait for the schedule, and the pace of the scoring threads.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,13 +44,17 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Updates the schedule with the rolling samples (split, rows changed since the last score, rows held), and the
+    /// Updates the schedule with all rolling samples (split, rows changed since the last score, rows held), and the
     /// metric of the scoring delay.
     pub fn look(&self, rolling: &[(SplitKey, usize, usize)]) {
         let now = self.started.elapsed();
         let mut schedule = lock(&self.schedule);
         for (key, changed, rows) in rolling {
             schedule.rows_changed(key, *changed, *rows, now);
+        }
+        if schedule.rolling() > rolling.len() {
+            let known: BTreeSet<&SplitKey> = rolling.iter().map(|(key, ..)| key).collect();
+            schedule.keep_rolling(|key| known.contains(key));
         }
         self.metrics.lag.set(schedule.lag(now).as_secs_f64());
         drop(schedule);
@@ -180,6 +185,25 @@ impl<W> Queue<W> {
 mod tests {
     use super::super::priority;
     use super::*;
+
+    #[test]
+    fn rolling_splits_that_are_no_more_leave_nothing() {
+        let budget = Budget { cpu_share: 1.0, busy_cpu_share: 1.0, burst: Duration::ZERO };
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let queue: Queue<()> = Queue::new(Ticks::default(), budget, Room::default(), metrics, CancellationToken::new());
+        let rolling = |runs: std::ops::Range<u32>| -> Vec<_> {
+            runs.map(|run| (SplitKey::new(run.to_string(), "train"), 1, 1)).collect()
+        };
+        queue.look(&rolling(0..100));
+        queue.forget("7");
+        // A list that was made before the run was forgotten.
+        queue.look(&rolling(0..100));
+        assert_eq!(lock(&queue.schedule).rolling(), 100);
+        queue.look(&rolling(40..60));
+        assert_eq!(lock(&queue.schedule).rolling(), 20);
+        queue.look(&[]);
+        assert_eq!(lock(&queue.schedule).rolling(), 0);
+    }
 
     #[test]
     fn a_thread_at_work_rests_when_no_core_is_idle_and_not_when_one_is() {

@@ -1,6 +1,5 @@
 //! The scorer of the fast scores: one thread that takes due jobs from the schedule and computes them in its own pool.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,12 +9,12 @@ use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
-use crate::score::Influences;
 use crate::server::clock::lock;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
 
 use super::compute::Computing;
+use super::earlier::Earlier;
 use super::keeping::Keeping;
 use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
@@ -27,6 +26,7 @@ pub struct Worker {
     pub queue: Arc<Queue<Evaluation>>,
     /// Values that rolling splits keep between ticks.
     pub keeping: Arc<Keeping>,
+    pub earlier: Arc<Earlier>,
     /// Receives samples once their fast scores are published.
     pub slow: Arc<Queue<Scored>>,
     /// Provides snapshots of rolling samples.
@@ -42,28 +42,32 @@ impl Worker {
     }
 
     fn work(&self, pool: &rayon::ThreadPool) {
-        let mut earlier = Earlier::default();
         self.queue.work(pool, |job| {
             let (evaluation, tick) = match job {
                 Job::Pass(_, evaluation) => (Some(evaluation), false),
                 Job::Tick(key) => (self.runs.snapshot(&key), true),
             };
             if let Some(evaluation) = evaluation {
-                self.score(pool, evaluation, tick, &mut earlier);
+                self.score(pool, evaluation, tick);
             }
         });
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool, earlier: &mut Earlier) {
+    fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool) {
         // A panic in a score must not end the sidecar; the point is lost and the failure is counted.
-        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&evaluation, tick, earlier))));
+        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&evaluation, tick))));
         match scored {
             Ok(Some(point)) => {
                 let point = Arc::new(point);
                 if self.publisher.publish(&evaluation, &point) {
                     let bytes = evaluation.sample.bytes();
                     let closed = Closed { bytes, ..Closed::live(Scored { evaluation, point }) };
-                    self.slow.push(closed.pass.evaluation.key.clone(), closed);
+                    let key = closed.pass.evaluation.key.clone();
+                    self.slow.push(key.clone(), closed);
+                    // The run may have been forgotten meanwhile, in which case nobody else would remove its line.
+                    if !self.runs.knows(&key.run) {
+                        self.slow.forget(&key.run);
+                    }
                 }
             }
             // The server stops. The pass stays pending, and is recorded with those that wait.
@@ -79,7 +83,7 @@ impl Worker {
 
     /// The point of a sample with all fast scores; `None` if the server stops first. A tick may leave some pairs for the
     /// next, see [`crate::kept`].
-    fn point(&self, evaluation: &Evaluation, tick: bool, earlier: &mut Earlier) -> Option<Point> {
+    fn point(&self, evaluation: &Evaluation, tick: bool) -> Option<Point> {
         let pause = || self.queue.pause(self.options.threads);
         let spent = || self.queue.spent();
         let split = evaluation.key.clone();
@@ -98,11 +102,17 @@ impl Worker {
             pause: &pause,
             is_stopping: &|| self.queue.is_stopping(),
         };
-        let change_errors = |influences| earlier.change_errors(split.clone(), influences);
+        let change_errors = |influences| self.earlier.change_errors(split.clone(), influences);
         let (point, peak) = computing.point(evaluation, budgeted, change_errors)?;
         self.publisher.metrics.scoring_memory.with_label_values(&["fast"]).set(peak as i64);
+        let run = Arc::clone(&split.run);
         if is_budgeted {
             self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
+        if !self.runs.knows(&run) {
+            self.keeping.forget_run(&run);
+            self.earlier.forget_run(&run);
         }
         Some(point)
     }
@@ -112,35 +122,6 @@ impl Worker {
     fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
         kept.end(self.queue.spent());
         self.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
-        let run = Arc::clone(&split.run);
         self.keeping.put(split, step, kept);
-        // The run may have been forgotten during the tick, in which case nobody else would remove its values.
-        if self.runs.find(&run).is_err() {
-            self.keeping.forget_run(&run);
-        }
-    }
-}
-
-/// The influences of the newest evaluation of each split, for the standard errors of changes.
-#[derive(Default)]
-struct Earlier {
-    splits: BTreeMap<SplitKey, (u64, Influences)>,
-    evaluations: u64,
-}
-
-impl Earlier {
-    /// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
-    /// second evaluation on; until then its rules use the error for unpaired rows.
-    const KEPT: usize = 256;
-
-    fn change_errors(&mut self, key: SplitKey, now: Influences) -> Vec<(String, f64)> {
-        self.evaluations += 1;
-        let errors = self.splits.get(&key).map_or_else(Vec::new, |(_, before)| now.change_errors(before));
-        self.splits.insert(key, (self.evaluations, now));
-        if self.splits.len() > Self::KEPT {
-            let oldest = self.splits.iter().min_by_key(|(_, (at, _))| *at).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.splits.remove(&key));
-        }
-        errors
     }
 }

@@ -1,88 +1,46 @@
 //! Tells a hub what is new in the history: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
-//! applied; nothing waits for it. [`pump`] decides when to send and to which hub.
+//! applied; nothing waits for it. [`pump`] decides when to send and [`turn`] to which hub. Of runs over several hosts, the hub
+//! is sent the rows of each pass: see [`spread`].
 
+mod hubs;
 mod pump;
 mod reach;
+mod spread;
+mod turn;
 
-use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::fault::Fault;
 use crate::history::{Change, HistoryError, Numbered, Parcel, Source, Sqlite, Store};
 use crate::point::Point;
 
 use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
-use super::peers::{Dialer, Protocol, Remote, Trust, read_token};
 
-use pump::{Next, Pump, Settled};
+use hubs::{blocking, jitter, until};
+use pump::{Pump, Settled};
+use turn::Next;
+
+pub use hubs::{Hubs, UpstreamOptions};
 pub use reach::{Reach, UpstreamStatus};
+pub use spread::{Spread, SpreadParts};
 
 /// Interval at which the outbox is read while nothing waits in it.
 const POLL: Duration = Duration::from_millis(250);
 /// How often a hub that has nothing to be told is called, so that one sees whether it can be.
 const GREETING: Duration = Duration::from_secs(15);
-/// How long a connection may take, and an answer.
-const CONNECTING: Duration = Duration::from_secs(5);
+/// How long an answer may take.
 const ANSWERING: Duration = Duration::from_secs(30);
 /// Bytes of a point above which it is sent without its matrices: a hub takes messages of 16 MiB.
 const LARGEST: usize = 15 << 20;
 
-/// The hubs of a database, any of which can be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamOptions {
-    /// Tried in turn; at least one.
-    pub addresses: Vec<Remote>,
-    /// File with the hub's token. Read again for each connection.
-    pub token_file: Option<PathBuf>,
-    /// Others may read that file.
-    pub shared_secrets: bool,
-    /// Authorities of an https hub's certificate; `None` trusts those of the system.
-    pub ca_file: Option<PathBuf>,
-}
-
-impl UpstreamOptions {
-    /// Errors when a file cannot be used; the fault names the option.
-    pub fn check(&self) -> Result<(), Fault> {
-        self.token()?;
-        self.dialers().map(drop)
-    }
-
-    /// An address that is neither encrypted nor on this machine.
-    pub fn unencrypted(&self) -> Option<&Remote> {
-        self.addresses.iter().find(|address| match address {
-            Remote::Tcp { host, tls: false, .. } => {
-                host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
-            Remote::Tcp { .. } | Remote::Unix(_) => false,
-        })
-    }
-
-    fn token(&self) -> Result<Option<String>, Fault> {
-        let read = |path| read_token("upstream_token_file", path, self.shared_secrets);
-        self.token_file.as_deref().map(read).transpose()
-    }
-
-    /// One for each address.
-    pub fn dialers(&self) -> Result<Vec<Dialer>, Fault> {
-        let trust = Trust { ca_file: self.ca_file.clone(), identity: None };
-        let dialers = self.addresses.iter().map(|address| Dialer::new(address.clone(), &trust, Protocol::Http2));
-        let named = |fault: Fault| Fault { field: format!("upstream_{}", fault.field), ..fault };
-        dialers.collect::<Result<_, _>>().map_err(named)
-    }
-}
-
 /// What sends.
 pub struct Upstream {
-    options: UpstreamOptions,
-    dialers: Vec<Dialer>,
+    hubs: Arc<Hubs>,
     history: Arc<Sqlite>,
     reach: Arc<Reach>,
     source: String,
@@ -102,26 +60,29 @@ enum Step {
 }
 
 impl Upstream {
-    /// Creates the outbox if there is none. Blocks. `dialers` are those of the options.
-    pub fn new(options: UpstreamOptions, dialers: Vec<Dialer>, history: Arc<Sqlite>) -> Result<Self, HistoryError> {
+    /// Creates the outbox if there is none. Blocks.
+    pub fn new(hubs: Hubs, history: Arc<Sqlite>) -> Result<Self, HistoryError> {
         history.begin_outbox()?;
         let Source { id, newest } = history.outbox_source()?;
-        let first = options.addresses.first().map(ToString::to_string).unwrap_or_default();
         Ok(Self {
-            pump: Pump::new(dialers.len(), newest),
+            pump: Pump::new(hubs.count(), newest),
             source: id,
-            reach: Arc::new(Reach::new(first, Arc::clone(&history))),
+            reach: Arc::new(Reach::new(hubs.address(0), Arc::clone(&history))),
             answered: Instant::now(),
             calls: None,
             slim: None,
-            options,
-            dialers,
+            hubs: Arc::new(hubs),
             history,
         })
     }
 
     pub fn reach(&self) -> Arc<Reach> {
         Arc::clone(&self.reach)
+    }
+
+    /// What takes the place of the hub for runs over several hosts.
+    pub fn spread(&self, parts: SpreadParts) -> Arc<Spread> {
+        Arc::new(Spread::new(Arc::clone(&self.hubs), Arc::clone(&self.history), Arc::clone(&self.reach), parts))
     }
 
     /// Sends until `stop`, and then what is left, unless no hub can be reached.
@@ -184,14 +145,7 @@ impl Upstream {
                 return Step::Idle;
             }
         }
-        let calls = match self.options.token() {
-            Ok(token) => match timeout(CONNECTING, HubCalls::connect(&self.dialers[hub], token.as_deref())).await {
-                Ok(connected) => connected,
-                Err(_) => Err(Unanswered::late(CONNECTING)),
-            },
-            Err(fault) => Err(Unanswered { failure: Failure::Refused, why: fault.to_string() }),
-        };
-        match calls {
+        match self.hubs.connect(hub).await {
             Ok(calls) => {
                 self.calls = Some((hub, calls));
                 self.greet(hub).await
@@ -257,7 +211,7 @@ impl Upstream {
     }
 
     async fn answer(&mut self, hub: usize, applied: u64, sent: Option<(u64, u64)>) -> Step {
-        let address = self.options.addresses[hub].to_string();
+        let address = self.hubs.address(hub);
         let settled = self.pump.answered(applied, sent, jitter());
         if settled != Settled::Nothing {
             self.reach.answered(&address);
@@ -306,7 +260,7 @@ impl Upstream {
 
     fn fail(&mut self, hub: usize, unanswered: Unanswered) -> Step {
         self.calls = None;
-        self.reach.failed(&self.options.addresses[hub].to_string(), unanswered.why);
+        self.reach.failed(&self.hubs.address(hub), unanswered.why);
         self.pump.failed(&unanswered.failure, jitter());
         Step::Done
     }
@@ -314,27 +268,4 @@ impl Upstream {
 
 fn has_matrices(point: &Point) -> bool {
     point.scores.iter().any(|(_, outcome)| outcome.matrix().is_some())
-}
-
-/// The result of a call that blocks; the error in words.
-async fn blocking<T: Send + 'static>(
-    call: impl FnOnce() -> Result<T, HistoryError> + Send + 'static,
-) -> Result<T, String> {
-    match tokio::task::spawn_blocking(call).await {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(panic) => Err(panic.to_string()),
-    }
-}
-
-/// Waits, at most until `stop`.
-async fn until(pause: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = sleep(pause) => {}
-        () = stop.cancelled() => {}
-    }
-}
-
-/// A random number in [0, 1).
-fn jitter() -> f64 {
-    (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -4,27 +4,12 @@
 //! failed there is a pause, which doubles up to [`LONGEST`]. A request that a hub can never take is halved until the entry
 //! at fault is alone.
 
-use std::time::Duration;
-
 use crate::server::grpc::hub::client::Failure;
 
-/// The first pause after every hub has failed.
-const FIRST: Duration = Duration::from_millis(250);
-/// The longest pause: a hub that is back hears of it within this time.
-const LONGEST: Duration = Duration::from_secs(10);
+use super::turn::{Next, Turn};
 
 /// Bytes of a request at most, unless a single entry has more.
 pub const MOST_BYTES: usize = 1 << 20;
-
-/// The next thing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Send to the hub of this index.
-    Now {
-        hub: usize,
-    },
-    Wait(Duration),
-}
 
 /// What an answer means for the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +25,7 @@ pub enum Settled {
 
 #[derive(Clone, Debug)]
 pub struct Pump {
-    hubs: usize,
-    hub: usize,
-    /// Failures since the last answer.
-    failures: u32,
-    /// Hubs that failed since the last pause.
-    tried: usize,
-    pause: Option<Duration>,
+    turn: Turn,
     bytes: usize,
     /// The highest number that may have been sent.
     sent: u64,
@@ -55,7 +34,7 @@ pub struct Pump {
 impl Pump {
     /// For `hubs` addresses, and an outbox that has given out numbers up to `newest` in the past.
     pub fn new(hubs: usize, newest: u64) -> Self {
-        Self { hubs: hubs.max(1), hub: 0, failures: 0, tried: 0, pause: None, bytes: MOST_BYTES, sent: newest }
+        Self { turn: Turn::new(hubs), bytes: MOST_BYTES, sent: newest }
     }
 
     /// Bytes that the next request may have.
@@ -64,10 +43,7 @@ impl Pump {
     }
 
     pub fn next(&mut self) -> Next {
-        match self.pause.take() {
-            Some(pause) => Next::Wait(pause),
-            None => Next::Now { hub: self.hub },
-        }
+        self.turn.next()
     }
 
     /// Entries up to `last` are about to be sent, or are known to have been.
@@ -96,7 +72,7 @@ impl Pump {
     }
 
     fn succeed(&mut self) {
-        (self.failures, self.tried, self.pause) = (0, 0, None);
+        self.turn.answered();
         self.bytes = (2 * self.bytes).min(MOST_BYTES);
     }
 
@@ -106,28 +82,14 @@ impl Pump {
             self.bytes = (self.bytes / 2).max(1);
             return;
         }
-        self.failures = self.failures.saturating_add(1);
-        self.tried += 1;
-        self.hub = (self.hub + 1) % self.hubs;
-        if self.tried < self.hubs {
-            return;
-        }
-        self.tried = 0;
-        let pause = match failure {
-            // A person has to do something first.
-            Failure::Refused => LONGEST,
-            Failure::Unreachable { pause: Some(pause) } => (*pause).clamp(FIRST, LONGEST),
-            _ => {
-                let rounds = (self.failures / self.hubs as u32).clamp(1, 16);
-                FIRST.saturating_mul(1 << (rounds - 1)).min(LONGEST)
-            }
-        };
-        self.pause = Some(pause.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0)));
+        self.turn.failed(failure, jitter);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const LOST: Failure = Failure::Unreachable { pause: None };

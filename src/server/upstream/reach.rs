@@ -17,7 +17,19 @@ pub struct Reach {
     refused: AtomicU64,
     /// Entries that could not be read or that no hub takes.
     given_up: AtomicU64,
+    parts: Parts,
     started: Instant,
+}
+
+/// Of runs over several hosts.
+#[derive(Default)]
+pub struct Parts {
+    pub sent: AtomicU64,
+    pub bytes: AtomicU64,
+    pub refused: AtomicU64,
+    /// Passes that ranks here have ended and whose end the hub has yet to tell, of all runs.
+    pub waiting: AtomicU64,
+    pub lost: AtomicU64,
 }
 
 struct Known {
@@ -44,6 +56,15 @@ pub struct UpstreamStatus {
     pub refused: u64,
     /// Changes that the history's size limit removed before they were sent, or that could not be read.
     pub dropped: u64,
+    /// Of runs over several hosts: parts of passes that the hub took, and their bytes.
+    pub parts_sent: u64,
+    pub part_bytes: u64,
+    /// Parts that the hub can never take.
+    pub parts_refused: u64,
+    /// Passes whose end the hub has yet to tell.
+    pub passes_waiting: u64,
+    /// Passes that were given up because no hub told their end in time.
+    pub passes_lost: u64,
     /// Since the hub's last answer, or since the start where there was none.
     pub seconds_since_answer: f64,
 }
@@ -52,7 +73,8 @@ impl Reach {
     pub fn new(hub: String, history: Arc<Sqlite>) -> Self {
         let known = Known { hub, why: Some("not called yet".to_owned()), answered: None };
         let [sent, refused, given_up] = Default::default();
-        Self { history, known: Mutex::new(known), sent, refused, given_up, started: Instant::now() }
+        let parts = Parts::default();
+        Self { history, known: Mutex::new(known), sent, refused, given_up, parts, started: Instant::now() }
     }
 
     pub fn status(&self) -> UpstreamStatus {
@@ -66,6 +88,11 @@ impl Reach {
             sent: self.sent.load(Relaxed),
             refused: self.refused.load(Relaxed),
             dropped: outbox.lost + self.given_up.load(Relaxed),
+            parts_sent: self.parts.sent.load(Relaxed),
+            part_bytes: self.parts.bytes.load(Relaxed),
+            parts_refused: self.parts.refused.load(Relaxed),
+            passes_waiting: self.parts.waiting.load(Relaxed),
+            passes_lost: self.parts.lost.load(Relaxed),
             seconds_since_answer: known.answered.unwrap_or(self.started).elapsed().as_secs_f64(),
         }
     }
@@ -90,6 +117,10 @@ impl Reach {
 
     pub fn sent(&self, entries: u64) {
         self.sent.fetch_add(entries, Relaxed);
+    }
+
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     pub fn refused(&self, number: u64, field: &str, message: &str) {

@@ -7,8 +7,9 @@ use std::time::Instant;
 use crate::estimate::Settings;
 use crate::point::Outcome;
 use crate::sample::{Evaluation, PassOf, Union, union};
-use crate::score::Influences;
-use crate::server::scoring::compute::{Computing, Late};
+use crate::score::catalogue::Score;
+use crate::score::{Influences, PurityRows, together};
+use crate::server::scoring::compute::{Computing, Late, Piece};
 
 use super::jobs::{Claim, Finished, Kind, Material, Return};
 
@@ -74,7 +75,21 @@ fn of_parts(computing: &Computing, claim: &Claim, material: Material) -> Option<
     let late = |late: Late| Finished::Late { late, seconds: started.elapsed().as_secs_f64() };
     let finished = match claim.kind {
         Kind::Fast => point(computing, &evaluation, material.earlier.as_ref(), next_cutoff)?,
-        Kind::Slow(score) => late(computing.slow(&evaluation, score)?),
+        Kind::Slow(score) => {
+            let rows = material.rows.iter().map(|bytes| postcard::from_bytes(bytes));
+            let joined = match rows.collect::<Result<Vec<PurityRows>, _>>() {
+                Ok(rows) => computing.slow(&evaluation, score, rows)?,
+                Err(error) => Err(format!("rows of another release: {error}")),
+            };
+            match joined {
+                Ok(joined) => late(joined),
+                Err(why) => return Some(Computed::Failed(why)),
+            }
+        }
+        Kind::Rows(Score { panel: Some(panel), .. }, from, to) if from < to && to <= evaluation.run.concept_count() => {
+            rows(&computing.rows(&evaluation, *panel, from..to))
+        }
+        Kind::Rows(..) => return Some(Computed::Failed("got rows that the score does not have".to_owned())),
         Kind::Tests => late(computing.tests(&evaluation)?),
     };
     Some(Computed::Finished(finished))
@@ -97,9 +112,17 @@ fn point(
         errors
     };
     let (point, _) = computing.point(evaluation, None, change_errors)?;
-    let (slow, tests) = computing.following(evaluation);
-    let following = slow.into_iter().map(Kind::Slow).chain(tests.then_some(Kind::Tests)).collect();
+    let following = computing.following(evaluation).into_iter().map(|piece| match piece {
+        Piece::Score(score) => Kind::Slow(score),
+        Piece::Rows(score, range) => Kind::Rows(score, range.start, range.end),
+        Piece::Tests => Kind::Tests,
+    });
+    let following = following.collect();
     Some(Finished::Point { point: Box::new(point), influences, following, next_cutoff })
+}
+
+fn rows(rows: &PurityRows) -> Finished {
+    Finished::Rows { rows: postcard::to_stdvec(rows).expect("a vector takes any bytes") }
 }
 
 impl Claim {
@@ -107,8 +130,10 @@ impl Claim {
     pub fn without(&self, reason: &str, rows_seen: u64) -> Finished {
         match self.kind {
             Kind::Fast => Finished::Unscored { reason: reason.to_owned(), rows_seen },
+            Kind::Rows(_, from, _) => rows(&PurityRows::failed(from, reason)),
             Kind::Slow(score) => {
-                let outcomes = vec![(score.id.to_owned(), Outcome::undefined(reason))];
+                let of = |score: &Score| (score.id.to_owned(), Outcome::undefined(reason));
+                let outcomes = together(score).into_iter().map(of).collect();
                 Finished::Late { late: Late { outcomes, tests: Vec::new() }, seconds: 0.0 }
             }
             // Its scores stay, without p-values.

@@ -6,22 +6,26 @@ use std::time::Duration;
 
 use crate::estimate::Settings;
 use crate::fault::Fault;
-use crate::history::HistoryError;
+use crate::history::{HistoryError, MadeWith};
 use crate::point::Point;
 use crate::run::{Run, SplitKey};
 use crate::sample::{Attempt, Part};
 use crate::score::Influences;
 use crate::score::catalogue::{self, Score};
-use crate::server::scoring::compute::Late;
+use crate::server::scoring::compute::{Late, estimator_named};
 use crate::step::Step;
+
+const ROWS: &str = "rows:";
 
 /// What a job computes of a pass.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// The point with its fast scores. The others follow from it.
     Fast,
-    /// One slow score.
+    /// A slow score, with those that are made of the same matrices.
     Slow(&'static Score),
+    /// Rows of the matrices that a slow score is made of: its first row, and the one after its last.
+    Rows(&'static Score, usize, usize),
     /// The permutation tests of the fast scores.
     Tests,
 }
@@ -32,8 +36,20 @@ impl Kind {
         match name {
             "fast" => Some(Self::Fast),
             "tests" => Some(Self::Tests),
-            _ => catalogue::find(name.strip_prefix("slow:")?).map(Self::Slow),
+            name => match name.strip_prefix("slow:") {
+                Some(score) => catalogue::find(score).map(Self::Slow),
+                None => {
+                    let (score, rows) = name.strip_prefix(ROWS)?.split_once(':')?;
+                    let (from, to) = rows.split_once('-')?;
+                    Some(Self::Rows(catalogue::find(score)?, from.parse().ok()?, to.parse().ok()?))
+                }
+            },
         }
+    }
+
+    /// With what the names of the jobs begin that compute rows for this one.
+    pub fn of_rows(score: &Score) -> String {
+        format!("{ROWS}{}:", score.id)
     }
 }
 
@@ -42,6 +58,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Fast => f.write_str("fast"),
             Self::Slow(score) => write!(f, "slow:{}", score.id),
+            Self::Rows(score, from, to) => write!(f, "{}{from}-{to}", Self::of_rows(score)),
             Self::Tests => f.write_str("tests"),
         }
     }
@@ -57,6 +74,7 @@ impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Slow(a), Self::Slow(b)) => a.id == b.id,
+            (Self::Rows(a, from, to), Self::Rows(b, start, end)) => (a.id, from, to) == (b.id, start, end),
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
@@ -73,7 +91,7 @@ pub struct Claim {
     pub kind: Kind,
     /// Distinguishes this lease from all others of the job.
     pub lease: String,
-    /// How often a worker has reported before that it could not be computed.
+    /// How often a worker has reported before that it could not be computed, or was not heard of again.
     pub failures: u32,
 }
 
@@ -94,6 +112,21 @@ pub struct Material {
     pub parts: Result<Vec<Part>, Fault>,
     /// Of the evaluation before, for a point.
     pub earlier: Option<Influences>,
+    /// What jobs for rows gave that this one is made of. Any order.
+    pub rows: Vec<Vec<u8>>,
+    /// With what the point was made that the result joins, if there is one yet.
+    pub point: Option<MadeWith>,
+}
+
+impl Material {
+    /// The settings to compute with: those of the point, where hubs have stated others since. Errors for an estimator that
+    /// this program does not have.
+    pub fn settings(&self, stated: Settings) -> Result<Settings, String> {
+        let Some(MadeWith { estimator, neighbours, seed }) = &self.point else { return Ok(stated) };
+        let kind = estimator_named(estimator)
+            .ok_or_else(|| format!("got a point of the estimator '{estimator}', which this release does not have"))?;
+        Ok(Settings { kind, neighbours: *neighbours as usize, seed: *seed, ..stated })
+    }
 }
 
 /// Why a job is given back.
@@ -113,6 +146,8 @@ pub enum Finished {
     /// A point, what the error of the next change needs of it, the jobs that follow from it, and where the parts of the
     /// next pass may be cut.
     Point { point: Box<Point>, influences: Option<Influences>, following: Vec<Kind>, next_cutoff: Option<u64> },
+    /// Rows that a score is made of, which is computed once all are there.
+    Rows { rows: Vec<u8> },
     /// What joins the point, and the seconds it took.
     Late { late: Late, seconds: f64 },
     /// The pass has no point, for this reason.
@@ -124,8 +159,8 @@ pub trait Jobs: Send + Sync {
     /// How all workers compute; `None` until a hub has stated it.
     fn settings(&self) -> Result<Option<Settings>, HistoryError>;
 
-    /// Leases the job that has waited longest; `None` if none waits. A job whose lease has ended waits again. The points
-    /// of a split are computed one after the other, because the error of a change needs the evaluation before.
+    /// Leases the job that has waited longest; `None` if none waits. A job whose lease has ended waits again, and counts one
+    /// failure more. The points of a split are computed one after the other, because the error of a change needs the evaluation before.
     fn claim(&self, lease: Duration) -> Result<Option<Claim>, HistoryError>;
 
     /// Whether the lease still holds; if so it lasts this long from now on.

@@ -7,8 +7,15 @@ use std::time::Duration;
 use super::jobs::{Claim, Jobs};
 use super::stop::Stop;
 
-/// The share of a lease after which it is renewed: a renewal may fail and be tried again before the lease ends.
-const RENEWALS: u32 = 3;
+/// Time after which another worker takes over the job of one that is not heard of. That one computes on for nothing if it
+/// was only cut off, so a machine must not be taken for dead because it is slow: four renewals in a row have to fail.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// The share of a lease after which it is renewed.
+const RENEWALS: u32 = 5;
+
+/// How soon a renewal that failed is tried again: before another worker that waits for the store.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// A lease that a thread renews until [`end`](Self::end).
 pub struct Lease<'scope> {
@@ -28,15 +35,20 @@ impl<'scope> Lease<'scope> {
         let done = Stop::default();
         let until = done.clone();
         let renew = move || {
-            while !until.wait(lease / RENEWALS) {
+            let mut pause = lease / RENEWALS;
+            while !until.wait(pause) {
+                pause = lease / RENEWALS;
                 match jobs.renew(claim, lease) {
                     Ok(true) => {}
                     Ok(false) => {
                         lost.store(true, Ordering::Release);
                         return;
                     }
-                    // While the store cannot be reached nobody else can lease the job either.
-                    Err(error) => tracing::warn!(job = %claim, %error, "the lease could not be renewed"),
+                    // Where the store cannot be reached nobody else can lease the job either.
+                    Err(error) => {
+                        tracing::warn!(job = %claim, %error, "the lease could not be renewed");
+                        pause = pause.min(AGAIN);
+                    }
                 }
             }
         };

@@ -18,6 +18,7 @@ mod worker;
 
 pub use super::scoring::compute::{Computing, Late, joined};
 pub use jobs::{Claim, Finished, Jobs, Kind, Material, Return};
+pub use lease::LEASE;
 pub use postgres::Shared;
 pub use stop::Stop;
 pub use worker::{Counts, WorkOptions, Worker};

@@ -53,7 +53,11 @@ impl Jobs for Shared {
         let material = self.store.job_material(&leased(claim))?;
         // The run is known by the name that it has here.
         let (run, earlier) = (Arc::new(material.run), material.earlier);
-        Ok(Material { run, time: material.time, parts: material.parts, earlier })
+        let rows = match claim.kind {
+            Kind::Slow(score) => self.store.job_rows(&leased(claim), &Kind::of_rows(score))?,
+            Kind::Fast | Kind::Rows(..) | Kind::Tests => Vec::new(),
+        };
+        Ok(Material { run, time: material.time, parts: material.parts, earlier, rows, point: material.point })
     }
 
     fn give_back(&self, claim: &Claim, why: Return) -> Result<(), HistoryError> {
@@ -71,6 +75,12 @@ impl Jobs for Shared {
                 let following: Vec<String> = following.iter().map(ToString::to_string).collect();
                 let (influences, next_cutoff) = (influences.as_ref(), *next_cutoff);
                 self.store.finish_first(&job, &FirstPoint { point, influences, next_cutoff, following: &following })
+            }
+            Finished::Rows { rows } => {
+                let Kind::Rows(score, ..) = claim.kind else {
+                    return Err(HistoryError::Unknown { what: "kind", name: claim.kind.to_string() });
+                };
+                self.store.finish_rows(&job, rows, &Kind::of_rows(score), &Kind::Slow(score).to_string())
             }
             Finished::Late { late, seconds } => self.store.finish_late(&job, |point| joined(point, late, *seconds)),
             Finished::Unscored { reason, rows_seen } => self.store.finish_unscored(&job, reason, *rows_seen),

@@ -15,6 +15,9 @@ use super::stop::Stop;
 
 /// How often a job may fail before what it would have given is recorded as missing.
 const TRIES: u32 = 3;
+/// How often a worker may have died with it, or have been cut off. Schedulers kill workers for many reasons, so there are more
+/// of these.
+const DEATHS: u32 = 10;
 
 /// How long a worker waits before it asks again for a job, and at most: many may be idle.
 const FIRST_POLL: Duration = Duration::from_millis(125);
@@ -110,10 +113,20 @@ impl Worker {
         let end = std::thread::scope(|scope| {
             let lease = Lease::keep(scope, &*self.jobs, claim, self.options.lease, &lost)?;
             let halts = || self.stop.is_stopping() || lost.load(Ordering::Acquire);
-            let computed = match self.patiently(claim, &halts, || self.jobs.material(claim)) {
-                Ok(material) => compute(pool, settings, claim, material, &halts),
-                Err(NotNow::Halted) => Computed::Halted,
-                Err(NotNow::Refused(error)) => Computed::Failed(error.to_string()),
+            let computed = if claim.failures >= DEATHS {
+                let failures = claim.failures;
+                Computed::Failed(format!(
+                    "it was given up: {failures} workers failed or died at it, perhaps for want of memory"
+                ))
+            } else {
+                match self.patiently(claim, &halts, || self.jobs.material(claim)) {
+                    Ok(material) => match material.settings(settings) {
+                        Ok(settings) => compute(pool, settings, claim, material, &halts),
+                        Err(why) => Computed::Failed(why),
+                    },
+                    Err(NotNow::Halted) => Computed::Halted,
+                    Err(NotNow::Refused(error)) => Computed::Failed(error.to_string()),
+                }
             };
             let end = match computed {
                 Computed::Halted if lost.load(Ordering::Acquire) => End::Lost,

@@ -1,6 +1,6 @@
 //! Noting changes, each within the transaction that makes it.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::table::{By, DECLARE, FINISH, FINISH_RANK, REMARK, REMOVE, Rank, exists, launch};
 use crate::history::change::Launch;
@@ -78,9 +78,26 @@ fn note_earlier_launches(
     Ok(())
 }
 
+/// Whether the hub has the passes of an attempt from others, too, and computes them.
+pub fn is_shared(connection: &Connection, run: i64, attempt: Option<Attempt>) -> Result<bool, HistoryError> {
+    let Some(Attempt { launch, restart }) = attempt else { return Ok(false) };
+    let statement = "SELECT 1 FROM outbox_shared WHERE run = ?1 AND launch = ?2 AND restart = ?3";
+    Ok(connection.prepare_cached(statement)?.exists(params![run, launch, restart])?)
+}
+
+/// Changes whether an attempt of a run is shared.
+pub fn share(connection: &Connection, run: i64, attempt: Attempt, shared: bool) -> Result<(), HistoryError> {
+    let statement = match shared {
+        true => "INSERT OR IGNORE INTO outbox_shared (run, launch, restart) VALUES (?1, ?2, ?3)",
+        false => "DELETE FROM outbox_shared WHERE run = ?1 AND launch = ?2 AND restart = ?3",
+    };
+    connection.prepare_cached(statement)?.execute(params![run, attempt.launch, attempt.restart])?;
+    Ok(())
+}
+
 /// A point was stored. The entry of the one that it replaced went with it.
-pub fn note_point(connection: &Connection, run: i64, point: i64) -> Result<(), HistoryError> {
-    if follows(connection, run)? {
+pub fn note_point(connection: &Connection, run: i64, point: i64, attempt: Option<Attempt>) -> Result<(), HistoryError> {
+    if follows(connection, run)? && !is_shared(connection, run, attempt)? {
         connection
             .prepare_cached("INSERT INTO outbox (kind, run, point) VALUES ('point', ?1, ?2)")?
             .execute([run, point])?;
@@ -88,8 +105,13 @@ pub fn note_point(connection: &Connection, run: i64, point: i64) -> Result<(), H
     Ok(())
 }
 
-pub fn note_unscored(connection: &Connection, run: i64, unscored: i64) -> Result<(), HistoryError> {
-    if follows(connection, run)? {
+pub fn note_unscored(
+    connection: &Connection,
+    run: i64,
+    unscored: i64,
+    attempt: Option<Attempt>,
+) -> Result<(), HistoryError> {
+    if follows(connection, run)? && !is_shared(connection, run, attempt)? {
         connection
             .prepare_cached("INSERT INTO outbox (kind, run, unscored) VALUES ('unscored', ?1, ?2)")?
             .execute([run, unscored])?;
@@ -112,8 +134,19 @@ pub fn note_finish_rank(
     add(connection, FINISH_RANK, Some(run), Some(serde_json::to_string(&Rank { launch, rank, finished })?))
 }
 
+/// A run has finished. Where its newest attempt is shared, its ranks here have, and the hub knows by them when all have.
 pub fn note_finish(connection: &Connection, run: i64, finished: f64) -> Result<(), HistoryError> {
-    match follows(connection, run)? {
+    if !follows(connection, run)? {
+        return Ok(());
+    }
+    let newest = connection
+        .prepare_cached(
+            "SELECT (SELECT count(*) FROM launch WHERE run = ?1) - 1, restarts FROM launch WHERE run = ?1 \
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([run], |row| Ok(Attempt { launch: row.get(0)?, restart: row.get(1)? }))
+        .optional()?;
+    match !is_shared(connection, run, newest)? {
         true => add(connection, FINISH, Some(run), Some(serde_json::to_string(&finished)?)),
         false => Ok(()),
     }

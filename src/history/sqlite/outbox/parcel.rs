@@ -2,16 +2,19 @@
 
 use rusqlite::Connection;
 
+use super::note::{is_shared, share};
 use super::table::{
     By, DECLARE, FINISH, FINISH_RANK, POINT, REMARK, REMOVE, Rank, Source, UNSCORED_PASS, count, launch, source,
 };
 use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
+use crate::history::sqlite::insert::run_id;
 use crate::history::sqlite::seal::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
 use crate::run::{Run, RunFields};
+use crate::sample::Attempt;
 use crate::step;
 
 /// Entries of one parcel.
@@ -53,6 +56,17 @@ impl Sqlite {
 
     pub fn outbox_source(&self) -> Result<Source, HistoryError> {
         source(&self.store().connection)
+    }
+
+    /// Whether the hub has the passes of an attempt from other sidecars, too, and computes them: what is recorded of them
+    /// here is then no news to it. Errors while the history cannot be written.
+    pub fn share(&self, run: &str, attempt: Attempt, shared: bool) -> Result<(), HistoryError> {
+        self.store().commit_outbox(|connection| share(connection, run_id(connection, run)?, attempt, shared))
+    }
+
+    pub fn is_shared(&self, run: &str, attempt: Attempt) -> Result<bool, HistoryError> {
+        let store = self.store();
+        is_shared(&store.connection, run_id(&store.connection, run)?, Some(attempt))
     }
 
     /// The oldest entries of at most `bytes` bytes together, but at least one. Empty while the history cannot be written:
@@ -199,13 +213,10 @@ impl Sqlite {
     }
 
     fn point_of(&self, connection: &Connection, row: &Row) -> Result<Option<Change>, HistoryError> {
-        let (split, step): (String, i64) = connection
-            .prepare_cached("SELECT split, step FROM point WHERE id = ?1")?
-            .query_row([row.point], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let (run, k): (i64, i64) = connection
-            .prepare_cached("SELECT id, json_array_length(declaration, '$.concepts') FROM run WHERE id = ?1")?
-            .query_row([row.run], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let found = match self.newest(connection, run, &split, (step, step), Some(k as usize)) {
+        let k: i64 = connection
+            .prepare_cached("SELECT json_array_length(declaration, '$.concepts') FROM run WHERE id = ?1")?
+            .query_row([row.run], |row| row.get(0))?;
+        let found = match self.first(connection, "point.id = ?1", [row.point], Some(k as usize)) {
             Err(HistoryError::Damaged(_)) => None,
             found => found?,
         };

@@ -125,20 +125,23 @@ fn launch_of(field: &str, message: proto::Launch) -> Result<Launch, Fault> {
     Ok(Launch { job: message.job, restart: message.restart, number: message.number })
 }
 
-fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
-    let ending = match record.outcome {
+pub fn ending(ending: Ending) -> EndingMessage {
+    match ending {
         Ending::Skipped => EndingMessage::Skipped,
         Ending::Discarded => EndingMessage::Discarded,
         // A record that is damaged is only read; what is known of the pass is that it has no point.
         Ending::Failed | Ending::Damaged => EndingMessage::Failed,
         Ending::Unsettled => EndingMessage::Unsettled,
-    };
+    }
+}
+
+fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
     proto::Unscored {
         run: record.run.clone(),
         split: record.split.clone(),
         step: record.step,
         time: record.time,
-        ending: ending.into(),
+        ending: ending(record.outcome).into(),
         reason: record.reason.clone(),
         rows_seen: record.rows_seen,
         launch: by.map(launch),

@@ -456,6 +456,15 @@ pub struct PassState {
     /// in words, unless the point is complete
     #[prost(string, tag = "4")]
     pub reason: ::prost::alloc::string::String,
+    /// nothing joins the point any more
+    #[prost(bool, tag = "5")]
+    pub r#final: bool,
+    /// of an unscored pass
+    #[prost(enumeration = "unscored::Ending", tag = "6")]
+    pub ending: i32,
+    /// of a pass with a point: as in SendPartResponse
+    #[prost(uint64, optional, tag = "7")]
+    pub cutoff: ::core::option::Option<u64>,
 }
 /// Nested message and enum types in `PassState`.
 pub mod pass_state {

@@ -102,6 +102,13 @@ impl ConceptWatch for Reads {
         Err(elsewhere("GetAdvice"))
     }
 
+    async fn get_sidecar(
+        &self,
+        _: Request<proto::GetSidecarRequest>,
+    ) -> Result<Response<proto::GetSidecarResponse>, Status> {
+        Err(elsewhere("GetSidecar"))
+    }
+
     async fn get_diagnosis(
         &self,
         request: Request<proto::GetDiagnosisRequest>,

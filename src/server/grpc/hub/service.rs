@@ -178,7 +178,7 @@ impl HubService {
         let states = loop {
             let (asked, source) = (Arc::clone(&keys), sender.source.clone());
             let states = self.blocking(move |intake| intake.pass_states(&source, &asked)).await?;
-            let decided = states.iter().any(|(state, _)| *state != PassState::Open);
+            let decided = states.iter().any(|(state, ..)| *state != PassState::Open);
             if decided || Instant::now() >= until {
                 break states;
             }
@@ -188,19 +188,25 @@ impl HubService {
                 sleep_until(again.min(Instant::now() + LOOK_AGAIN)).await;
             }
         };
-        let passes = request.passes.into_iter().zip(states).map(|(pass, (state, point))| {
+        let passes = request.passes.into_iter().zip(states).map(|(pass, (state, point, cutoff))| {
             use proto::pass_state::Outcome;
+            let is_final = matches!(state, PassState::Settled { is_final: true, .. });
+            let ending = match &state {
+                PassState::Unscored { ending, .. } => convert::ending(*ending).into(),
+                _ => 0,
+            };
             let (outcome, reason) = match state {
                 PassState::Open => (Outcome::Open, String::new()),
                 PassState::NeedsWhole => (Outcome::NeedsWhole, String::new()),
-                PassState::Settled { incomplete: false } => (Outcome::Settled, String::new()),
-                PassState::Settled { incomplete: true } => {
+                PassState::Settled { incomplete: false, .. } => (Outcome::Settled, String::new()),
+                PassState::Settled { incomplete: true, .. } => {
                     (Outcome::Incomplete, "ranks or rows were missing".to_owned())
                 }
-                PassState::Unscored { reason } => (Outcome::Unscored, reason),
+                PassState::Unscored { reason, .. } => (Outcome::Unscored, reason),
             };
             let point = point.map(|point| convert::point(&point, None));
-            proto::PassState { pass: Some(pass), outcome: outcome.into(), point, reason }
+            let (pass, outcome) = (Some(pass), outcome.into());
+            proto::PassState { pass, outcome, point, reason, r#final: is_final, ending, cutoff }
         });
         Ok(proto::PassesResponse { passes: passes.collect() })
     }

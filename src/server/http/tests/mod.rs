@@ -10,11 +10,13 @@ use tokio::time::timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::overview::Rows;
 use super::*;
 use crate::alert::{Severity, State};
+use crate::history::{Identity, Wanted};
 use crate::point::{Outcome, ScoreValue};
 use crate::server::live::{AlertChange, Event};
-use port::{LONG, NAME, next_event, point, port, port_with};
+use port::{LONG, NAME, next_event, point, port, port_with, run};
 
 /// `NAME` as a browser's encodeURIComponent writes it.
 const ENCODED: &str = "toy%2F0.25%3A%20a_b-c";
@@ -343,6 +345,32 @@ async fn the_page_is_sent_again_only_where_it_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_overview_keeps_no_rows_of_runs_that_are_gone_and_of_few_splits() {
+    let port = port().await;
+    let (rows, history) = (Rows::default(), &port.app.history);
+    let read = |split: &str| {
+        while rows.read(&port.app, split, &[], &Wanted::default()).unwrap_or_else(|_| panic!()).pending() > 0 {}
+    };
+    let name = |run: usize| format!("run {run}");
+    for number in 0..90 {
+        history.record_run(&run(&name(number)), &Identity::default(), 30.0).unwrap();
+    }
+    read("val");
+    assert_eq!(rows.count(), 92);
+    for number in 0..70 {
+        history.finish_run(&name(number), 40.0).unwrap();
+        history.remove_run(&name(number)).unwrap();
+    }
+    read("val");
+    assert_eq!(rows.count(), 22);
+    for split in 0..100 {
+        read(&format!("split {split}"));
+        assert!(rows.count() <= 16 * (22 + 64) + 22, "{}", rows.count());
+    }
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_overview_has_a_row_for_each_run() {
     let port = port().await;
     let overview = port.get("/api/v1/overview?split=val").await.json();
@@ -359,6 +387,9 @@ async fn an_overview_has_a_row_for_each_run() {
     // A run without evaluations has a row, too.
     let empty = &overview["runs"][1];
     assert_eq!((&empty["name"], &empty["verdict"], &empty["spark"]), (&json!("earlier"), &Value::Null, &Value::Null));
+    // One on each line; those that are gone are left out.
+    let several = port.get(&format!("/api/v1/overview?split=val&run=gone%0A{ENCODED}%0Aearlier")).await.json();
+    assert_eq!(several["runs"], json!([row, empty]));
     // A new evaluation changes the row; with 64 rows there is nothing to conclude from it.
     let mut third = point(3);
     third.epoch = Some(1.5);
@@ -453,6 +484,12 @@ async fn what_attempts_have_left_is_listed_by_attempt() {
     let curves = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl&first_step=10")).await.json();
     assert_eq!(curves["step"], json!([10, 15, 16, 20, 30, 35, 40]));
     assert_eq!(curves["superseded"], json!([[3, 4, 6], [5]]));
+    // They stay when it gets there again.
+    [35, 50].iter().for_each(|step| made(*step, 2));
+    let curves = port.get(&format!("/api/v1/curves?run={ENCODED}&split=val&scores=icl,ctl&first_step=10")).await.json();
+    assert_eq!(curves["step"], json!([10, 15, 16, 20, 30, 35, 35, 40, 50]));
+    assert_eq!(curves["superseded"], json!([[3, 4, 7], [6]]));
+    assert_eq!(curves["scores"]["ctl"]["undefined"], json!({"one class": [0, 1, 2, 3, 4, 5, 6, 7, 8]}));
     port.stopped().await;
 }
 

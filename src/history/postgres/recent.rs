@@ -1,0 +1,281 @@
+//! The newest evaluations of a split in one row, so that thousands of runs are compared in one reading.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use postgres::Row;
+use serde::{Deserialize, Serialize};
+
+use super::change::Changed;
+use super::kept::Kept;
+use super::link::Link;
+use super::runs::number;
+use crate::compare::OF_GROUPS;
+use crate::history::error::HistoryError;
+use crate::point::{Brief, Whole};
+
+/// Evaluations that a row holds: as many as a comparison reads unless it is asked for more.
+const KEPT: usize = 5;
+/// Runs whose rows are written at once.
+const TOGETHER: usize = 500;
+/// Values of points that are read at once: a row of an answer takes half a kilobyte.
+const AT_ONCE: usize = 20_000;
+/// Splits whose evaluations are kept in memory: of 10,000 runs, 25 MB each.
+const SPLITS: usize = 4;
+
+/// The newest evaluations with the scores of [`OF_GROUPS`] of all runs that have any, by name.
+type Evaluations = HashMap<Arc<str>, Arc<[Brief]>>;
+
+/// Those of the splits that were asked for last.
+#[derive(Default)]
+pub(super) struct Newest(Mutex<Vec<(String, Arc<Kept<Evaluations>>)>>);
+
+impl Newest {
+    fn of(&self, split: &str) -> Arc<Kept<Evaluations>> {
+        let mut splits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = splits.iter().position(|(known, _)| known == split).map(|at| splits.remove(at));
+        let (split, kept) = known.unwrap_or_else(|| (split.to_owned(), Arc::default()));
+        splits.insert(0, (split, Arc::clone(&kept)));
+        splits.truncate(SPLITS);
+        kept
+    }
+}
+
+/// The body of a row.
+#[derive(Serialize, Deserialize)]
+struct Recent<'a> {
+    #[serde(borrow)]
+    scores: Vec<&'a str>,
+    /// Oldest first, with the values of `scores`.
+    evaluations: Vec<Brief>,
+}
+
+/// Of each run, in the order of `runs`. To be asked first in a transaction.
+pub(super) fn briefs(
+    link: &mut Link,
+    newest: &Newest,
+    runs: &[&str],
+    split: &str,
+    scores: &[&str],
+    most: usize,
+) -> Result<Vec<Arc<[Brief]>>, HistoryError> {
+    if most > KEPT {
+        return from_points(link, runs, split, scores, most);
+    }
+    let known = newest.of(split).current(
+        link,
+        (&[Changed::Point, Changed::Removed], split),
+        |link| all(link, split),
+        |link, known, names| again(link, known, names, split),
+    )?;
+    let none: Arc<[Brief]> = Arc::default();
+    let mut found: Vec<Arc<[Brief]>> = runs.iter().map(|run| Arc::clone(known.get(*run).unwrap_or(&none))).collect();
+    let places: Vec<Option<usize>> =
+        scores.iter().map(|score| OF_GROUPS.iter().position(|known| known == score)).collect();
+    if scores == OF_GROUPS && most == KEPT {
+        return Ok(found);
+    }
+    for evaluations in &mut found {
+        let newest = evaluations[evaluations.len().saturating_sub(most)..].iter();
+        *evaluations = newest.map(|evaluation| with(evaluation, &places)).collect();
+    }
+    let others: Vec<&str> =
+        scores.iter().zip(&places).filter(|(_, place)| place.is_none()).map(|(id, _)| *id).collect();
+    if !others.is_empty() {
+        add(link, runs, split, (scores, &others), &mut found)?;
+    }
+    Ok(found)
+}
+
+/// An evaluation with other scores: those at these places.
+fn with(evaluation: &Brief, places: &[Option<usize>]) -> Brief {
+    let at = |place: &Option<usize>| place.and_then(|place| evaluation.scores[place].clone());
+    Brief { scores: places.iter().map(at).collect(), estimator: evaluation.estimator.clone(), ..*evaluation }
+}
+
+/// Reads the scores `others` of the newest evaluations, which are known but for these.
+fn add(
+    link: &mut Link,
+    runs: &[&str],
+    split: &str,
+    (scores, others): (&[&str], &[&str]),
+    found: &mut [Arc<[Brief]>],
+) -> Result<(), HistoryError> {
+    let with_any: Vec<usize> = (0..runs.len()).filter(|at| !found[*at].is_empty()).collect();
+    for together in with_any.chunks((AT_ONCE / (KEPT * others.len())).max(1)) {
+        let names: Vec<&str> = together.iter().map(|at| runs[*at]).collect();
+        // Places from 1 on, that of the newest evaluation first.
+        let rows = link.query(
+            "SELECT wanted.at, newest.place, array_position($3::text[], score), value, standard_error, undefined \
+             FROM unnest($1::text[]) WITH ORDINALITY wanted (name, at) JOIN run ON run.name = wanted.name \
+             CROSS JOIN LATERAL (SELECT id, row_number() OVER (ORDER BY step DESC) AS place FROM point \
+             WHERE point.run = run.id AND split = $2 AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $4) newest \
+             JOIN value ON value.point = newest.id AND score = ANY($5)",
+            &[&names, &split, &scores, &(KEPT as i64), &others],
+        )?;
+        for row in &rows {
+            let (run, age): (i64, i64) = (row.get(0), row.get(1));
+            let evaluations = &mut found[together[run as usize - 1]];
+            let Some(at) = evaluations.len().checked_sub(age as usize) else { continue };
+            // Made above, so nobody else has them.
+            let Some(evaluation) = Arc::get_mut(evaluations).map(|evaluations| &mut evaluations[at]) else { continue };
+            evaluation.scores[row.get::<_, i32>(2) as usize - 1] = Some(whole(row, 3));
+        }
+    }
+    Ok(())
+}
+
+/// Those of all runs.
+fn all(link: &mut Link, split: &str) -> Result<Evaluations, HistoryError> {
+    let rows = link.query(
+        "SELECT run.id, name, body FROM run LEFT JOIN recent ON recent.run = run.id AND split = $1",
+        &[&split],
+    )?;
+    decoded(link, split, &rows)
+}
+
+fn again(link: &mut Link, known: &mut Evaluations, names: &[String], split: &str) -> Result<(), HistoryError> {
+    let rows = link.query(
+        "SELECT run.id, name, body FROM run LEFT JOIN recent ON recent.run = run.id AND split = $1 WHERE name = ANY($2)",
+        &[&split, &names],
+    )?;
+    for name in names {
+        known.remove(name.as_str());
+    }
+    known.extend(decoded(link, split, &rows)?);
+    Ok(())
+}
+
+fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, HistoryError> {
+    let (mut found, mut others) = (Evaluations::new(), BTreeMap::new());
+    for row in rows {
+        let name: Arc<str> = row.get::<_, &str>(1).into();
+        // A row of another version is read as if it were not there.
+        let recent = row.get::<_, Option<&[u8]>>(2).and_then(|body| postcard::from_bytes::<Recent<'_>>(body).ok());
+        match recent.filter(|recent| recent.scores == OF_GROUPS) {
+            Some(recent) => {
+                found.insert(name, recent.evaluations.into());
+            }
+            None => {
+                others.insert(row.get::<_, i64>(0), name);
+            }
+        }
+    }
+    let ids: Vec<i64> = others.keys().copied().collect();
+    for together in ids.chunks(AT_ONCE / (KEPT * OF_GROUPS.len())) {
+        for (id, evaluations) in read(link, together, split, &OF_GROUPS, KEPT)? {
+            found.extend(others.remove(&id).map(|name| (name, evaluations.into())));
+        }
+    }
+    Ok(found)
+}
+
+/// More evaluations than rows hold.
+fn from_points(
+    link: &mut Link,
+    runs: &[&str],
+    split: &str,
+    scores: &[&str],
+    most: usize,
+) -> Result<Vec<Arc<[Brief]>>, HistoryError> {
+    let mut found = Vec::with_capacity(runs.len());
+    for together in runs.chunks((AT_ONCE / (most * scores.len().max(1))).max(1)) {
+        let rows = link.query("SELECT id, name FROM run WHERE name = ANY($1)", &[&together])?;
+        let by_name: HashMap<&str, i64> = rows.iter().map(|row| (row.get(1), row.get(0))).collect();
+        let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let mut read = read(link, &ids, split, scores, most)?;
+        for run in together {
+            found.push(by_name.get(run).and_then(|id| read.remove(id)).unwrap_or_default().into());
+        }
+    }
+    Ok(found)
+}
+
+/// From the points themselves, of runs that have any, by number.
+fn read(
+    link: &mut Link,
+    runs: &[i64],
+    split: &str,
+    scores: &[&str],
+    most: usize,
+) -> Result<BTreeMap<i64, Vec<Brief>>, HistoryError> {
+    if runs.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = link.query(
+        "SELECT wanted.run, newest.id, rows, estimator, neighbours, catalogue_version, score, value, standard_error, \
+         undefined FROM unnest($1::bigint[]) wanted (run) CROSS JOIN LATERAL (SELECT id, step, rows, estimator, neighbours, \
+         catalogue_version FROM point WHERE point.run = wanted.run AND split = $2 AND superseded = 0 AND NOT provisional \
+         ORDER BY step DESC LIMIT $3) newest LEFT JOIN value ON value.point = newest.id AND score = ANY($4) \
+         ORDER BY wanted.run, step",
+        &[&runs, &split, &i64::try_from(most).unwrap_or(i64::MAX), &scores],
+    )?;
+    let mut found: BTreeMap<i64, Vec<Brief>> = BTreeMap::new();
+    let mut last = None;
+    for row in &rows {
+        let evaluations = found.entry(row.get(0)).or_default();
+        let point: i64 = row.get(1);
+        if last != Some(point) {
+            last = Some(point);
+            evaluations.push(head(row, scores.len())?);
+        }
+        let place = row.get::<_, Option<&str>>(6).and_then(|id| scores.iter().position(|score| *score == id));
+        if let (Some(place), Some(evaluation)) = (place, evaluations.last_mut()) {
+            evaluation.scores[place] = Some(whole(row, 7));
+        }
+    }
+    Ok(found)
+}
+
+/// An evaluation without its scores.
+fn head(row: &Row, scores: usize) -> Result<Brief, HistoryError> {
+    Ok(Brief {
+        rows: row.get::<_, i64>(2).cast_unsigned(),
+        estimator: row.get(3),
+        neighbours: number(row, 4)?,
+        catalogue_version: number(row, 5)?,
+        scores: vec![None; scores],
+    })
+}
+
+/// From three columns.
+fn whole(row: &Row, column: usize) -> Whole {
+    match (row.get(column + 2), row.get(column)) {
+        (None, Some(value)) => Whole::Value { value, standard_error: row.get(column + 1) },
+        (reason, _) => Whole::Undefined(reason.unwrap_or_default()),
+    }
+}
+
+/// Writes the row of a split whose points have changed.
+pub(super) fn set_recent(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
+    set_all(link, &[run], split)
+}
+
+fn set_all(link: &mut Link, runs: &[i64], split: &str) -> Result<(), HistoryError> {
+    let (mut ids, mut bodies) = (Vec::new(), Vec::new());
+    for (id, evaluations) in read(link, runs, split, &OF_GROUPS, KEPT)? {
+        let recent = Recent { scores: OF_GROUPS.to_vec(), evaluations };
+        ids.push(id);
+        bodies.push(postcard::to_stdvec(&recent).map_err(|error| HistoryError::Storage(error.into()))?);
+    }
+    link.execute(
+        "INSERT INTO recent (run, split, body) SELECT run, $2, body FROM unnest($1::bigint[], $3::bytea[]) AS new (run, body) \
+         ON CONFLICT (run, split) DO UPDATE SET body = excluded.body",
+        &[&ids, &split, &bodies],
+    )?;
+    Ok(())
+}
+
+/// Writes the rows of all points that were stored before there were such rows.
+pub(super) fn fill_recent(link: &mut Link) -> Result<(), HistoryError> {
+    let mut runs: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for row in link.query("SELECT DISTINCT split, run FROM point WHERE NOT provisional", &[])? {
+        runs.entry(row.get(0)).or_default().push(row.get(1));
+    }
+    for (split, runs) in runs {
+        for together in runs.chunks(TOGETHER) {
+            set_all(link, together, &split)?;
+        }
+    }
+    Ok(())
+}

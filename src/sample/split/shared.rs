@@ -1,0 +1,52 @@
+//! Passes of an attempt whose ranks send to several processes. This one cannot know when all of them have ended a pass, so it
+//! stays open here, whatever its number and deadline, until it is known elsewhere how it ended.
+
+use super::{Remembered, Split};
+use crate::sample::evaluation::{Evaluation, Now};
+use crate::sample::window::{Begun, Unfinished};
+use crate::step::Step;
+
+impl Split {
+    /// Whether ranks of the current attempt send to other processes, too. A newer attempt is not shared until it is said to
+    /// be. Returns what is complete once an attempt is no longer shared.
+    pub fn share(&mut self, shared: bool, now: Now) -> Vec<Evaluation> {
+        let mut closed = Vec::new();
+        if self.shared && !shared {
+            let world_size = self.current.map_or(0, |current| current.world_size);
+            self.close_where(&mut closed, now, |pass| pass.ended.count() == world_size);
+            self.released = now.elapsed;
+        }
+        self.shared = shared;
+        closed
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// The open passes that at least one rank has ended, in the order in which they were opened.
+    pub fn begun(&self) -> impl Iterator<Item = Begun> + '_ {
+        self.open.iter().filter_map(|pass| {
+            let ended = pass.ended.iter().collect();
+            Some(Begun { step: pass.step, ended, since: pass.first_end? })
+        })
+    }
+
+    /// Forgets the rows of an open pass that has ended elsewhere. Its batches and ends are known from then on. `None` if it
+    /// is not open.
+    pub fn settle(&mut self, step: Step) -> Option<Unfinished> {
+        let at = self.open.iter().position(|pass| pass.step == step)?;
+        let pass = self.open.remove(at);
+        let ranks = self.current.map_or(0, |current| current.world_size);
+        let unfinished = Unfinished { step, rows: pass.taken, ended: pass.ended.count(), ranks };
+        self.counts.passes += 1;
+        self.closed.insert(step, Remembered { applied: pass.applied, ended: pass.ended });
+        Some(unfinished)
+    }
+
+    /// [Settles](Self::settle) the shared pass that was opened first, other than that of `step`.
+    pub fn settle_oldest(&mut self, step: Step) -> Option<Unfinished> {
+        let oldest = self.open.iter().find(|pass| pass.step != step).filter(|_| self.shared)?.step;
+        self.settle(oldest)
+    }
+}

@@ -1,0 +1,141 @@
+//! How well small networks predict concepts from the activations of others: the Oracle Impurity Score, and the matching
+//! of unsupervised concepts.
+//!
+//! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.1-3.2, Appendices A.3 and A.5,
+//! doi:10.1609/aaai.v37i10.26392. The training budget is part of the definition: 25 epochs do not fit everything.
+//!
+//! All scores here are made of the same two [matrices](purity), whose rows several processes can share.
+
+mod purity;
+mod row;
+
+use crate::point::{Outcome, ScoreValue, Undefined};
+use crate::prepare::Prepared;
+
+use super::left_out::Over;
+use super::pairs::{Matrix, mean};
+use super::representation::Representation;
+use super::term::mean_over_concepts;
+
+use purity::{MOST_BESIDE, cells, first_error, purity_of};
+pub use purity::{Panel, PurityRows};
+
+/// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2: twice the root mean square of the entries that have a value. A concept's
+/// value is the same of its row.
+pub fn ois(p: &Prepared) -> Outcome {
+    ois_of(p, Representation::first(p))
+}
+
+/// OIS of the embeddings, also where there are activations; then undefined for many concepts, whose k² networks would hold up
+/// the other slow scores.
+pub fn embedding_ois(p: &Prepared) -> Outcome {
+    if Panel::Embeddings.holds_others_up(p) {
+        let k = p.concepts();
+        return Outcome::undefined(format!(
+            "{k} concepts are more than {MOST_BESIDE}: networks that read an embedding for each pair would hold up the other \
+             slow scores; ois is of the embeddings in a run without concept_activations"
+        ));
+    }
+    ois_of(p, Representation::Embeddings)
+}
+
+fn ois_of(p: &Prepared, representation: Representation) -> Outcome {
+    match &*purity_of(p, representation) {
+        Err(why) => Outcome::undefined(why),
+        Ok(purity) => purity.impurity(&(0..p.concepts()).map(Some).collect::<Vec<_>>(), true),
+    }
+}
+
+/// Mean over concepts of π_ii(ĉ): how well an activation predicts its own concept; the matrix π(ĉ).
+pub fn purity(p: &Prepared) -> Outcome {
+    match &*purity_of(p, Representation::first(p)) {
+        Err(why) => Outcome::undefined(why),
+        Ok(purity) => {
+            let own = mean_over_concepts(p, &p.equal_weights(), &purity.own, |term| term.value);
+            with_matrix(own, cells(&purity.learnt))
+        }
+    }
+}
+
+/// Mean over i ≠ j of π_ij(c): how well one true concept predicts another; the matrix π(c), whose diagonal is 1.
+pub fn oracle_purity(p: &Prepared) -> Outcome {
+    let k = p.concepts();
+    match &*purity_of(p, Representation::first(p)) {
+        Err(why) => Outcome::undefined(why),
+        Ok(_) if k < 2 => Outcome::undefined("there is one concept, pairs need at least two"),
+        Ok(purity) => {
+            let matrix = cells(&purity.oracle);
+            let over = Over::pairs(&matrix, first_error(&purity.oracle));
+            let left_out = over.left_out.as_ref().map_or(0, |left_out| left_out.pairs as usize);
+            mean(matrix, over, || purity.between.standard_error() / (k * (k - 1) - left_out) as f64)
+        }
+    }
+}
+
+/// Mean AUC of predicting true concepts from the learnt ones matched to them (Appendix A.5): of all pairs not yet
+/// used, that of highest AUC is matched next. The matrix has 1 where learnt i is matched to true j; with latents, whose
+/// rows are those matched to the concepts, it is π of these rows.
+pub fn alignment(p: &Prepared) -> Outcome {
+    match &*purity_of(p, Representation::first(p)) {
+        Err(why) => Outcome::undefined(why),
+        Ok(purity) => match purity.matching() {
+            Err(why) => Outcome::undefined(why),
+            Ok(matching) => {
+                let k = matching.len();
+                let auc = |(j, i): (usize, &Option<usize>)| purity.learnt[(*i)?][j].as_ref().ok().copied();
+                let aucs: Vec<Option<f64>> = matching.iter().enumerate().map(auc).collect();
+                let mut matrix: Matrix = vec![vec![Some(0.0); k]; k];
+                for (j, i) in matching.iter().enumerate() {
+                    match i {
+                        Some(i) => matrix[*i][j] = Some(1.0),
+                        None => matrix.iter_mut().for_each(|row| row[j] = None),
+                    }
+                }
+                if purity.latents.is_some() {
+                    matrix = cells(&purity.learnt);
+                }
+                let columns = purity.latents.as_ref().unwrap_or(&matching).iter().enumerate();
+                let curve = columns.map(|(j, column)| (j as f64, column.map(|column| column as f64))).collect();
+                let why = |auc: &Option<f64>| auc.is_none().then(|| first_error(&purity.learnt).unwrap_or_default());
+                let (_, over) = Over::concepts(k, &p.equal_weights(), aucs.iter().map(why));
+                let count = aucs.iter().flatten().count();
+                let value = aucs.iter().flatten().sum::<f64>() / count.max(1) as f64;
+                let (per_concept, matrix, left_out) = (Some(aucs), Some(matrix), over.left_out);
+                match over.undefined {
+                    None => {
+                        let curve = Some(curve);
+                        Outcome::Value(ScoreValue {
+                            value,
+                            per_concept,
+                            matrix,
+                            curve,
+                            left_out,
+                            ..ScoreValue::default()
+                        })
+                    }
+                    Some(why) => {
+                        Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() })
+                    }
+                }
+            }
+        },
+    }
+}
+
+/// OIS of the learnt concepts in the order of the true ones they are matched to.
+pub fn aligned_ois(p: &Prepared) -> Outcome {
+    match &*purity_of(p, Representation::first(p)) {
+        Err(why) => Outcome::undefined(why),
+        Ok(purity) => match purity.matching() {
+            Err(why) => Outcome::undefined(why),
+            Ok(rows) => purity.impurity(&rows, false),
+        },
+    }
+}
+
+fn with_matrix(outcome: Outcome, matrix: Matrix) -> Outcome {
+    match outcome {
+        Outcome::Value(value) => Outcome::Value(ScoreValue { matrix: Some(matrix), ..value }),
+        Outcome::Undefined(undefined) => Outcome::Undefined(Undefined { matrix: Some(matrix), ..undefined }),
+    }
+}

@@ -1,0 +1,75 @@
+//! The influences of the newest evaluation of each split, for the standard errors of changes.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::run::SplitKey;
+use crate::score::Influences;
+use crate::server::clock::lock;
+
+/// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
+/// second evaluation on; until then its rules use the error for unpaired rows.
+const SPLITS: usize = 256;
+
+#[derive(Default)]
+pub struct Earlier(Mutex<Splits>);
+
+#[derive(Default)]
+struct Splits {
+    splits: BTreeMap<SplitKey, (u64, Influences)>,
+    evaluations: u64,
+}
+
+impl Earlier {
+    /// The standard errors of the changes since the split's last evaluation, which this one then is; none at the first.
+    pub fn change_errors(&self, key: SplitKey, now: Influences) -> Vec<(String, f64)> {
+        let mut state = lock(&self.0);
+        let before = state.splits.remove(&key);
+        drop(state);
+        let errors = before.map_or_else(Vec::new, |(_, before)| now.change_errors(&before));
+        let mut state = lock(&self.0);
+        state.evaluations += 1;
+        let evaluation = state.evaluations;
+        state.splits.insert(key, (evaluation, now));
+        if state.splits.len() > SPLITS {
+            let oldest = state.splits.iter().min_by_key(|(_, (at, _))| *at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| state.splits.remove(&key));
+        }
+        errors
+    }
+
+    pub fn forget_run(&self, run: &str) {
+        lock(&self.0).splits.retain(|key, _| *key.run != *run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn splits(earlier: &Earlier) -> Vec<String> {
+        lock(&earlier.0).splits.keys().map(|key| format!("{}/{}", key.run, key.split)).collect()
+    }
+
+    #[test]
+    fn a_run_is_forgotten_with_all_its_splits() {
+        let earlier = Earlier::default();
+        for (run, split) in [("a", "train"), ("ab", "val"), ("a", "val")] {
+            earlier.change_errors(SplitKey::new(run, split), Influences::default());
+        }
+        earlier.forget_run("a");
+        assert_eq!(splits(&earlier), ["ab/val"]);
+    }
+
+    #[test]
+    fn above_the_bound_the_oldest_evaluation_is_removed_first() {
+        let earlier = Earlier::default();
+        let evaluate =
+            |run: usize| earlier.change_errors(SplitKey::new(format!("{run:03}"), "val"), Influences::default());
+        (0..SPLITS).for_each(|run| drop(evaluate(run)));
+        evaluate(0);
+        evaluate(SPLITS);
+        let kept = splits(&earlier);
+        assert_eq!((kept.len(), kept[0].as_str(), kept[1].as_str()), (SPLITS, "000/val", "002/val"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Where hubs are, and connections to them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::Fault;
+use crate::history::HistoryError;
+use crate::server::grpc::hub::client::{Failure, HubCalls, Unanswered};
+use crate::server::peers::{Dialer, Protocol, Remote, Trust, read_token};
+
+use super::turn::{Next, Turn};
+
+/// How long a connection may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+
+/// The hubs of a database, any of which can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamOptions {
+    /// Tried in turn; at least one.
+    pub addresses: Vec<Remote>,
+    /// File with the hub's token. Read again for each connection.
+    pub token_file: Option<PathBuf>,
+    /// Others may read that file.
+    pub shared_secrets: bool,
+    /// Authorities of an https hub's certificate; `None` trusts those of the system.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl UpstreamOptions {
+    /// Errors when a file cannot be used; the fault names the option.
+    pub fn check(&self) -> Result<(), Fault> {
+        self.token()?;
+        self.dialers().map(drop)
+    }
+
+    /// An address that is neither encrypted nor on this machine.
+    pub fn unencrypted(&self) -> Option<&Remote> {
+        self.addresses.iter().find(|address| match address {
+            Remote::Tcp { host, tls: false, .. } => {
+                host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Remote::Tcp { .. } | Remote::Unix(_) => false,
+        })
+    }
+
+    fn token(&self) -> Result<Option<String>, Fault> {
+        let read = |path| read_token("upstream_token_file", path, self.shared_secrets);
+        self.token_file.as_deref().map(read).transpose()
+    }
+
+    /// One for each address.
+    fn dialers(&self) -> Result<Vec<Dialer>, Fault> {
+        let trust = Trust { ca_file: self.ca_file.clone(), identity: None };
+        let dialers = self.addresses.iter().map(|address| Dialer::new(address.clone(), &trust, Protocol::Http2));
+        let named = |fault: Fault| Fault { field: format!("upstream_{}", fault.field), ..fault };
+        dialers.collect::<Result<_, _>>().map_err(named)
+    }
+}
+
+/// What connects to them.
+pub struct Hubs {
+    options: UpstreamOptions,
+    dialers: Vec<Dialer>,
+}
+
+impl Hubs {
+    /// Errors when a file of the options is invalid; the fault names the option.
+    pub fn new(options: UpstreamOptions) -> Result<Self, Fault> {
+        Ok(Self { dialers: options.dialers()?, options })
+    }
+
+    pub fn count(&self) -> usize {
+        self.dialers.len()
+    }
+
+    pub fn address(&self, hub: usize) -> String {
+        self.options.addresses.get(hub).map(ToString::to_string).unwrap_or_default()
+    }
+
+    pub async fn connect(&self, hub: usize) -> Result<HubCalls, Unanswered> {
+        let token =
+            self.options.token().map_err(|fault| Unanswered { failure: Failure::Refused, why: fault.to_string() })?;
+        let connecting = timeout(CONNECTING, HubCalls::connect(&self.dialers[hub], token.as_deref()));
+        connecting.await.unwrap_or_else(|_| Err(Unanswered::late(CONNECTING)))
+    }
+}
+
+/// A connection to one of the hubs: another one after a failure.
+pub struct Line<'a> {
+    hubs: &'a Hubs,
+    turn: Turn,
+    calls: Option<HubCalls>,
+}
+
+impl<'a> Line<'a> {
+    pub fn new(hubs: &'a Hubs) -> Self {
+        Self { hubs, turn: Turn::new(hubs.count()), calls: None }
+    }
+
+    /// Makes a call once, after the pause that earlier failures call for. `limit` is for the call alone.
+    pub async fn ask<T>(
+        &mut self,
+        limit: Duration,
+        call: impl AsyncFnOnce(HubCalls) -> Result<T, Unanswered>,
+    ) -> Result<T, Unanswered> {
+        let hub = loop {
+            match self.turn.next() {
+                Next::Wait(pause) => sleep(pause).await,
+                Next::Now { hub } => break hub,
+            }
+        };
+        let answer = match self.calls.clone() {
+            Some(calls) => timeout(limit, call(calls)).await.unwrap_or_else(|_| Err(Unanswered::late(limit))),
+            None => match self.hubs.connect(hub).await {
+                Ok(calls) => {
+                    self.calls = Some(calls.clone());
+                    timeout(limit, call(calls)).await.unwrap_or_else(|_| Err(Unanswered::late(limit)))
+                }
+                Err(unanswered) => Err(unanswered),
+            },
+        };
+        match &answer {
+            // A request that no hub takes says nothing of this one.
+            Ok(_) | Err(Unanswered { failure: Failure::Unfit, .. }) => self.turn.answered(),
+            Err(Unanswered { failure, .. }) => {
+                self.calls = None;
+                self.turn.failed(failure, jitter());
+            }
+        }
+        answer
+    }
+}
+
+/// The result of a call that blocks; the error in words.
+pub async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, HistoryError> + Send + 'static,
+) -> Result<T, String> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(panic.to_string()),
+    }
+}
+
+/// Waits, at most until `stop`.
+pub async fn until(pause: Duration, stop: &CancellationToken) {
+    tokio::select! {
+        () = sleep(pause) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// A random number in [0, 1).
+pub fn jitter() -> f64 {
+    (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64
+}
