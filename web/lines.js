@@ -63,56 +63,58 @@ export function linesOf(of) {
 function made({ series, score, run, split, name, color, look, along, started, unscored = [] }) {
   const values = series.scores.get(score);
   if (!values || !hasScore(series, score)) return [];
+  const now = lineOf(series, values, { score, name, color, look, along, started }, "");
+  const { x, y } = now;
+  const left = series.branches.flatMap((branch) => {
+    const of = branch.scores.get(score);
+    if (!of || of.value.every((value) => value === null)) return [];
+    const line = lineOf(branch, of, { score, name: `${name}, superseded`, color, look, along, started }, "superseded: the run has gone on from an earlier checkpoint since");
+    const before = series.step.findLastIndex((step, at) => step < branch.step[0] && series.time[at] < branch.time[0] && y[at] !== null);
+    const from = before < 0 || Number.isNaN(x[before]) ? undefined : /** @type {[number, number]} */ ([x[before], Number(y[before])]);
+    return [{ ...line, half: undefined, superseded: true, from }];
+  });
+  const gaps = [];
+  for (const [step, why] of values.why) {
+    const at = series.step.indexOf(step);
+    if (at >= 0 && !Number.isNaN(x[at])) gaps.push({ x: x[at], text: `Undefined: ${named(why)}` });
+  }
+  const scored = new Set([series, ...series.branches].flatMap(({ step }) => step));
+  for (const pass of unscored) {
+    // A pass without a point has no epoch: it stands between its neighbours.
+    const at = between(series.step, x, pass.step);
+    if (at !== null && !scored.has(pass.step)) gaps.push({ x: along === "step" ? pass.step : at, text: `No evaluation at step ${pass.step}: ${pass.reason}` });
+  }
+  const alerts = firedOf(run, split, score).flatMap((alert) => {
+    const at = series.step.indexOf(alert.step);
+    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${named(alert.evidence)}` }] : [];
+  });
+  return [...left, { ...now, gaps, alerts }];
+}
+
+/**
+ * The evaluations of one attempt, or of those that the newest has gone on from.
+ * @param {Series} series @param {import("./series.js").Values} values
+ * @param {{score: string, name: string, color: string, look: number, along: Along, started: number}} of
+ * @param {string} said of each of them
+ * @returns {Line}
+ */
+function lineOf(series, values, { score, name, color, look, along, started }, said) {
   const { scale } = wordOf(score);
   const x = placesOf(series, along, started);
   const y = values.value.map((value) => (value === null ? null : value * scale));
   const half = values.error.map((error) => (error === null ? null : HALF * error * scale));
   const open = series.step.map((step) => series.provisional.has(step) || series.incomplete.has(step));
   const broken = broke(values.left);
-  const gaps = [];
-  for (const [step, why] of values.why) {
-    const at = series.step.indexOf(step);
-    if (at >= 0 && !Number.isNaN(x[at])) gaps.push({ x: x[at], text: `Undefined: ${named(why)}` });
-  }
-  for (const pass of unscored) {
-    // A pass without a point has no epoch: it stands between its neighbours.
-    const at = between(series.step, x, pass.step);
-    if (at !== null && !series.step.includes(pass.step)) gaps.push({ x: along === "step" ? pass.step : at, text: `No evaluation at step ${pass.step}: ${pass.reason}` });
-  }
-  const alerts = firedOf(run, split, score).flatMap((alert) => {
-    const at = series.step.indexOf(alert.step);
-    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${named(alert.evidence)}` }] : [];
-  });
   const notes = (/** @type {number} */ at) => [
     `step ${series.step[at]}${series.epoch[at] === null ? "" : `, epoch ${epochText(series.epoch[at])}`} · ${series.rows[at]} rows · tied activations ${percent(series.ties[at])}`,
     localTime(series.time[at]),
     values.left[at] ? `${overText(/** @type {any} */ (values.left[at]))}: ${/** @type {any} */ (values.left[at]).why}` : "",
-    values.p !== null && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",
-    series.superseded.has(series.step[at]) ? "superseded: the run has gone on from an earlier checkpoint since" : "",
+    values.p !== null && said === "" && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",
+    said,
     series.provisional.has(series.step[at]) ? "provisional: the sample is still filling" : "",
     series.incomplete.has(series.step[at]) ? "evaluation cut short: a part of its rows did not arrive" : "",
   ].filter(Boolean);
-  const whole = { name, color, look, x, y, half, open, broken, gaps, alerts, notes };
-  if (series.superseded.size === 0) return [whole];
-  const attempts = new Set(series.superseded.values());
-  const kept = (/** @type {number} */ at) => !series.superseded.has(series.step[at]);
-  const left = [...attempts].map((attempt) => {
-    const part = partOf(whole, (at) => series.superseded.get(series.step[at]) === attempt, notes);
-    const first = series.step.findIndex((step) => series.superseded.get(step) === attempt);
-    const before = series.step.findLastIndex((_, at) => at < first && kept(at) && series.time[at] < series.time[first] && y[at] !== null);
-    const from = before < 0 || Number.isNaN(x[before]) ? undefined : /** @type {[number, number]} */ ([x[before], Number(y[before])]);
-    return { ...part, name: `${name}, superseded`, half: undefined, superseded: true, from };
-  });
-  const now = partOf(whole, kept, notes);
-  const own = (/** @type {{x: number}} */ { x: place }) => !left.some((line) => line.x.includes(place));
-  return [...left.filter((line) => line.y.some((value) => value !== null)), { ...now, gaps: gaps.filter(own), alerts: alerts.filter(own) }];
-}
-
-/** The places of a line that belong to one attempt. @param {Line} line @param {(at: number) => boolean} belongs @param {(at: number) => string[]} notes @returns {Line} */
-function partOf({ name, color, look, x, y, half, open, broken }, belongs, notes) {
-  const places = x.map((_, at) => at).filter(belongs);
-  const pick = (/** @type {any[]|undefined} */ column) => places.map((at) => column?.[at]);
-  return { name, color, look, x: pick(x), y: pick(y), half: pick(half), open: pick(open), broken: pick(broken), notes: (at) => notes(places[at]) };
+  return { name, color, look, x, y, half, open, broken, notes };
 }
 
 /** Where the mean leaves out other concepts than before. @param {(import("./api.js").LeftOut|null)[]} left */

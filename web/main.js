@@ -47,8 +47,8 @@ function draw() {
     return place("empty", open === "empty" ? null : empty());
   }
   // Without the split of the address the first that has evaluations is shown.
-  const splits = store.runs.flatMap((run) => run.splits);
-  if (!splits.some(({ split }) => split === view.split)) {
+  if (!store.runs.some((run) => run.splits.some(({ split }) => split === view.split))) {
+    const splits = store.runs.flatMap((run) => run.splits);
     const other = splits.find(({ points }) => points > 0) ?? splits[0];
     if (other) view.split = other.split;
   }
@@ -95,7 +95,7 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, string>} the verdict of each run as last told */
+/** @type {Map<string, {row: import("./api.js").Row, kind: string}>} the verdict of each run as last told */
 const verdicts = new Map();
 let statusText = "";
 
@@ -112,10 +112,11 @@ function drawStatus() {
   }
   const changed = [];
   for (const row of store.rows.values()) {
-    const { kind, text: now } = verdictOf(row, store.rowsOf);
     const before = verdicts.get(row.name);
-    verdicts.set(row.name, kind);
-    if (before !== undefined && before !== kind) changed.push(`${titleOf(row.name)}: ${now}`);
+    if (before?.row === row) continue;
+    const { kind, text: now } = verdictOf(row, store.rowsOf);
+    verdicts.set(row.name, { row, kind });
+    if (before !== undefined && before.kind !== kind) changed.push(`${titleOf(row.name)}: ${now}`);
   }
   if (changed.length) told.textContent = changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". ");
 }

@@ -55,19 +55,16 @@ export function overview(again) {
 
   /** @param {Shown} shown */
   function draw(shown) {
-    const { view, searched, listed } = shown;
-    const counts = Object.fromEntries(KINDS.map((kind) => [kind, searched.filter(({ row }) => row && kindOf(row) === kind).length]));
-    const known = searched.filter(({ row }) => row).length;
-    const leaking = searched.filter(({ row }) => kindOf(row) === "leaking");
+    const { view, searched, listed, counts, known } = shown;
     const text = known < searched.length && known === 0 ? "Reading the runs …"
-      : leaking.length === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
-        : leaking.length === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
-          : `${count(leaking.length)} of ${plural(searched.length, "run")} ${leaking.length === 1 ? "leaks" : "leak"}`;
+      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
+        : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
+          : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
     if (title.textContent !== text) title.textContent = text;
     const label = known === searched.length ? setting(shown) : null;
-    const { body } = label ? least({ by: label, split: view.split }, JSON.stringify(searched.map(({ row }) => [row?.name, row?.step]))) : { body: null };
+    const { body } = label ? least({ by: label, split: view.split }, shown.rested()) : { body: null };
     const range = body?.least ? body.least.values : null;
-    const live = leaking.find((one) => one.live);
+    const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && kindOf(one.row) === "leaking");
     const now = JSON.stringify([counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
     if (now !== before) {
       before = now;

@@ -9,6 +9,9 @@ const SLOTS = 500;
 const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null };
 /** @type {() => void} */
 let changed = () => {};
+/** How often what is here has changed, titles too. */
+let version = 0;
+export const prefsAt = () => version;
 
 try {
   Object.assign(prefs, JSON.parse(localStorage.getItem(KEY) ?? "{}"));
@@ -17,6 +20,7 @@ try {
 }
 
 function keep() {
+  version += 1;
   try {
     localStorage.setItem(KEY, JSON.stringify(prefs));
   } catch {
@@ -38,6 +42,7 @@ export const titleOf = (/** @type {string} */ run) => titles.get(run) ?? run;
 /** Takes the titles of runs. @param {import("./api.js").Run[]} runs */
 export function nameRuns(runs) {
   for (const { name, title } of runs) {
+    if ((title ?? "") !== (titles.get(name) ?? "")) version += 1;
     if (title) titles.set(name, title);
     else titles.delete(name);
   }

@@ -1,24 +1,33 @@
-// The table of runs: pinned ones first, groups by a label, sorted by any column.
+// The table of runs: pinned ones first, groups by a label, sorted by any column. Rows far from sight are not laid out.
 import { MARKS, hueOf, lookOf } from "./palette.js";
-import { columns as keptColumns, isHidden, isPinned, keepColumns, titleOf, toggleHidden, togglePin } from "./prefs.js";
+import { columns as keptColumns, isHidden, isPinned, keepColumns, prefsAt, titleOf, toggleHidden, togglePin } from "./prefs.js";
 import { byValue } from "./query.js";
 import { closing } from "./saving.js";
 import { spark } from "./spark.js";
 import { address, change, current } from "./state.js";
-import { el, icon, plural } from "./text.js";
+import { wantRows } from "./store.js";
+import { count, el, icon, plural } from "./text.js";
 import { term } from "./tip.js";
+import { rowAt, stretches, topsOf } from "./virtual.js";
 import { KINDS, halfText, kindOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./words.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown
  * @typedef {import("./shown.js").Listed} Listed
  * @typedef {{id: string, label: boolean}} Column
+ * @typedef {{key: string, body: string, kind: "run"|"group"|"more", run?: string, node: () => any}} Item a row, laid out or not
  */
 
 /** Rows of a group until more are asked for. */
 const OF_GROUP = 4;
-/** Rows that are laid out at first, and as many again each time that their end comes near: a row out of view costs, too. */
-const AT_ONCE = 32;
+/** Shorter lists are laid out whole. */
+const WHOLE = 60;
+/** Pixels above and below the window in which rows are laid out. */
+const AHEAD = 800;
+/** Rows that are kept for when they come in sight again. */
+const MOST_KEPT = 400;
+/** Heights of rows that were not laid out yet. */
+const HEIGHTS = { run: 37, group: 35, more: 35 };
 const SCORES = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
 const MORE_SCORES = ["icl_conditional", "ctl", "icl"];
 /** Columns that narrow windows leave out. */
@@ -41,67 +50,183 @@ export function runTable(host) {
   const picker = columnPicker();
   const head = el("thead", { role: "rowgroup" });
   const table = el("table", { class: "runs", role: "table" }, head);
-  const end = el("div", { class: "more-space", hidden: true });
-  host.append(table, end);
-  let most = AT_ONCE;
-  let sortedBy = "";
-  new IntersectionObserver(([{ isIntersecting }]) => {
-    if (!isIntersecting || end.hidden) return;
-    most += AT_ONCE;
-    again();
-  }, { rootMargin: "250px" }).observe(end);
-  /** @type {Map<string, {signature: string, node: any}>} rows as drawn */
+  const where = el("div", { class: "place", hidden: true });
+  host.append(table, where);
+  /** @type {Map<string, {signature: string, node: any, of: Listed, at: number}>} rows as drawn, of what and when */
   const drawn = new Map();
   /** @type {Set<string>} groups that are closed, and those shown whole */
   const closed = new Set();
   const whole = new Set();
-  let before = "";
-  /** @type {Shown} */
-  let last;
-  const again = () => { before = ""; draw(last); };
+  let choices = 0;
+  /** @type {Shown|null} */
+  let last = null;
+  /** @type {Item[]} */
+  let items = [];
+  let itemsOf = "";
+  /** @type {any} */
+  let of = null;
+  let headOf = "";
+  /** @type {Column[]} */
+  let columns = [];
+  let scale = sparkScale([]);
+  /** @type {Map<string, number>} of rows that were laid out */
+  const heights = new Map();
+  let mean = { ...HEIGHTS };
+  /** @type {Float64Array|null} */
+  let tops = null;
+  let frame = 0;
+  let draws = 0;
+  let laidOut = "";
+  const again = () => { choices += 1; if (last) draw(last); };
+  const later = () => { if (frame === 0) frame = requestAnimationFrame(() => { frame = 0; layOut(); }); };
+  addEventListener("scroll", later, { passive: true });
+  addEventListener("resize", () => { heights.clear(); mean = { ...HEIGHTS }; tops = null; later(); });
 
   /** @param {Shown} shown */
   function draw(shown) {
     last = shown;
-    const columns = columnsOf(shown);
+    draws += 1;
+    columns = columnsOf(shown);
     picker.draw(shown, columns);
-    const { sort, q, group: by, verdict } = shown.view;
-    if (sortedBy !== [sort, q, by, verdict].join("\n")) {
-      sortedBy = [sort, q, by, verdict].join("\n");
-      most = AT_ONCE;
-    }
-    const signature = JSON.stringify([most, shown.view.group, shown.view.sort, shown.down, shown.theme, columns, shown.listed.map(({ run, row, live }) => [run.name, titleOf(run.name), live, isPinned(run.name), isHidden(run.name),
-      row?.step, row?.verdict, row?.scores, shown.slot.get(run.name)])]);
-    if (signature === before) return;
-    before = signature;
     const focus = document.activeElement?.getAttribute("data-key");
-    header(head, columns, shown);
-    const scale = sparkScale(shown);
-    const sorted = order(shown, columns);
-    const pinned = sorted.filter(({ run }) => isPinned(run.name));
-    const others = sorted.filter(({ run }) => !isPinned(run.name));
-    /** @type {any[][]} the rows of each body */
-    const bodies = [];
-    if (pinned.length) bodies.push(pinned.map((one) => rowOf(one, columns, shown, scale)));
-    const group = shown.view.group;
-    let room = most;
-    if (group) {
-      const values = [...new Set(others.map(({ run }) => run.labels[group] ?? ""))].sort(byValue);
-      for (const value of values) {
-        if (room <= 0) break;
-        const rows = groupOf(group, value, others.filter(({ run }) => (run.labels[group] ?? "") === value), columns, shown, scale);
-        room -= rows.length;
-        bodies.push(rows);
-      }
-    } else {
-      bodies.push(others.slice(0, room).map((one) => rowOf(one, columns, shown, scale)));
-      room -= others.length;
+    const { view } = shown;
+    const every = shown.listed.length > 0 && shown.listed.length <= shown.slot.size && shown.listed.every(({ run }) => shown.slot.has(run.name));
+    const nowHead = JSON.stringify([columns, view.sort, every, shown.slot.size]);
+    if (nowHead !== headOf) {
+      headOf = nowHead;
+      header(head, columns, shown, every, () => last?.listed ?? []);
     }
-    if (!sorted.length) bodies.push([rolled(el("tr", { class: "more" }, el("td", { colspan: columns.length + 4 }, nothing(shown))))]);
-    patch(table, bodies);
-    end.hidden = room >= 0;
-    for (const name of drawn.keys()) if (!shown.listed.some(({ run }) => run.name === name)) drawn.delete(name);
+    const now = JSON.stringify([view.sort, view.group, view.q, columns, choices, prefsAt()]);
+    if (of !== shown.of || now !== itemsOf) {
+      if (of !== shown.of) scale = sparkScale(shown.searched, shown.limitOf("ctl_conditional")?.limit ?? null);
+      [of, itemsOf, tops] = [shown.of, now, null];
+      items = list();
+      table.setAttribute("aria-rowcount", String(items.length + 1));
+    }
+    layOut();
     if (focus && document.activeElement?.getAttribute("data-key") !== focus) /** @type {HTMLElement|null} */ (table.querySelector(`[data-key="${CSS.escape(focus)}"]`))?.focus();
+  }
+
+  /** All rows in their order. @returns {Item[]} */
+  function list() {
+    const shown = /** @type {Shown} */ (last);
+    const sorted = order(shown, columns);
+    const group = shown.view.group;
+    const item = (/** @type {string} */ body) => (/** @type {Listed} */ one) => ({ key: one.run.name, body, kind: /** @type {const} */ ("run"), run: one.run.name, node: () => rowOf(one) });
+    const pinned = sorted.filter(({ run }) => isPinned(run.name)).map(item("pinned"));
+    const others = sorted.filter(({ run }) => !isPinned(run.name));
+    if (sorted.length === 0) {
+      const node = rolled(el("tr", { class: "more" }, el("td", { colspan: columns.length + 4 }, nothing(shown))));
+      return [{ key: "\nnothing", body: "nothing", kind: "more", node: () => node }];
+    }
+    if (!group) return [...pinned, ...others.map(item("others"))];
+    /** @type {Map<string, Listed[]>} */
+    const groups = new Map();
+    for (const one of others) {
+      const value = one.run.labels[group] ?? "";
+      const members = groups.get(value);
+      if (members) members.push(one);
+      else groups.set(value, [one]);
+    }
+    const values = [...groups.keys()].sort(byValue);
+    return [...pinned, ...values.flatMap((value) => groupOf(group, value, groups.get(value) ?? [], item(`group ${value}`)))];
+  }
+
+  /** Lays out the rows in sight and those around them. */
+  function layOut() {
+    const shown = last;
+    if (!shown || !table.isConnected) return;
+    // Heights are known once rows are laid out, so the second time finds what the first has missed.
+    for (let turn = 0; turn < 2; turn += 1) {
+      tops ??= topsOf(items.length, (at) => heights.get(items[at].key) ?? mean[items[at].kind]);
+      const start = table.getBoundingClientRect().top + head.offsetHeight;
+      const parts = items.length <= WHOLE ? stretches(tops, 0, Infinity, -1) : stretches(tops, -start - AHEAD, innerHeight - start + AHEAD, held());
+      const now = `${draws} ${parts}`;
+      say(start, tops);
+      if (now === laidOut) return;
+      place(parts, tops);
+      laidOut = now;
+      if (measured(parts)) break;
+      laidOut = "";
+    }
+    const inSight = [...table.querySelectorAll("tr[data-run]")].map((/** @type {any} */ row) => row.dataset.run);
+    wantRows(inSight.filter((run) => !shown.rows.has(run)));
+  }
+
+  /** The row that has the focus stays, so that the focus does. */
+  function held() {
+    const row = document.activeElement?.closest("tr");
+    const key = row && table.contains(row) ? row.dataset.item : undefined;
+    return key === undefined ? -1 : items.findIndex((one) => one.key === key);
+  }
+
+  /** @param {[number, number][]} parts @param {Float64Array} tops */
+  function place(parts, tops) {
+    /** @type {Map<string, any[]>} rows of each body, in order */
+    const bodies = new Map();
+    let [at, gapsUsed] = [0, 0];
+    const rowsOf = (/** @type {string} */ body) => {
+      const rows = bodies.get(body) ?? [];
+      bodies.set(body, rows);
+      return rows;
+    };
+    for (const [from, to] of parts) {
+      if (from > at) rowsOf(items[from].body).push(gap(gapsUsed += 1, tops[from] - tops[at]));
+      for (at = from; at < to; at += 1) {
+        const one = items[at];
+        const node = one.node();
+        node.setAttribute("aria-rowindex", String(at + 2));
+        node.dataset.item = one.key;
+        rowsOf(one.body).push(node);
+      }
+    }
+    if (items.length > at) rowsOf(items[at - 1].body).push(gap(gapsUsed += 1, tops[items.length] - tops[at]));
+    const focused = document.activeElement;
+    patch(table, bodies);
+    if (focused !== document.activeElement && table.contains(focused)) /** @type {HTMLElement} */ (focused).focus({ preventScroll: true });
+    if (drawn.size <= MOST_KEPT) return;
+    for (const [key, { node }] of drawn) if (!node.isConnected) drawn.delete(key);
+  }
+
+  /** @type {any[]} */
+  const gaps = [];
+  /** Room for rows that are not laid out. @param {number} at @param {number} height */
+  function gap(at, height) {
+    gaps[at] ??= el("tr", { class: "gap", "aria-hidden": "true" }, el("td", {}));
+    gaps[at].firstElementChild.style.height = `${height}px`;
+    gaps[at].firstElementChild.colSpan = columns.length + 4;
+    return gaps[at];
+  }
+
+  /** Whether the rows are as high as was thought; learns how high they are. @param {[number, number][]} parts */
+  function measured(parts) {
+    let right = true;
+    /** @type {Record<string, [number, number]>} */
+    const sums = {};
+    for (const [from, to] of parts) {
+      for (let at = from; at < to; at += 1) {
+        const { key, kind, node } = items[at];
+        const { height } = node().getBoundingClientRect();
+        if (Math.abs((heights.get(key) ?? mean[kind]) - height) > 0.2) right = false;
+        heights.set(key, height);
+        const sum = sums[kind] ??= [0, 0];
+        sum[0] += height;
+        sum[1] += 1;
+      }
+    }
+    if (right) return true;
+    for (const [kind, [sum, n]] of Object.entries(sums)) mean[/** @type {Item["kind"]} */ (kind)] = sum / n;
+    tops = null;
+    return false;
+  }
+
+  /** Says which rows of a long list are in the window, below the head that stays. @param {number} start of the rows @param {Float64Array} tops */
+  function say(start, tops) {
+    where.hidden = items.length <= WHOLE;
+    if (where.hidden) return;
+    const under = head.querySelector("th")?.getBoundingClientRect().bottom ?? 0;
+    const [from, to] = [rowAt(tops, under - start), rowAt(tops, innerHeight - start)];
+    where.textContent = `Rows ${count(from + 1)} to ${count(to + 1)} of ${count(items.length)}`;
   }
 
   /** @param {Shown} shown */
@@ -110,10 +235,18 @@ export function runTable(host) {
     return el("span", { class: "sum" }, shown.view.q ? `No run matches “${shown.view.q}”. ` : "No run has this verdict. ", reset);
   }
 
-  /** @param {string} group @param {string} value @param {Listed[]} members @param {Column[]} columns @param {Shown} shown @param {any} scale */
-  function groupOf(group, value, members, columns, shown, scale) {
+  /** The rows of a group. @param {string} group @param {string} value @param {Listed[]} members @param {(one: Listed) => Item} item @returns {Item[]} */
+  function groupOf(group, value, members, item) {
     const key = `${group}=${value}`;
     const open = !closed.has(key);
+    const body = `group ${value}`;
+    const of = !open ? [] : whole.has(key) || members.length <= OF_GROUP + 1 ? members : members.slice(0, OF_GROUP);
+    return [{ key: `\n${body}`, body, kind: "group", node: once(() => groupHead(group, value, key, members, open)) }, ...of.map(item),
+      ...(open && members.length > of.length ? [{ key: `\nmore ${value}`, body, kind: /** @type {const} */ ("more"), node: once(() => more(key, members.length - of.length)) }] : [])];
+  }
+
+  /** @param {string} group @param {string} value @param {string} key @param {Listed[]} members @param {boolean} open */
+  function groupHead(group, value, key, members, open) {
     const counts = KINDS.map((kind) => members.filter(({ row }) => kindOf(row) === kind).length);
     const [leaking, possible, sound] = counts;
     const other = members.length - leaking - possible - sound;
@@ -125,27 +258,31 @@ export function runTable(host) {
       const known = members.flatMap(({ row }) => row?.scores[id]?.value ?? []);
       return known.length ? valueText(id, known.reduce((sum, one) => sum + one, 0) / known.length) : "";
     };
-    const shownRows = !open ? [] : whole.has(key) || members.length <= OF_GROUP + 1 ? members : members.slice(0, OF_GROUP);
-    return [rolled(el("tr", { class: "group" },
+    return rolled(el("tr", { class: "group" },
       el("th", { colspan: 4, scope: "rowgroup" }, el("span", { class: "sum" }, button, el("span", {}, plural(members.length, "run")),
         el("span", { class: "mix", "aria-hidden": "true" }, part("leak", leaking), part("warn", possible), part("ok", sound), part("early", other)), said)),
-      ...columns.map(({ id, label }) => el("td", { class: cellClass(id, label) }, label ? "" : mean(id))))),
-    ...shownRows.map((one) => rowOf(one, columns, shown, scale)), ...(open && members.length > shownRows.length ? [more(key, members.length - shownRows.length, columns)] : [])];
+      ...columns.map(({ id, label }) => el("td", { class: cellClass(id, label) }, label ? "" : mean(id)))));
   }
 
-  /** @param {string} key @param {number} n @param {Column[]} columns */
-  function more(key, n, columns) {
+  /** @param {string} key @param {number} n */
+  function more(key, n) {
     return rolled(el("tr", { class: "more" }, el("td", { colspan: columns.length + 4 },
       el("button", { type: "button", class: "plain-btn", "data-key": `more ${key}`, onclick: () => { whole.add(key); again(); } }, `Show ${n} more`))));
   }
 
-  /** @param {Listed} one @param {Column[]} columns @param {Shown} shown @param {{top: number, ends: Map<string, number>, limit: number|null}} scale */
-  function rowOf({ run, row, live }, columns, shown, scale) {
+  /** @param {Listed} of */
+  function rowOf(of) {
+    const { run, row, live } = of;
+    const known = drawn.get(run.name);
+    if (known?.at === draws && known.of === of) return known.node;
+    const shown = /** @type {Shown} */ (last);
     const slot = shown.slot.get(run.name);
     const told = verdictOf(row, shown.view.split);
-    const signature = JSON.stringify([titleOf(run.name), live, isPinned(run.name), isHidden(run.name), slot, told, row?.scores, row?.spark, scale.top, scale.ends.get("end"), columns, shown.down, shown.view.split]);
-    const known = drawn.get(run.name);
-    if (known?.signature === signature) return known.node;
+    const signature = JSON.stringify([titleOf(run.name), live, isPinned(run.name), isHidden(run.name), slot, told, row?.scores, row?.spark, scale.top, scale.end, columns, shown.down, shown.view.split]);
+    if (known?.signature === signature) {
+      Object.assign(known, { of, at: draws });
+      return known.node;
+    }
     const title = titleOf(run.name);
     const acts = el("span", { class: "acts" });
     // Made when they are needed: two buttons a row are a third of the table.
@@ -158,35 +295,47 @@ export function runTable(host) {
     };
     const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, "data-run": run.name, onpointerenter: offer, onfocusin: offer },
       el("td", {}, el("button", { type: "button", class: slot === undefined ? "sw" : `sw c${hueOf(slot)}`, "aria-pressed": String(slot !== undefined),
-        "aria-label": `Show ${title} in the charts`, "data-key": `show ${run.name}`, onclick: () => toggle(run.name) },
+        "aria-label": `Show ${title} in the charts`, "data-key": `show ${run.name}`, onclick: () => toggle(run.name, last ?? shown) },
       icon(slot === undefined ? "off" : MARKS[lookOf(slot)], ""))),
       el("th", { scope: "row", class: "name" }, el("span", {}, el("a", { href: address({ page: "run", run: run.name }), title, "data-key": `open ${run.name}` }, title),
         live && el("span", { class: "live", title: "training", role: "img", "aria-label": "training" }),
         isPinned(run.name) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")),
         acts)),
       el("td", { class: "vd" }, verdictMark(told, shown, row)),
-      el("td", { class: "sp" }, row?.spark ? spark({ x: row.spark.steps, y: row.spark.values, end: scale.ends.get("end") ?? 0, top: scale.top, limit: scale.limit,
+      el("td", { class: "sp" }, row?.spark ? spark({ x: row.spark.steps, y: row.spark.values, end: scale.end, top: scale.top, limit: scale.limit,
         label: `${nameOf(row.spark.score)} from ${valueText(row.spark.score, row.spark.values[0])} to ${valueText(row.spark.score, row.spark.values.at(-1))}` }) : ""),
       ...columns.map(({ id, label }) => (label ? el("td", { class: cellClass(id, label), title: run.labels[id] ?? "" }, run.labels[id] ?? "") : valueCell(row, id))));
     roles(node);
-    drawn.set(run.name, { signature, node });
+    drawn.set(run.name, { signature, node, of, at: draws });
     return node;
   }
 
   return { draw, picker: picker.root };
 }
 
+/** @template T @param {() => T} make */
+function once(make) {
+  /** @type {T|undefined} */
+  let made;
+  return () => made ??= make();
+}
+
 /**
- * Puts rows into the bodies of the table, and moves only what is elsewhere: rows that stay are not laid out again.
- * @param {HTMLTableElement} table @param {any[][]} bodies
+ * Puts rows into the bodies of the table. What stays is not moved: it would lose the focus, and be laid out again.
+ * @param {HTMLTableElement} table @param {Map<string, any[]>} bodies
  */
 function patch(table, bodies) {
-  while (table.tBodies.length > bodies.length) table.tBodies[table.tBodies.length - 1].remove();
-  bodies.forEach((rows, at) => {
-    const body = table.tBodies[at] ?? table.appendChild(el("tbody", { role: "rowgroup" }));
+  for (const body of [...table.tBodies]) if (!bodies.has(body.dataset.body ?? "")) body.remove();
+  let before = table.tHead?.nextElementSibling ?? null;
+  for (const [name, rows] of bodies) {
+    const known = [...table.tBodies].find((one) => one.dataset.body === name);
+    const body = known ?? el("tbody", { role: "rowgroup", "data-body": name });
+    if (body === before) before = body.nextElementSibling;
+    else table.insertBefore(body, before);
+    const wanted = new Set(rows);
+    for (const row of [...body.children]) if (!wanted.has(row) || row.classList.contains("gap")) row.remove();
     rows.forEach((row, i) => { if (body.children[i] !== row) body.insertBefore(row, body.children[i] ?? null); });
-    while (body.children.length > rows.length) body.lastElementChild?.remove();
-  });
+  }
 }
 
 /** Rows that are cards on a phone would lose their meaning with their display. @param {HTMLElement} table or a row */
@@ -214,16 +363,14 @@ function valueCell(row, id) {
 /** @param {string} id @param {boolean} label */
 const cellClass = (id, label) => `n ${id === "ctl_conditional" && !label ? "lk" : "num"}${OPTIONAL.includes(id) || label ? " opt" : ""}${label ? " label" : ""}`;
 
-/** @param {string} run */
-function toggle(run) {
-  const shown = [...document.querySelectorAll('.sw[aria-pressed="true"]')].map((one) => one.closest("tr")?.dataset.run ?? "");
-  const view = current();
-  const now = view.show ?? shown;
+/** Shows a run in the charts, or no more. @param {string} run @param {Shown} shown */
+function toggle(run, shown) {
+  const now = current().show ?? [...shown.slot.keys()];
   change({ show: now.includes(run) ? now.filter((one) => one !== run) : [...now, run] });
 }
 
-/** @param {any} head @param {Column[]} columns @param {Shown} shown */
-function header(head, columns, shown) {
+/** @param {any} head @param {Column[]} columns @param {Shown} shown @param {boolean} every whether all are in the charts @param {() => Listed[]} listed */
+function header(head, columns, shown, every, listed) {
   const { sort } = shown.view;
   const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className, /** @type {string[]} */ lines = []) => {
     const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : null;
@@ -231,12 +378,11 @@ function header(head, columns, shown) {
       text, direction && el("span", { class: "arrow", "aria-hidden": "true" }, direction === "ascending" ? "↑" : "↓"));
     return el("th", { scope: "col", class: className, "aria-sort": direction ?? undefined }, button, lines.length > 0 && term("?", [text, ...lines].slice(1), "tipped what-is"));
   };
-  const every = shown.listed.length > 0 && shown.listed.every(({ run }) => shown.slot.has(run.name));
   const all = el("input", { type: "checkbox", "aria-label": "Show all listed runs in the charts", "data-key": "show all", onchange: () =>
-    change({ show: all.checked ? shown.listed.map(({ run }) => run.name) : null }) });
+    change({ show: all.checked ? listed().map(({ run }) => run.name) : null }) });
   all.checked = every;
   all.indeterminate = !every && shown.slot.size > 0;
-  head.replaceChildren(el("tr", {}, el("th", { scope: "col" }, all), cell("name", "Run", "name-col"), cell("verdict", "Verdict", "vd-col"),
+  head.replaceChildren(el("tr", { "aria-rowindex": "1" }, el("th", { scope: "col" }, all), cell("name", "Run", "name-col"), cell("verdict", "Verdict", "vd-col"),
     el("th", { scope: "col", class: "sp-col" }, term("Over epochs", tipOf("ctl_conditional"))),
     ...columns.map(({ id, label }) => cell(label ? `label:${id}` : id, label ? labelName(id) : wordOf(id).short ?? nameOf(id), cellClass(id, label), []))));
   roles(head);
@@ -292,14 +438,13 @@ function order(shown, columns) {
   return [...sorted, ...shown.listed.filter((one) => !known(one))];
 }
 
-/** One scale for the small curves of all rows. @param {Shown} shown */
-function sparkScale(shown) {
+/** One scale for the small curves of all rows. @param {Listed[]} listed @param {number|null} [limit] */
+function sparkScale(listed, limit = null) {
   let [top, end] = [0.2, 0];
-  for (const { row } of shown.searched) {
+  for (const { row } of listed) {
     if (!row?.spark) continue;
     for (const value of row.spark.values) top = Math.max(top, Math.min(1, value));
     end = Math.max(end, row.spark.steps.at(-1) ?? 0);
   }
-  return { top, ends: new Map([["end", end]]), limit: shown.limitOf("ctl_conditional")?.limit ?? null };
+  return { top, end, limit };
 }
-

@@ -8,31 +8,36 @@
  * @typedef {{value: (number|null)[], error: (number|null)[], why: Map<number, string>, left: (LeftOut|null)[], p: number|null}} Values
  *   why: by step
  * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], ties: number[], provisional: Set<number>,
- *   incomplete: Set<number>, superseded: Map<number, number>, scores: Map<string, Values>, version: number}} Series sets are
- *   of steps; superseded: beyond the step to which the run has returned since, with a number of the attempt that made it
+ *   incomplete: Set<number>, scores: Map<string, Values>, branches: Series[], version: number}} Series sets are of steps;
+ *   branches: what is superseded, a series for each attempt that made some
  */
 
 /** @param {Columns} columns @returns {Series} */
 export function seriesOf(columns) {
-  const { step, epoch, time, rows, tie_fraction: ties } = columns;
-  const steps = (/** @type {number[]} */ places) => new Set(places.map((at) => step[at]));
-  /** @type {Map<string, Values>} */
-  const scores = new Map();
-  for (const [id, column] of Object.entries(columns.scores)) scores.set(id, valuesOf(column, step));
-  const series = { step, epoch, time, rows, ties, provisional: steps(columns.provisional), incomplete: steps(columns.incomplete),
-    superseded: new Map(columns.superseded.flatMap((places, attempt) => places.map((at) => /** @type {[number, number]} */ ([step[at], attempt])))), scores, version: 0 };
+  const left = new Set(columns.superseded.flat());
+  const current = columns.step.map((_, at) => at).filter((at) => !left.has(at));
+  const series = { ...partOf(columns, current), branches: columns.superseded.map((places) => partOf(columns, places)) };
   dropTrail(series);
   return series;
 }
 
-/** @param {Column} column @param {number[]} step @returns {Values} */
-function valuesOf(column, step) {
-  const why = new Map();
-  for (const [reason, places] of Object.entries(column.undefined)) for (const at of places) why.set(step[at], reason);
-  /** @type {(LeftOut|null)[]} */
-  const left = new Array(step.length).fill(null);
-  column.left_out.forEach(([from, leftOut], i) => left.fill(leftOut, from, column.left_out[i + 1]?.[0] ?? step.length));
-  return { value: column.value, error: column.standard_error, why, left, p: column.p_value };
+/** The evaluations at some places, in ascending order. @param {Columns} columns @param {number[]} places @returns {Series} */
+function partOf(columns, places) {
+  const belongs = new Set(places);
+  const pick = (/** @type {any[]} */ column) => places.map((at) => column[at]);
+  const steps = (/** @type {number[]} */ marked) => new Set(marked.filter((at) => belongs.has(at)).map((at) => columns.step[at]));
+  /** @type {Map<string, Values>} */
+  const scores = new Map();
+  for (const [id, column] of Object.entries(columns.scores)) {
+    const why = new Map();
+    for (const [reason, marked] of Object.entries(column.undefined)) for (const step of steps(marked)) why.set(step, reason);
+    /** @type {(LeftOut|null)[]} */
+    const left = new Array(columns.step.length).fill(null);
+    column.left_out.forEach(([from, leftOut], i) => left.fill(leftOut, from, column.left_out[i + 1]?.[0] ?? left.length));
+    scores.set(id, { value: pick(column.value), error: pick(column.standard_error), why, left: pick(left), p: column.p_value });
+  }
+  return { step: pick(columns.step), epoch: pick(columns.epoch), time: pick(columns.time), rows: pick(columns.rows), ties: pick(columns.tie_fraction),
+    provisional: steps(columns.provisional), incomplete: steps(columns.incomplete), scores, branches: [], version: 0 };
 }
 
 /** While a sample fills, only its newest provisional value stands. @param {Series} series */
@@ -44,14 +49,13 @@ function dropTrail(series) {
 function remove(series, at) {
   series.provisional.delete(series.step[at]);
   series.incomplete.delete(series.step[at]);
-  series.superseded.delete(series.step[at]);
   for (const column of [series.step, series.epoch, series.time, series.rows, series.ties]) column.splice(at, 1);
   for (const { value, error, left } of series.scores.values()) for (const column of [value, error, left]) column.splice(at, 1);
 }
 
 /**
  * Takes an evaluation as it was published. A provisional one never replaces the final one of its step. Returns whether the
- * run seems to have returned to an earlier step: what lies beyond is older, and the sidecar knows which attempt made it.
+ * run seems to have returned to an earlier step: what is there or beyond is older, and the sidecar knows which attempt made it.
  * @param {Series} series @param {Point} point
  */
 export function take(series, point) {
@@ -60,6 +64,7 @@ export function take(series, point) {
   while (at > 0 && step[at - 1] >= point.step) at -= 1;
   const known = step[at] === point.step;
   if (known && point.provisional && !series.provisional.has(point.step)) return false;
+  const again = known && series.time[at] < point.time && !series.provisional.has(point.step);
   if (!known) {
     step.splice(at, 0, point.step);
     for (const column of [series.epoch, series.time, series.rows, series.ties]) column.splice(at, 0, 0);
@@ -69,7 +74,6 @@ export function take(series, point) {
   series.time[at] = point.time;
   series.rows[at] = point.rows;
   series.ties[at] = point.tie_fraction;
-  series.superseded.delete(point.step);
   for (const [set, marked] of /** @type {[Set<number>, boolean][]} */ ([[series.provisional, point.provisional], [series.incomplete, point.incomplete]])) {
     if (marked) set.add(point.step);
     else set.delete(point.step);
@@ -84,7 +88,7 @@ export function take(series, point) {
     if (outcome.undefined === undefined) values.why.delete(point.step);
     else values.why.set(point.step, outcome.undefined);
   }
-  const returned = step.some((beyond, i) => i > at && series.time[i] < point.time && !series.superseded.has(beyond));
+  const returned = again || series.time.some((time, i) => i > at && time < point.time);
   dropTrail(series);
   series.version += 1;
   return returned;

@@ -1,8 +1,9 @@
 // The one object that panels draw from.
-import { isDark, isHidden, isPinned, titleOf } from "./prefs.js";
+import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "./palette.js";
 import { labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
+import { KINDS, kindOf } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -18,6 +19,10 @@ import { curvesOf, limitOf, store } from "./store.js";
  * @property {number} total all that the sidecar has
  * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
  * @property {Listed[]} searched the same for all verdicts
+ * @property {object} of what these rest on: another where any of it may have changed
+ * @property {Record<string, number>} counts of `searched` by verdict
+ * @property {number} known of `searched`, how many have a row
+ * @property {() => string} rested names and steps of `searched`
  * @property {number} hidden how many are hidden
  * @property {Map<string, Row>} rows
  * @property {Drawn[]} lines runs in the charts
@@ -37,17 +42,60 @@ const DRAWN = 5;
 export const isLive = (run) => !run.finished && run.splits.some((split) => split.window !== null);
 
 /**
+ * @typedef {{inputs: any[], runs: Run[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
+ * @typedef {{inputs: any[], searched: Listed[], listed: Listed[], counts: Record<string, number>, known: number, hidden: number, usual: string[],
+ *   rested: () => string}} Found
+ */
+/** @type {OfRuns|null} */
+let ofRuns = null;
+/** @type {Found|null} */
+let found = null;
+
+const same = (/** @type {any[]} */ a, /** @type {any[]} */ b) => a.every((one, i) => one === b[i]);
+
+/** What all runs have in common, which is the same until one comes, changes or goes. @returns {OfRuns} */
+function allRuns() {
+  const inputs = [store.runs];
+  if (ofRuns && same(ofRuns.inputs, inputs)) return ofRuns;
+  const runs = store.runs ?? [];
+  const splits = new Set();
+  for (const run of runs) for (const { split } of run.splits) splits.add(split);
+  ofRuns = { inputs, runs, splits: [...splits].sort(), labels: labelsOf(runs) };
+  return ofRuns;
+}
+
+/** What the search finds of thousands of runs, which is the same until one of them or the search changes. @param {View} view @returns {Found} */
+function find(view) {
+  const inputs = [store.runs, store.rowsAt, view.q, view.verdict, view.all, prefsAt()];
+  if (found && same(found.inputs, inputs)) return found;
+  const runs = store.runs ?? [];
+  const matches = matcher(view.q);
+  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
+    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
+  const listed = searched.filter(({ row }) => !view.verdict || (row?.verdict?.kind ?? "cannot_tell") === view.verdict);
+  /** @type {Record<string, number>} */
+  const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
+  let known = 0;
+  for (const { row } of searched) {
+    if (!row) continue;
+    known += 1;
+    counts[kindOf(row)] += 1;
+  }
+  let rested = "";
+  found = { inputs, searched, listed, counts, known, hidden: runs.filter((run) => isHidden(run.name)).length, usual: usual(listed.length ? listed : searched),
+    rested: () => { rested ||= JSON.stringify(searched.map(({ row }) => [row?.name, row?.step])); return rested; } };
+  return found;
+}
+
+/**
  * @param {View} view @param {string[]} scores whose curves are drawn
  * @returns {Shown}
  */
 export function shownOf(view, scores) {
-  const runs = store.runs ?? [];
-  const matches = matcher(view.q);
-  const splits = [...new Set(runs.flatMap((run) => run.splits.map(({ split }) => split)))].sort();
-  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
-    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
-  const listed = searched.filter(({ row }) => !view.verdict || (row?.verdict?.kind ?? "cannot_tell") === view.verdict);
-  const names = view.page === "run" ? [view.run] : view.show ?? usual(listed.length ? listed : searched);
+  const { runs, splits, labels } = allRuns();
+  const of = find(view);
+  const { searched, listed, counts, known: withRow, hidden, rested } = of;
+  const names = view.page === "run" ? [view.run] : view.show ?? of.usual;
   const chosen = names.flatMap((name) => runs.find((run) => run.name === name) ?? []);
   const slot = slots(chosen.map((run) => run.name));
   const lines = chosen.map((run) => {
@@ -57,8 +105,8 @@ export function shownOf(view, scores) {
   const known = lines.filter(({ series }) => series && series.step.length > 0);
   const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
   return {
-    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched,
-    hidden: runs.filter((run) => isHidden(run.name)).length, rows: store.rows, lines, slot, labels: labelsOf(runs), splits,
+    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched, of, counts, known: withRow, rested,
+    hidden, rows: store.rows, lines, slot, labels, splits,
     down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
   };
 }

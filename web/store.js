@@ -1,6 +1,7 @@
 // Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
 import { ApiError, changeRun, follow, get } from "./api.js";
 import { nameRuns } from "./prefs.js";
+import { PAGE, rowLoader } from "./rows.js";
 import { seriesOf, take } from "./series.js";
 import { nameScores } from "./words.js";
 
@@ -15,11 +16,9 @@ import { nameScores } from "./words.js";
  * @typedef {{state: "loading"|"live"|"down", since: number}} Connection since: in seconds since 1970-01-01 UTC
  */
 
-/** How long changes are gathered before they are asked for: training runs on the same machine. */
-const GATHER_MS = 400;
 const STATUS_MS = 5000;
-/** Runs of one answer. */
-const PAGE = 200;
+/** What comes in many answers is drawn this often. */
+const SOON_MS = 250;
 
 export const store = {
   /** @type {Run[]|null} newest first; null until they have come */
@@ -29,6 +28,8 @@ export const store = {
   /** @type {Map<string, Row>} of the split on the page */
   rows: new Map(),
   rowsOf: "",
+  /** How often rows have come. */
+  rowsAt: 0,
   /** @type {import("./api.js").Limit[]} */
   limits: [],
   leastRows: 500,
@@ -53,10 +54,29 @@ let changed = () => {};
 /** @type {Map<string, {series: Series|null, scores: Set<string>, wanted: Set<string>, fetching: boolean, fault: string|null, missed: import("./api.js").Point[]}>} */
 const curves = new Map();
 let split = "val";
-/** @type {Set<string>|null} runs whose rows are out of date; null: all */
-let stale = null;
-let gathering = 0;
-let asking = false;
+let soon = 0;
+/** Draws after more has come. */
+function changedSoon() {
+  if (soon === 0) soon = setTimeout(() => { soon = 0; changed(); }, SOON_MS);
+}
+
+const rows = rowLoader({
+  take(of, found) {
+    const first = store.rowsOf !== of;
+    if (first) store.rows = new Map();
+    store.rowsOf = of;
+    for (const row of found) store.rows.set(row.name, row);
+    store.rowsAt += 1;
+    if (first || found.length < PAGE) changed();
+    else changedSoon();
+  },
+  fault(error) {
+    fault(error);
+    changed();
+  },
+});
+/** Runs in sight without a row: theirs is asked for before others. @param {string[]} runs */
+export const wantRows = (runs) => rows.wanted(runs);
 
 const keyOf = (/** @type {string} */ run, /** @type {string} */ of) => JSON.stringify([run, of]);
 
@@ -87,14 +107,14 @@ export function begin(listener) {
       } else {
         loadRun(point.run);
       }
-      if (point.split === split) gather(point.run);
+      if (point.split === split) rows.gather(point.run);
       changed();
     },
     run(name) { loadRun(name); },
     alert(alert) {
       store.standings = [...store.standings.filter((one) => !(one.rule === alert.rule && one.run === alert.run)), alert];
       store.changes.push(alert);
-      gather(alert.run);
+      rows.gather(alert.run);
       changed();
     },
     lost() {
@@ -111,8 +131,9 @@ const now = () => Date.now() / 1000;
 /** Fetches all but curves. */
 export async function load() {
   store.fault = null;
+  rows.all();
   try {
-    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts"), loadRows(null)]);
+    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts")]);
     nameScores(catalogue.scores);
     Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, rules: alerts.rules, standings: alerts.standings,
       changes: alerts.changes });
@@ -140,12 +161,14 @@ async function loadRuns(page) {
   const before = store.runs;
   const found = [...page.runs];
   try {
-    for (let next = page.next; ; ) {
+    for (let [next, at] = [page.next, 0]; ; at += 1) {
       store.total = page.total;
       nameRuns(page.runs);
+      rows.page(at, page.runs.map(({ name }) => name), next);
       // The list at hand stays until the new one is whole.
       if (before === null || next === null) store.runs = found.slice();
-      changed();
+      if (at === 0 || next === null) changed();
+      else changedSoon();
       if (next === null) return;
       page = await get("runs", { limit: PAGE, after: next });
       if (list !== lists) return;
@@ -163,7 +186,7 @@ async function loadRun(name) {
   if (store.runs === null) return;
   try {
     keepRun(await get("run", { run: name }));
-    gather(name);
+    rows.gather(name);
   } catch (error) {
     if (error instanceof ApiError && error.code === 404) dropRun(name);
     else fault(error);
@@ -186,6 +209,7 @@ function dropRun(name) {
   if (left.length !== store.runs?.length) store.total -= 1;
   store.runs = left;
   store.rows.delete(name);
+  store.rowsAt += 1;
   store.standings = store.standings.filter(({ run }) => run !== name);
   store.changes = store.changes.filter(({ run }) => run !== name);
 }
@@ -217,40 +241,8 @@ export function showSplit(of) {
   if (of === split) return;
   split = of;
   store.rows = new Map();
-  loadRows(null);
-}
-
-/** Asks for the row of a run soon, or for all. @param {string|null} run */
-function gather(run) {
-  if (run === null) stale = null;
-  else if (gathering === 0) stale = new Set([run]);
-  else stale?.add(run);
-  if (gathering === 0) gathering = setTimeout(() => { gathering = 0; loadRows(stale); }, GATHER_MS);
-}
-
-/** @param {Set<string>|null} only */
-async function loadRows(only) {
-  if (asking) return only === null ? gather(null) : only.forEach(gather);
-  asking = true;
-  const of = split;
-  try {
-    const single = only !== null && only.size === 1 ? [...only][0] : null;
-    for (let after = null, more = true; more && of === split;) {
-      const answer = await get("overview", { split: of, run: single, after, limit: single === null ? PAGE : null });
-      if (of !== split) break;
-      if (store.rowsOf !== of) store.rows = new Map();
-      store.rowsOf = of;
-      for (const row of answer.runs) store.rows.set(row.name, row);
-      // Rows that take long come with the next answer to the same question.
-      if (answer.pending === 0) after = answer.next;
-      more = answer.pending > 0 || after !== null;
-      changed();
-    }
-  } catch (error) {
-    fault(error);
-  }
-  asking = false;
-  if (of !== split) loadRows(null);
+  store.rowsAt += 1;
+  rows.show(of);
 }
 
 /**

@@ -181,7 +181,11 @@ function rowOf(run, split) {
 
 /** Columns of several scores, as the sidecar gives them. */
 function curvesOf(run, ids, split) {
-  const all = run.split === split ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
+  const evaluated = run.split === split ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
+  // What an attempt has left stays beside what the run makes again up to `passed`.
+  const branchOf = (i) => run.left.findIndex((branch) => branch.includes(i));
+  const made = evaluated.flatMap((i) => (branchOf(i) < 0 ? [{ i, of: -1 }] : [...(i <= (run.passed ?? -1) ? [{ i, of: -1 }] : []), { i, of: branchOf(i) }]));
+  const all = made.map(({ i }) => i);
   const scores = {};
   for (const id of ids) {
     const score = SCORES.find((one) => one.id === id);
@@ -197,7 +201,7 @@ function curvesOf(run, ids, split) {
   const of = all.map((i) => facts(run, i));
   return { step: of.map(({ step }) => step), epoch: of.map(({ epoch }) => epoch), time: of.map(({ time }) => time), rows: of.map(({ rows }) => rows),
     tie_fraction: of.map(({ tie_fraction }) => tie_fraction), provisional: of.flatMap(({ provisional }, i) => (provisional ? [i] : [])),
-    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), superseded: run.left.filter((places) => places.length > 0), scores };
+    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), superseded: run.left.map((_, branch) => made.flatMap(({ of }, place) => (of === branch ? [place] : []))).filter((places) => places.length > 0), scores };
 }
 
 /** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
@@ -331,8 +335,9 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       case "catalogue": return { scores: SCORES, limits: LIMITS, rows: 500 };
       case "overview": {
         const { page, next } = pageOf(query);
-        return { split: query.get("split"), pending: 0, next: query.get("run") === null ? next : null,
-          runs: (query.get("run") === null ? page : [run].filter(Boolean)).map((one) => rowOf(one, query.get("split"))) };
+        // One name on each line.
+        const only = query.get("run")?.split("\n").flatMap((name) => runs.find((one) => one.name === name) ?? []);
+        return { split: query.get("split"), pending: 0, next: only ? null : next, runs: (only ?? page).map((one) => rowOf(one, query.get("split"))) };
       }
       case "curves": return run ? curvesOf(run, query.get("scores").split(","), query.get("split")) : null;
       case "concepts": return run && { step: places(run).map((i) => i * PASS), epoch: places(run), concepts: run.concepts,
@@ -404,7 +409,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         }
         return;
       }
-      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda, run.left]))}`;
+      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda, run.left, run.passed]))}`;
       const body = remembered.get(asked) ?? api(url.pathname.slice(8), url.searchParams);
       // What was computed once is only sent again: it is the page that is measured.
       if (/(overview|curves)$/.test(url.pathname)) remembered.set(asked, body);

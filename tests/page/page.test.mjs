@@ -45,7 +45,7 @@ test("a score that no run has logged says what to log, and takes no room", async
   assert.match(await page.locator(".missing").first().innerText(), /Intervention drop: not sent\. Pass head= to init/);
 });
 
-test("what a resumed run has left stays, faint and apart, until the run has reached it again", async (t) => {
+test("what a resumed run has left stays, faint and apart, also when the run has reached it again", async (t) => {
   const { page, mock, asked } = await scene(t, { hash: "#/?along=step", left: { 1: [[20, 22], [27, 28, 29, 30]] } });
   const name = `${LEAKY}, superseded`;
   const found = async () => (await lines(page, "ctl_conditional")).filter((one) => one.name.startsWith(LEAKY)).map((one) => [one.name, one.superseded ?? false, one.from?.[0], one.x.slice(-4).join()]);
@@ -63,6 +63,15 @@ test("what a resumed run has left stays, faint and apart, until the run has reac
   mock.send("point", { ...point, provisional: false, step: 460, time: point.time + 1000 });
   await eventually("the curves are asked for once more", async () => fetched() === before + 1 || fetched());
   await eventually("what is left now", async () => JSON.stringify(await found()) === JSON.stringify([[name, true, 460, places(27)], [LEAKY, false, undefined, places(20)]]) || JSON.stringify(await found()));
+  // It gets there again: the newest branch alone goes on, and nothing is asked for.
+  run.passed = 28;
+  const asked_before = fetched();
+  for (const i of [24, 25, 26, 27, 28]) mock.send("point", { ...point, provisional: false, step: i * 20, time: point.time + 1000 + i });
+  const both = [[name, true, 460, places(27)], [LEAKY, false, undefined, places(25)]];
+  await eventually("both branches", async () => JSON.stringify(await found()) === JSON.stringify(both) || JSON.stringify(await found()));
+  assert.equal(fetched(), asked_before);
+  await page.reload();
+  await eventually("both branches, as the sidecar has them", async () => JSON.stringify(await found()) === JSON.stringify(both) || JSON.stringify(await found()));
 });
 
 test("a point that arrives is appended without fetching the curve again, and the verdict follows", async (t) => {
@@ -205,13 +214,7 @@ test("colours stay as runs come and go", async (t) => {
 test("a hundred runs are listed, and all their curves drawn", async (t) => {
   const { page, complaints } = await scene(t, { runs: 100, points: 60 });
   assert.match(await page.locator("h1").innerText(), /^\d+ of 100 runs leak$/);
-  // Rows are laid out as they come near.
-  await eventually("all rows", async () => {
-    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    const found = await page.locator(".runs tr[data-run]").count();
-    return found === 100 || found;
-  });
-  await page.evaluate(() => scrollTo(0, 0));
+  assert.equal(await page.locator(".runs").getAttribute("aria-rowcount"), "101");
   await page.getByLabel("Show all listed runs in the charts").check();
   await eventually("a hundred curves", async () => { const found = Object.keys(await drawn(page)).length; return found === 100 || found; });
   assert.match(await page.locator(".key").innerText(), /100 runs: point at a curve/);
