@@ -82,14 +82,15 @@ def _credentials(contact: Contact) -> grpc.ChannelCredentials:
     )
 
 
-def channel_to(contact: Contact) -> grpc.Channel:
+def channel_to(contact: Contact, patience: float = 2.0) -> grpc.Channel:
+    """patience: seconds in which what listens has to begin HTTP/2."""
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),  # messages are cut to the size the sidecar states
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 2000),
+        ("grpc.min_reconnect_backoff_ms", int(1000 * patience)),
         ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.keepalive_time_ms", 60_000),
     ]

@@ -46,12 +46,12 @@ class Ending:
         """Returns whether everything is sent and settled. finish_run: the call; None in a process that is no rank."""
         sender, link = self._sender, self._link
         if sender.down and self._has_work():
-            log.warning(
-                "conceptwatch, run '%s': no sidecar answers at %s, waiting up to %.0f s for one",
-                link.name,
-                sender.address,
-                min(self._alone, self._left()),
-            )
+            wait, refusal = min(self._alone, self._left()), sender.refusal
+            if refusal:
+                what = f"the sidecar at {sender.address} has no room ({refusal}), waiting up to {wait:.0f} s for some"
+            else:
+                what = f"no sidecar answers at {sender.address}, waiting up to {wait:.0f} s for one"
+            log.warning("conceptwatch, run '%s': %s", link.name, what)
         self._sender.wait_declared(link, min(self._left(), DECLARATION_TIMEOUT))
         stated = 0  # the declaration after which it was stated: a restarted sidecar has to be told again
         while True:

@@ -25,6 +25,13 @@ def user_home() -> Path | None:
     return Path(home) / ("Library/Application Support" if sys.platform == "darwin" else ".local/share") / "conceptwatch"
 
 
+def same_directory(wanted: str | None, stated: str) -> bool:
+    """Whether a sidecar keeps curves where a job wants them. None, and an empty text: in memory."""
+    if wanted is None or not stated:
+        return wanted is None and not stated
+    return os.path.realpath(wanted) == os.path.realpath(stated)
+
+
 @dataclass(frozen=True)
 class Curves:
     """A directory of curves."""

@@ -7,9 +7,11 @@ import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Any
 
 from ._encode import Batch
+from ._home import same_directory
 from ._launch import Launch
 from ._protocol import messages
 from ._stats import Stats
@@ -58,6 +60,9 @@ class Link:
     on_point: Callable[[str, int], None] | None = None
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
     data_dir: str = ""  # of the curves, as the sidecar states it; empty: they are in memory
+    # As the job wants it, None: in memory; ...: anywhere.
+    wanted_dir: str | EllipsisType | None = ...
+    told_place: bool = False  # the user knows where the curves are
     ends_unused: bool = False  # the sidecar ends once no job uses it, so one that is gone may be replaced
     # Of the sidecar's process, which a restart changes; empty where the sidecar does not say which passes are settled.
     incarnation: str = ""
@@ -78,6 +83,28 @@ class Link:
             self.run.name,
             self.name,
         )
+
+    def tell_place(self, before: str, address: str) -> None:
+        """Says, after a declaration, what the user does not know or want of where the curves are."""
+        if self.rank != 0 or not self.incarnation:
+            return
+        place = f"in {self.data_dir}" if self.data_dir else "in memory"
+        if self.declarations > 1:
+            if before != self.data_dir:
+                self.warn(f"another sidecar keeps its curves from here on {place}", is_fault=False)
+        elif self.wanted_dir is not ... and not same_directory(self.wanted_dir, self.data_dir):
+            wanted = "None" if self.wanted_dir is None else f"'{self.wanted_dir}'"
+            self.warn(
+                f"data_dir: got {wanted}, but the sidecar at {address}, which was running, keeps curves {place}; "
+                "without address= and CONCEPTWATCH_ADDRESS one of your own is started",
+                is_fault=False,
+            )
+        elif not (self.data_dir or self.told_place or self.wanted_dir is None):
+            self.warn(
+                f"the sidecar at {address} keeps curves in memory: they are gone when it ends "
+                "(conceptwatch serve --data-dir keeps them)",
+                is_fault=False,
+            )
 
     def settles(self, split: str) -> bool:
         """Whether the sidecar says when a pass of this split is settled."""

@@ -27,10 +27,16 @@ TYPES = {
     },
     "scores": {
         "step": "uint64", "value": "float64", "standard_error": "float64", "p_value": "float64",
-        "change_error": "float64", "age": "float64",
+        "change_error": "float64", "age": "float64", "superseded": "bool", "launch": "uint32", "restart": "uint32",
     },
-    "concepts": {"step": "uint64", "value": "float64", "q": "float64"},
-    "pairs": {"step": "uint64", "value": "float64", "q": "float64", "age": "float64"},
+    "concepts": {
+        "step": "uint64", "value": "float64", "q": "float64", "superseded": "bool", "launch": "uint32",
+        "restart": "uint32",
+    },
+    "pairs": {
+        "step": "uint64", "value": "float64", "q": "float64", "age": "float64", "superseded": "bool",
+        "launch": "uint32", "restart": "uint32",
+    },
     "unscored": {"step": "uint64", "time": "float64", "rows_seen": "uint64"},
 }  # fmt: skip
 PACKAGES = ("pyarrow", "polars")
@@ -59,9 +65,8 @@ def export(binary: str, arguments: Sequence[str]) -> int:
         to.mkdir(parents=True, exist_ok=True)
         # On the same file system, which has the room for what is asked for.
         with tempfile.TemporaryDirectory(prefix=".export-", dir=to) as scratch:
-            done = subprocess.run(
-                [binary, *_in_csv(arguments, f"{scratch}/csv")], check=False, stdout=subprocess.PIPE, text=True
-            )
+            command = [binary, *_in_csv(arguments, f"{scratch}/csv"), "--as-is"]
+            done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
             if done.returncode != 0:
                 return done.returncode
             written = []

@@ -32,12 +32,14 @@ def _axes(ax: Any) -> Any:
 
 
 def _draw(ax: Any, points: Sequence[dict[str, Any]], label: str, colour: str) -> None:
-    left = [point for point in points if point["superseded"]]
+    left = sorted((point for point in points if point["superseded"]), key=lambda point: point["time"])
     points = [point for point in points if not point["superseded"]]
-    if left:
-        # What an earlier attempt has measured beyond the checkpoint that the run returned to.
-        values = [math.nan if point["value"] is None else point["value"] for point in left]
-        ax.plot([point["step"] for point in left], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
+    # What earlier attempts have measured beyond the checkpoints that the run returned to: a line each.
+    starts = [at for at, point in enumerate(left) if at == 0 or point["step"] <= left[at - 1]["step"]]
+    for start, end in zip(starts, [*starts[1:], len(left)], strict=False):
+        branch = left[start:end]
+        values = [math.nan if point["value"] is None else point["value"] for point in branch]
+        ax.plot([point["step"] for point in branch], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
     steps = [point["step"] for point in points]
     values = [math.nan if point["value"] is None else point["value"] for point in points]
     errors = [BAND * (point["standard_error"] or 0.0) for point in points]

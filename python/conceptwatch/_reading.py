@@ -118,7 +118,8 @@ class StoredRun:
     def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
         """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
 
-        superseded: the run has returned to an earlier step since, as by a checkpoint, and has not reached this one.
+        superseded: the run has returned to this step or an earlier one since, as by a checkpoint. Where it has come
+            back, a row of the newer attempt precedes.
 
         concept: of this concept in place of the mean. frame: "pandas", "polars" or "records", a list of dicts; by
         default the first of these that is installed.

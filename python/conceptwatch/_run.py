@@ -28,6 +28,7 @@ from ._forward import Forward
 from ._head import Head, Recent, even_counts
 from ._home import user_home
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
+from ._joining import reach
 from ._launch import own_launch
 from ._link import EndOfPass, Link
 from ._loggers import Loggers, loggers_of
@@ -141,7 +142,8 @@ def init(
         sidecar; "disabled": nothing is recorded or sent. By default CONCEPTWATCH_MODE, or "online".
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
-        socket of this user's sidecar, or 127.0.0.1:7800 where a process of this user or of root listens there.
+        socket of this user's sidecar, or 127.0.0.1:7800 where a sidecar of this user or of root listens there and
+        suits, as docs/operating.md says.
     token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
     ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
         those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
@@ -149,8 +151,9 @@ def init(
     spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It serves other jobs
         too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
         port 0 it serves this process alone, at a free port.
-    data_dir: where a sidecar that is started keeps the curves; None: in memory, and they end with it. By default
-        CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names.
+    data_dir: where the curves are to be kept; None: in memory, and they end with the sidecar. A running sidecar that
+        keeps them elsewhere is not joined. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
+        directory, which `run.data_dir` names.
     log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
         "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
         these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
@@ -218,13 +221,13 @@ def init(
     token = None if token_file is None else _declaration.token_of(token_file)
     contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
     wish = _sidecar.Wish(token_file, data_dir)
-    reached, link.ends_unused = _sidecar.reach(contact.address if address else None, wish, spawn=spawn)
-    is_new = link.ends_unused
-    run = Run(link, replace(contact, address=reached), raise_errors, own_head, loggers)
+    reached = reach(contact.address if address else None, wish, token, spawn=spawn, rank=rank)
+    link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
+    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers)
     run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
-        run._sender.replace = partial(_sidecar.replace, reached, wish)
-    if is_new and not is_quiet():
+        run._sender.replace = partial(_sidecar.replace, reached.address, wish)
+    if reached.started and not is_quiet():
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}{_kept(run, data_dir)}", file=sys.stderr)
     return run
 

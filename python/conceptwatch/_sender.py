@@ -28,7 +28,7 @@ from ._proof import challenge
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
 from ._stats import Stats
-from ._version import __version__
+from ._version import __version__, same_release
 
 log = logging.getLogger("conceptwatch")
 
@@ -90,6 +90,7 @@ class Sender:
         self._streaming = False
         self.down = False  # the last attempt failed
         self.down_since = 0.0  # by `time.monotonic`, while it is down
+        self.refusal = ""  # why, where a sidecar answered that it cannot take the run
         self._outage = False  # it was down since the runs were declared last
         # Held from taking a sequence number until its item is queued, so that the queue is in their order.
         self.logging = threading.Lock()
@@ -299,6 +300,7 @@ class Sender:
             if not unavailable and not self.down:
                 self.down_since = time.monotonic()
             self.down = not unavailable
+            self.refusal = described(error) if code == grpc.StatusCode.RESOURCE_EXHAUSTED else ""
             self._outage = self._outage or self.down
             self._answered.notify_all()
             for link in self._links:
@@ -357,9 +359,9 @@ class Sender:
             with self._wake:
                 renamed = link.adopt(answer.run or link.run.name)
                 link.declared, link.page_url = True, answer.page_url
-                link.data_dir, link.ends_unused = answer.data_dir, answer.ends_unused
+                before, link.data_dir, link.ends_unused = link.data_dir, answer.data_dir, answer.ends_unused
                 link.declarations += 1
-                skewed = not _same_release(answer.server_version)
+                skewed = not same_release(answer.server_version, __version__)
                 default = Limits()
                 link.limits = Limits(
                     sample_rows=answer.sample_rows,
@@ -377,6 +379,7 @@ class Sender:
                 self._answered.notify_all()
             if renamed:
                 link.tell_name()
+            link.tell_place(before, self.address)
             if skewed:
                 link.warn(
                     f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
@@ -518,14 +521,6 @@ class Sender:
 def _is_unknown(answer: Any) -> bool:
     """Whether a message was refused because the sidecar does not know its run."""
     return bool(answer.code == grpc.StatusCode.NOT_FOUND.value[0] and answer.field == "run")
-
-
-def _same_release(version: str) -> bool:
-    """Whether a sidecar's version equals the client's up to the patch number. An unknown version counts as equal.
-
-    A client that runs from a checkout has no release number.
-    """
-    return not version or "+" in __version__ or version.split(".")[:2] == __version__.split(".")[:2]
 
 
 _senders: dict[Contact, Sender] = {}

@@ -60,36 +60,6 @@ def page_url(address: str) -> str | None:
     return f"{'https' if address.startswith('https://') else 'http'}://{host}:{parts[1] + 1}"
 
 
-def default_address(*, spawn: bool) -> str:
-    """Where this user's sidecar listens, would be started, or is expected.
-
-    Another user of the machine can listen on a port first, but not in this user's directory. What listens on the
-    default port is therefore used only where it belongs to this user or root, as far as the system tells.
-    """
-    tcp = DEFAULT
-    if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
-        return tcp
-    try:
-        socket_address = f"{UNIX}{folder() / SOCKET}"
-    except OSError as fault:
-        log.warning("conceptwatch: %s", fault)
-        return tcp
-    if _listens(socket_address):
-        return socket_address
-    if not _listens(tcp):
-        return socket_address if spawn else tcp
-    owners = _owners(PORT)
-    if not owners or owners & {0, os.getuid()}:
-        return tcp
-    log.warning(
-        "conceptwatch: another user (%s) listens at %s, which is not used; CONCEPTWATCH_ADDRESS=%s uses it",
-        ", ".join(map(str, sorted(owners))),
-        tcp,
-        tcp,
-    )
-    return socket_address
-
-
 class NotStarted(Exception):
     """A sidecar could not be started; the message says why."""
 
@@ -109,21 +79,16 @@ class Wish:
             return found if home is None else [*found, "--data-home", str(home)]
         return found if self.data_dir is None else [*found, "--data-dir", os.path.abspath(self.data_dir)]
 
+    @property
+    def directory(self) -> str | EllipsisType | None:
+        """The directory that is given, also by the environment; None: in memory; ...: none is given."""
+        given = (os.environ.get("CONCEPTWATCH_DATA_DIR") or ...) if self.data_dir is ... else self.data_dir
+        return given if given is None or given is ... else os.path.abspath(given)
+
     def environment(self) -> dict[str, str]:
         """The job's environment, less what contradicts an argument of `init`."""
         names = () if self.data_dir is ... else ("CONCEPTWATCH_DATA_DIR", "CONCEPTWATCH_DATA_HOME")
         return {name: value for name, value in os.environ.items() if name not in names}
-
-
-def reach(stated: str | None, wish: Wish, *, spawn: bool) -> tuple[str, bool]:
-    """The address to use, the default one if none is stated, and whether a sidecar was started there."""
-    address = _own_address(stated or default_address(spawn=spawn))
-    try:
-        started = ensure(address, wish) if spawn else None
-    except (NotStarted, OSError) as hindrance:
-        log.warning("conceptwatch: no sidecar was started: %s", hindrance)
-        return stated or DEFAULT, False
-    return started or address, started is not None
 
 
 def replace(address: str, wish: Wish) -> bool:
@@ -141,8 +106,8 @@ def _is_users(address: str) -> bool:
     if address.startswith(UNIX):
         return Path(address.removeprefix(UNIX)).parent == folder()
     parts = host_and_port(address)
-    owners = _owners(parts[1]) if parts is not None else set()
-    return bool(owners) and owners <= {0, os.getuid()}
+    users = owners(parts[1]) if parts is not None else set()
+    return bool(users) and users <= {0, os.getuid()}
 
 
 def ensure(address: str, wish: Wish) -> str | None:
@@ -155,16 +120,16 @@ def ensure(address: str, wish: Wish) -> str | None:
     if not (is_socket or parts is not None) or not is_local(address):
         return None
     is_own = parts is not None and parts[1] == 0
-    if not is_own and _listens(address):
+    if not is_own and listens(address):
         return None
     binary = find_binary()
     if binary is None:
         raise NotStarted("its binary was not found; set CONCEPTWATCH_BINARY, or start `conceptwatch serve` yourself")
     with _one_at_a_time("socket" if parts is None else str(parts[1])):
-        if not is_own and _listens(address):
+        if not is_own and listens(address):
             return None
         if parts is None:
-            page = f"{HOST}:{0 if _listens(f'{HOST}:{PORT + 1}') else PORT + 1}"
+            page = f"{HOST}:{PORT + 1 if _is_free(HOST, PORT + 1) else 0}"
             return _start(binary, address, page, address, wish)
         host = f"[{parts[0]}]" if ":" in parts[0] else parts[0].replace("localhost", HOST)
         free = is_own or address in _own.values()
@@ -175,7 +140,7 @@ def ensure(address: str, wish: Wish) -> str | None:
         return found
 
 
-def _own_address(address: str) -> str:
+def own_address(address: str) -> str:
     """For an address with port 0, that of this process's own sidecar; any other address unchanged."""
     parts = host_and_port(address)
     return _own.get(parts[0], address) if parts is not None and parts[1] == 0 else address
@@ -244,7 +209,7 @@ def _last_line(log_file: Path) -> str:
     return next((f" ({line.strip()[:300]})" for line in reversed(lines) if line.strip()), "")
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
     parts = host_and_port(address)
     try:
         if parts is not None:
@@ -258,7 +223,18 @@ def _listens(address: str) -> bool:
         return False
 
 
-def _owners(port: int) -> set[int]:
+def _is_free(host: str, port: int) -> bool:
+    """Whether a port can be listened at: a connection of any program can have it, too."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def owners(port: int) -> set[int]:
     """Users whose processes listen on a port of this machine; empty where the system does not tell."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):

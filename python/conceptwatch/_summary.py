@@ -59,4 +59,6 @@ def summary(
         lines.append(f"          in Python: conceptwatch.runs()[{run!r}]")
     elif spawned:
         lines.append("  curves  in memory: they end with the last job (data_dir= keeps them)")
+    else:
+        lines.append("  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)")
     return "\n".join(lines) + "\n"

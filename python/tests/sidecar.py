@@ -62,6 +62,7 @@ class Sidecar:
         )
     )
     refuse_start: str | None = None
+    refuse_as: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT
     answer: Callable[[Any], Any] = lambda response: response
     # Called before each message is taken; raising ends the stream.
     before: Callable[[Any, grpc.ServicerContext], None] = lambda request, context: None
@@ -152,7 +153,7 @@ class Sidecar:
 
     def _start(self, request: Any, context: grpc.ServicerContext) -> Any:
         if self.refuse_start:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.refuse_start)
+            context.abort(self.refuse_as, self.refuse_start)
         self.starts.append(request)
         return self.start
 

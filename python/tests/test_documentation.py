@@ -36,6 +36,7 @@ ELSEWHERE = {
     "conceptwatch rm": "tests/curate_command.rs",
     "sh deploy/hub/": "python/tests/test_quick_start.py",
     "python deploy/hub/two_hosts.py": "python/tests/test_quick_start.py",
+    "sbatch deploy/slurm/": "python/tests/test_slurm.py",
     # As the sidecars there are told.
     "export CONCEPTWATCH_UPSTREAM": "python/tests/test_quick_start.py",
 }

@@ -166,6 +166,7 @@ def test_the_rank_that_finishes_the_run_sums_it_up(
         "    ctl_conditional      0.1234 ± 0.0100",
         *["  alert at step 7, critical: leaking: high"] * 6,
         "  and 2 more alerts",
+        "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)",
     ]
 
 

@@ -118,7 +118,7 @@ def test_they_come_out_as_they_went_in(tmp_path: Path, caplog: pytest.LogCapture
     }
     run_name, split = 'λ=0.1, "e\u0301"} <b>{{x}}', "val/é 'x'\\"
     composed = unicodedata.normalize("NFC", run_name)
-    with eager() as address, caplog.at_level(logging.WARNING, "conceptwatch"):
+    with eager("--data-dir", str(tmp_path / "curves")) as address, caplog.at_level(logging.WARNING, "conceptwatch"):
         host, _, port = address.rpartition(":")
         with conceptwatch.init(
             run_name, concepts=concepts, address=address, spawn=False, raise_errors=True, labels={'"λ"': "<0.1>"}

@@ -1,4 +1,4 @@
-"""The three commands of deploy/README.md: a database, two hubs, trainings on two hosts; and a balancer before the hubs.
+"""The three commands of deploy/README.md: a database, two hubs, trainings over two hosts; and a balancer before hubs.
 
 What the pages of both hubs say is compared with what the trainings printed; one hub is killed while they run.
 """
@@ -32,9 +32,10 @@ def started(tmp_path: Path) -> Iterator[tuple[int, dict[str, str], subprocess.Po
     """Two hubs: their first port, the environment of the commands, and the shell that waits for them."""
     programs()
     # The user of the database's package enters the directory.
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
+    for directory in [tmp_path, *tmp_path.parents]:
+        mode = directory.stat().st_mode
+        if not mode & 0o001:
+            directory.chmod(mode | 0o055)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "conceptwatch").symlink_to(binary())
     environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
@@ -78,7 +79,7 @@ def test_both_pages_show_the_trainings_of_both_hosts(
     port, environment, _ = started
     pages = [f"127.0.0.1:{port + 1}", f"127.0.0.1:{port + 11}"]
     training = train(f"127.0.0.1:{port},127.0.0.1:{port + 10}", environment, epochs=6)
-    said, _ = training.communicate(timeout=120)
+    said, _ = training.communicate(timeout=240)
     assert training.returncode == 0, said
     for page in pages:
         wait_for(lambda page=page: {name for name, run in runs(page).items() if run["finished"]} == RUNS)
@@ -114,7 +115,7 @@ def test_sidecars_go_on_behind_a_balancer_that_loses_a_hub(
         wait_for(lambda: set(runs(page)) == RUNS and all(run["splits"] for run in runs(page).values()))
         first = Path(f"/proc/{hubs.pid}/task/{hubs.pid}/children").read_text().split()[0]
         os.kill(int(first), signal.SIGKILL)
-        said, _ = training.communicate(timeout=120)
+        said, _ = training.communicate(timeout=240)
         assert training.returncode == 0, said
         other = f"127.0.0.1:{port + 11}"
         wait_for(lambda: {name for name, run in runs(other).items() if run["finished"]} == RUNS)

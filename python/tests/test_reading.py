@@ -204,10 +204,10 @@ def test_what_lies_beyond_the_checkpoint_of_a_resumed_run_is_superseded(tmp_path
         found = conceptwatch.runs(tmp_path / "curves")["a"]
         curve = found.series("ctl", frame="records")
         assert [(row["step"], row["superseded"]) for row in curve] == [
-            (10, False), (20, False), (25, False), (30, False), (40, True),
+            (10, False), (20, False), (25, False), (30, False), (30, True), (40, True),
         ]  # fmt: skip
         package("matplotlib").use("agg")
-        assert [list(line.get_xdata()) for line in found.plot("ctl").get_lines()] == [[40], [10, 20, 25, 30]]
+        assert [list(line.get_xdata()) for line in found.plot("ctl").get_lines()] == [[30, 40], [10, 20, 25, 30]]
         importlib.import_module("matplotlib.pyplot").close("all")
 
 

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _private, _proof, _sidecar
+from conceptwatch import Run, _joining, _private, _proof, _sidecar
 from conftest import batch, not_tested, wait_for
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
@@ -136,7 +136,7 @@ def test_another_program_at_the_port_of_the_own_sidecar_gets_nothing(
     real: str, sidecar: Sidecar, port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What listens there may be another user's, and no other sidecar can be started.
-    monkeypatch.setattr(_sidecar, "_owners", lambda port: {os.getuid() + 4321})
+    monkeypatch.setattr(_sidecar, "owners", lambda port: {os.getuid() + 4321})
     run = conceptwatch.init("run", concepts=3, address=f"127.0.0.1:{free_ports() if port == 'given' else 0}")
     wait_for(lambda: run._link.declared)
     monkeypatch.setenv("CONCEPTWATCH_BINARY", "/nowhere")
@@ -161,6 +161,10 @@ def test_another_program_at_the_port_of_the_own_sidecar_gets_nothing(
     assert len(sidecar.received) == 2
 
 
+def chosen(*, spawn: bool) -> str:
+    return _joining._choose(_sidecar.Wish(), None, spawn=spawn)[2]
+
+
 def test_who_listens_at_the_default_port_must_be_this_user_or_root(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], list[str]]
 ) -> None:
@@ -171,13 +175,15 @@ def test_who_listens_at_the_default_port_must_be_this_user_or_root(
         monkeypatch.setattr(_sidecar, "PORT", port)
         monkeypatch.setattr(_sidecar, "DEFAULT", f"127.0.0.1:{port}")
         if os.path.exists("/proc/net/tcp"):
-            assert _sidecar._owners(port) == {os.getuid()}
-        assert _sidecar.default_address(spawn=True) == f"127.0.0.1:{port}"
-        monkeypatch.setattr(_sidecar, "_owners", lambda port: {os.getuid() + 4321})
+            assert _sidecar.owners(port) == {os.getuid()}
+        # It may be a sidecar that takes its time.
+        monkeypatch.setattr(_joining, "PATIENCE", 0.1)
+        assert chosen(spawn=True) == f"127.0.0.1:{port}"
+        monkeypatch.setattr(_sidecar, "owners", lambda port: {os.getuid() + 4321})
         for spawn in (True, False):
-            assert _sidecar.default_address(spawn=spawn) == f"unix://{runtime}/conceptwatch/grpc.sock"
+            assert chosen(spawn=spawn) == f"unix://{runtime}/conceptwatch/grpc.sock"
         assert f"another user ({os.getuid() + 4321}) listens at 127.0.0.1:{port}" in warned()[0]
-    assert _sidecar.default_address(spawn=False) == f"127.0.0.1:{port}"
+    assert chosen(spawn=False) == f"127.0.0.1:{port}"
 
 
 def test_what_others_could_have_planted_is_not_used(

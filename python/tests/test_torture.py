@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from torture import __main__ as torture
-from torture import points
+from torture import hosts, points, soak
+from torture.job import Report
 from torture.results import Outcome, Part, Results, Row, Setting, read
-from torture.slope import slope
+from torture.slope import block_means, slope
 
 ROW = Row("kind", "a test", "what holds", lambda setting: [], lambda figures: f"{sum(of['n'] for of in figures)} cases")
 
@@ -74,6 +75,18 @@ def test_points_differ_by_a_bit_and_lack_what_joins_later() -> None:
     assert different.startswith("icl.p_value")
 
 
+def test_ranks_are_told_the_same_or_do_not_stop() -> None:
+    def bad(*told: tuple[bool, str]) -> dict[str, int]:
+        reports = [Report(rank, True, 0, advice={0: answer}) for rank, answer in enumerate(told)]
+        return {what: number for what, number in hosts._advice(reports, 1)[1].items() if number}
+
+    late = (False, "no advice yet: the hub did not answer in time (it is away)")
+    assert bad((True, "it leaks"), (True, "it leaks")) == {}
+    assert bad((False, "no rule fires"), late) == {}
+    assert bad((True, "it leaks"), (True, "it leaks more")) == {"steps with two answers": 1}
+    assert bad((True, "it leaks"), late) == {"steps at which some ranks stop and others do not": 1}
+
+
 def test_the_slope_has_the_error_of_what_it_is_taken_from() -> None:
     seconds = [float(second) for second in range(0, 3600, 2)]
     rising, error = slope(seconds, [5.0 + 2.0 * second / 3600 for second in seconds])
@@ -85,3 +98,17 @@ def test_the_slope_has_the_error_of_what_it_is_taken_from() -> None:
         found, error = slope(seconds, list(random.normal(size=len(seconds))))
         within += abs(found) < 2.3 * error  # 95 % of a t distribution of 10 degrees of freedom
     assert within >= 88
+
+
+def test_the_soak_shows_whether_memory_grows_or_has_reached_a_plateau() -> None:
+    mib = 1 << 20
+    late_plateau = [80.0 * mib] * 100 + [90.0 * mib] * 1100
+    figures = {name: [0.0, 0.5, 80.0] for name in ("files", "threads")}
+    figures |= {"seconds": 3600, "jobs": 10, "killed": 1, "read": 5, "resident": [2.0 * mib, mib, 80.0 * mib]}
+    assert soak.measured([figures]).endswith("threads +0.00 ± 0.50 an hour at 80.0")
+    figures |= {"heap": [0.0, mib, 40.0 * mib]}
+    figures["blocks"] = {"resident": block_means(late_plateau), "heap": block_means([40.0 * mib] * 600)}
+    text = soak.measured([figures])
+    assert "heap in use +0.00 ± 1.00 an hour at 40.0 MiB" in text
+    assert f"memory 80.0 {'90.0 ' * 11}".strip() in text
+    assert text.endswith("heap " + " ".join(["40.0"] * 12))

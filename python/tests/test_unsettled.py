@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
@@ -28,7 +29,7 @@ N = 64
 def settling(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Sidecar:
     """A sidecar that says which passes are settled."""
     monkeypatch.setattr("conceptwatch._sender.LONGEST_WAIT", 0.02)
-    sidecar.start.incarnation = "first"
+    sidecar.start.incarnation, sidecar.start.data_dir = "first", "/curves"
     sidecar.start.takes_joined_ends = True
     sidecar.start.sample_rows, sidecar.start.sample_seed = N, 7
     return sidecar
@@ -360,6 +361,20 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
     assert run.finish() is False
     _, waits, left = warned()
     assert "no sidecar answers at 127.0.0.1:" in waits
+    assert "1 evaluations were not settled: val at step 1" in left
+
+
+def test_a_sidecar_without_room_for_a_run_is_not_called_absent(
+    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
+    settling.refuse_start, settling.refuse_as = "run: declarations take 9 bytes", grpc.StatusCode.RESOURCE_EXHAUSTED
+    run = start()
+    log(run, 1)
+    wait_for(lambda: run._sender.down)
+    assert run.finish() is False
+    _, waits, left = warned()
+    assert "has no room (resource_exhausted: run: declarations take 9 bytes), waiting up to 0 s for some" in waits
     assert "1 evaluations were not settled: val at step 1" in left
 
 

@@ -1,0 +1,271 @@
+"""Which sidecar a job uses that states no address, and that its user is told at the start where the curves are."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from conftest import wait_for
+from jobs import Job, begin, settled, sidecars
+from real_sidecar import serving
+from sidecar import Sidecar
+
+Starts = Callable[..., Job]
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+@pytest.fixture
+def at(job: Starts) -> Starts:
+    """Starts jobs for which this is the default port."""
+
+    def at(name: str, port: int, **environment: str) -> Job:
+        started = job(name, **environment)
+        started.do("from conceptwatch import _sidecar")
+        started.do(f"setattr(_sidecar, 'PORT', {port}), setattr(_sidecar, 'DEFAULT', '127.0.0.1:{port}')")
+        return started
+
+    return at
+
+
+def own(tmp_path: Path) -> str:
+    return f"unix://{tmp_path}/runtime/conceptwatch/grpc.sock"
+
+
+def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Starts, tmp_path: Path) -> None:
+    with serving() as address:
+        one = at("one", port_of(address))
+        begin(one, "a")
+        begin(one, "b")
+        assert one.do("run.address") == address
+        page = f"http://127.0.0.1:{port_of(address) + 1}/"
+        assert one.said() == (
+            f"conceptwatch: joined the sidecar at {address} (page {page}), which keeps curves in memory: they are gone "
+            f"when it ends; CONCEPTWATCH_ADDRESS={own(tmp_path)} starts one of your own\n"
+        )
+        # The word is right.
+        other = at("other", port_of(address), CONCEPTWATCH_ADDRESS=own(tmp_path))
+        begin(other, "a")
+        assert "; curves are kept in " in other.said()
+        # Who wants none kept is told where, as of any other.
+        third = at("third", port_of(address))
+        begin(third, "c", data_dir=None)
+        assert third.do("run.address") == address
+
+
+def test_a_sidecar_that_keeps_curves_says_where_to_jobs_in_other_directories(
+    at: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving("--data-dir", "curves") as address:
+        monkeypatch.chdir("/")
+        one = at("one", port_of(address))
+        begin(one, "a")
+        assert one.said().count("\n") == 1
+        assert f"joined the sidecar at {address} " in one.said()
+        assert f"which keeps curves in {tmp_path}/curves; " in one.said()
+        quiet = at("quiet", port_of(address), CONCEPTWATCH_QUIET="1")
+        begin(quiet, "b")
+        assert quiet.said() == ""
+        # It is what this one wants.
+        same = at("same", port_of(address))
+        begin(same, "c", data_dir=f"{tmp_path}/curves/../curves")
+        assert same.do("run.address") == address
+
+
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(
+    at: Starts, job: Starts, tmp_path: Path, how: str
+) -> None:
+    def start(name: str, port: int, wanted: Path) -> Job:
+        given = {"CONCEPTWATCH_DATA_DIR": str(wanted)} if how == "environment" else {}
+        started = at(name, port, **given)
+        begin(started, name, **({} if how == "environment" else {"data_dir": str(wanted)}))
+        return started
+
+    with serving() as address:
+        one = start("one", port_of(address), tmp_path / "x")
+        assert one.do("run.data_dir") == str(tmp_path / "x")
+        said = one.said().splitlines()
+        assert said[0] == (
+            f"conceptwatch: the sidecar at {address} is not used: "
+            f"it keeps curves in memory, and data_dir is {tmp_path}/x"
+        )
+        assert said[1].endswith(f"; curves are kept in {tmp_path}/x")
+        # As of the first, so of the jobs' own.
+        two, three = start("two", port_of(address), tmp_path / "y"), start("three", port_of(address), tmp_path / "y")
+        assert two.do("run.data_dir") == three.do("run.data_dir") == str(tmp_path / "y")
+        assert two.do("run.address") == three.do("run.address") != one.do("run.address")
+        assert three.said() == ""
+        assert len(sidecars(tmp_path)) == 2
+        two.do("evaluate(run, 1)")
+        assert settled(two, 1) == {"point": 1}
+        # A job that wants nothing in particular joins, and is told that the place is not the usual one.
+        four = at("four", port_of(address))
+        begin(four, "four")
+        assert f"which keeps curves in {tmp_path}/x; data_dir=DIRECTORY starts one of your own" in four.said()
+        for each in (one, two, three, four):
+            assert each.do("run.finish()") is True
+            each.end()
+    wait_for(lambda: not sidecars(tmp_path))
+
+
+def test_a_job_that_wants_none_kept_does_not_join_one_that_keeps(job: Starts, tmp_path: Path) -> None:
+    one, two, three = job("one"), job("two"), job("three")
+    begin(one, "a")
+    begin(two, "b", data_dir=None)
+    assert two.do("run.data_dir") is None
+    assert two.do("run.address") != one.do("run.address")
+    assert "it keeps curves in " in two.said()
+    assert ", and data_dir is None: in memory\n" in two.said()
+    begin(three, "c", data_dir=None)
+    assert three.do("run.address") == two.do("run.address")
+    assert three.said() == ""
+
+
+def test_a_job_that_joins_one_started_without_a_directory_is_told(job: Starts) -> None:
+    one, two = job("one"), job("two")
+    begin(one, "a", data_dir=None)
+    begin(two, "b")
+    assert two.do("run.address") == one.do("run.address")
+    assert two.said().count("\n") == 1
+    assert "which keeps curves in memory: they are gone when it ends; data_dir=DIRECTORY starts one" in two.said()
+
+
+def test_ranks_start_one_sidecar_where_none_suits(at: Starts, tmp_path: Path) -> None:
+    with serving() as address:
+        ranks = [
+            at(f"rank{rank}", port_of(address), RANK=str(rank), WORLD_SIZE="2", CONCEPTWATCH_JOB="j")
+            for rank in range(2)
+        ]
+        for rank in ranks:
+            begin(rank, "a", data_dir=str(tmp_path / "x"))
+        assert len({rank.do("run.address") for rank in ranks}) == 1
+        for rank in ranks:
+            rank.do("evaluate(run, 1)")
+        for rank in ranks:
+            assert settled(rank, 1) == {"point": 1}
+        assert len(sidecars(tmp_path)) == 1
+
+
+def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Starts, job: Starts, tmp_path: Path) -> None:
+    with serving() as address:
+        one = at("one", port_of(address))
+        one.do("import conceptwatch._joining as joining")
+        one.do("setattr(joining, '__version__', '9.1.0')")
+        begin(one, "a")
+        assert one.do("run.address") == own(tmp_path)
+        assert f"the sidecar at {address} is not used: it has version 0." in one.said()
+        assert ", this client 9.1.0\n" in one.said()
+        one.do("evaluate(run, 1)")
+        assert settled(one, 1) == {"point": 1}
+
+
+def test_a_sidecar_that_requires_a_token_is_not_joined_without(at: Starts, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    with serving("--token-file", str(token)) as address:
+        one = at("one", port_of(address))
+        begin(one, "a")
+        assert one.do("run.address") == own(tmp_path)
+        assert f"the sidecar at {address} is not used: it requires a token\n" in one.said()
+        two = at("two", port_of(address))
+        begin(two, "b", token_file=str(token), data_dir=str(tmp_path / "x"))
+        assert f"the sidecar at {address} is not used: it keeps curves in memory" in two.said()
+
+
+def web_server() -> AbstractContextManager[str]:
+    class Serving:
+        def __enter__(self) -> str:
+            self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+            threading.Thread(target=self.server.serve_forever, daemon=True).start()
+            return f"127.0.0.1:{self.server.server_address[1]}"
+
+        def __exit__(self, *_: object) -> None:
+            self.server.shutdown()
+            self.server.server_close()
+
+    return Serving()  # type: ignore[return-value]
+
+
+def test_another_program_at_the_port_is_not_joined(at: Starts, tmp_path: Path) -> None:
+    with web_server() as address:
+        one = at("one", port_of(address))
+        begin(one, "a")
+        assert one.do("run.address") == own(tmp_path)
+        assert f"the sidecar at {address} is not used: it does not answer as a sidecar (" in one.said()
+
+
+def test_a_page_port_that_a_connection_has_is_not_taken(job: Starts) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # without listening
+        one = job("one")
+        one.do("from conceptwatch import _sidecar")
+        one.do(f"setattr(_sidecar, 'PORT', {taken.getsockname()[1] - 1})")
+        begin(one, "a")
+        assert "started a sidecar" in one.said()
+
+
+def test_one_that_does_not_know_the_question_is_not_joined(at: Starts, tmp_path: Path, sidecar: Sidecar) -> None:
+    address = sidecar.serve()
+    one = at("one", port_of(address))
+    begin(one, "a")
+    assert one.do("run.address") == own(tmp_path)
+    assert "is not used: it is no sidecar, or older than this client (" in one.said()
+    assert sidecar.starts == []
+
+
+@pytest.mark.parametrize("how", ["argument", "environment"])
+def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts, tmp_path: Path, how: str) -> None:
+    with serving() as address:
+        given = {"CONCEPTWATCH_ADDRESS": address} if how == "environment" else {}
+        stated = None if how == "environment" else address
+        one, two, three = (job(name, **given) for name in ("one", "two", "three"))
+        begin(one, "a", stated)
+        begin(one, "b", stated)
+        wait_for(one.said)
+        assert "the sidecar at " + address + " keeps curves in memory: they are gone when it ends" in one.said()
+        begin(two, "c", stated, data_dir=str(tmp_path / "x"))
+        wait_for(two.said)
+        assert f"data_dir: got '{tmp_path}/x', but the sidecar at {address}" in two.said()
+        assert " keeps curves in memory; without address= and CONCEPTWATCH_ADDRESS one of your own is" in two.said()
+        begin(three, "d", stated, data_dir=None)
+        three.do("evaluate(run, 1)")
+        assert settled(three, 1) == {"point": 1}
+        assert three.said() == ""
+        assert {each.do("run.address") for each in (one, two, three)} == {address}
+        assert three.do("run.finish()") is True
+        assert "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps" in three.said()
+
+
+def test_without_leave_to_start_one_what_listens_is_used(at: Starts, tmp_path: Path) -> None:
+    with serving() as address:
+        one = at("one", port_of(address))
+        begin(one, "a", spawn=False, data_dir=str(tmp_path / "x"))
+        assert one.do("run.address") == address
+        wait_for(one.said)
+        assert f"data_dir: got '{tmp_path}/x', but the sidecar at {address}" in one.said()
+
+
+def test_a_place_that_changes_is_said(job: Starts, tmp_path: Path) -> None:
+    one, two = job("one"), job("two")
+    begin(one, "a", data_dir=str(tmp_path / "x"))
+    begin(two, "b")
+    (process,) = sidecars(tmp_path)
+    one.kill()
+    os.kill(process, signal.SIGKILL)
+    two.do("evaluate(run, 1)")
+    assert settled(two, 1) == {"point": 1}
+    wait_for(lambda: "another sidecar keeps its curves from here on in " in two.said())
+    assert Path(two.do("run.data_dir")).parent == Path(two.do("os.environ['XDG_DATA_HOME']")) / "conceptwatch"
