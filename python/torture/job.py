@@ -43,6 +43,12 @@ class Plan:
     in_step: bool = True
     pause: float = 0.05  # seconds between two passes, on average
     timeout: float = 400.0  # seconds for `finish`
+    addresses: tuple[str, ...] = ()  # of the sidecar of each rank, in place of `address`
+    advice: float = 0.0  # seconds that a rank waits for the advice of a step; 0: it does not ask
+
+    def asks_after(self, step: int) -> bool:
+        """Whether all ranks ask after this step, for its advice and that of the steps before: several are open then."""
+        return self.advice > 0 and random.Random(f"{self.seed} asks {step}").random() < 0.5
 
 
 @dataclass
@@ -54,6 +60,8 @@ class Report:
     last: int
     stats: dict[str, Any] = field(default_factory=dict)
     unsettled: list[tuple[str, int]] = field(default_factory=list)
+    # Whether to stop and why, by step.
+    advice: dict[int, tuple[bool, str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,7 +94,7 @@ def joined(plan: Plan, rank: int) -> conceptwatch.Run:
     return conceptwatch.init(
         plan.name,
         concepts=plan.shape.concepts,
-        address=plan.address,
+        address=plan.addresses[rank] if plan.addresses else plan.address,
         spawn=False,
         rank=rank,
         world_size=plan.world_size,
@@ -116,8 +124,13 @@ def _rank(plan: Plan, rank: int, shared: Shared, reports: Queue[Report]) -> None
     threading.Thread(target=_answer, args=(run, rank, shared), daemon=True).start()
     pauses = random.Random(f"{plan.seed} {rank}")
     step = 0
+    advice: dict[int, tuple[bool, str]] = {}
     while shared.may_log(rank, step):
         log_pass(run, plan.shape, step, rank, plan.world_size)
+        if plan.asks_after(step):
+            for asked in range(len(advice), step + 1):
+                stop = run.should_stop(step=asked, timeout=plan.advice)
+                advice[asked] = stop, run.stop_reason(step=asked)
         step += 1
         shared.ended[rank] = step
         if plan.in_step:
@@ -129,7 +142,7 @@ def _rank(plan: Plan, rank: int, shared: Shared, reports: Queue[Report]) -> None
     finished = run.finish(timeout=plan.timeout)
     stats = run.stats
     counts = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(stats).items()}
-    reports.put(Report(rank, finished, step - 1, counts, run._sender.unsettled(run._link)))
+    reports.put(Report(rank, finished, step - 1, counts, run._sender.unsettled(run._link), advice))
 
 
 class Shared:

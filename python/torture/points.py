@@ -50,9 +50,9 @@ def difference(got: Point, expected: Point) -> tuple[str, int]:
     return (f"scores that were not expected: {sorted(surplus)}" if surplus else ""), late
 
 
-def undisturbed(binary: Path, folder: Path, shape: Shape, steps: int) -> list[Point]:
+def undisturbed(binary: Path, folder: Path, shape: Shape, steps: int, *options: str) -> list[Point]:
     """The points of a job of one rank whose sidecar is left alone, each with all that joins it later."""
-    with running(binary, folder) as sidecar:
+    with running(binary, folder, *options) as sidecar:
         plan = Plan(sidecar.address, "undisturbed", 1, shape, 0)
         run = joined(plan, 0)
         for step in range(steps):

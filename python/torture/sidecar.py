@@ -47,23 +47,51 @@ def free_port() -> int:
     raise OSError("no two ports in a row are free")
 
 
+class _Local(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
 class Sidecar:
-    """Keeps its ports and its directory when it is started again."""
+    """Keeps its ports and its directory when it is started again. A hub, if the options say so."""
 
     def __init__(
-        self, binary: Path, folder: Path, *options: str, files: int | None = None, scoring: Sequence[str] = EAGER
+        self,
+        binary: Path,
+        folder: Path,
+        *options: str,
+        files: int | None = None,
+        scoring: Sequence[str] = EAGER,
+        within: Sequence[str] = (),
+        listen: str | None = None,
+        page: Path | None = None,
     ) -> None:
-        """files: the limit on open files, which it cannot raise."""
+        """files: the limit on open files, which it cannot raise.
+
+        within: a command that starts it.
+        listen: the address of its gRPC port.
+        page: the Unix socket of its page.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.binary, self.folder, self.data = binary, folder, folder / "data"
         self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.address, self.page = listen or f"127.0.0.1:{self.port}", page
         self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self.log = folder / "log"
         limit = ["sh", "-c", f'ulimit -n {files} && exec "$0" "$@"'] if files is not None else []
-        self._command = [*limit, str(binary), "serve", "--grpc-address", self.address]
-        self._command += ["--http-address", f"127.0.0.1:{self.port + 1}", "--data-dir", str(self.data)]
+        at = f"127.0.0.1:{self.port + 1}" if page is None else f"unix://{page}"
+        kept = [] if "--store" in options else ["--data-dir", str(self.data)]
+        self._command = [*within, *limit, str(binary), "serve", "--grpc-address", self.address]
+        self._command += ["--http-address", at, *kept]
         self._command += [*scoring, "--log", "info", *options]
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
@@ -97,6 +125,8 @@ class Sidecar:
 
     def _answers(self) -> bool:
         try:
+            if self.page is not None:
+                return self.get("/live")[0] == 200
             with socket.create_connection(("127.0.0.1", self.port), timeout=5):
                 return self.get("/live")[0] == 200
         except OSError:
@@ -118,7 +148,10 @@ class Sidecar:
     # ------------------------------------------------------------ what its page's server says
 
     def get(self, path: str, **query: object) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port + 1, timeout=60)
+        port = self.port + 1
+        connection = (
+            http.client.HTTPConnection("127.0.0.1", port, timeout=60) if self.page is None else _Local(self.page, 60)
+        )
         try:
             connection.request("GET", f"{path}?{urllib.parse.urlencode(query)}" if query else path)
             answer = connection.getresponse()

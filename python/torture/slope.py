@@ -7,11 +7,14 @@ import numpy as np
 BLOCKS = 12
 
 
+def block_means(values: list[float]) -> list[float]:
+    """The means of successive blocks: a line grows in every block, what reaches a plateau late does not."""
+    return [float(block.mean()) for block in np.array_split(np.array(values, float), BLOCKS) if block.size]
+
+
 def slope(seconds: list[float], values: list[float]) -> tuple[float, float]:
     """By the hour, of a line through the means of blocks, long enough to be nearly independent."""
-    t, y = np.array(seconds) / 3600.0, np.array(values, float)
-    blocks = [block for block in np.array_split(np.arange(t.size), BLOCKS) if block.size]
-    t, y = np.array([t[block].mean() for block in blocks]), np.array([y[block].mean() for block in blocks])
+    t, y = np.array(block_means(seconds)) / 3600.0, np.array(block_means(values))
     centred = t - t.mean()
     found = float((centred * y).sum() / (centred**2).sum())
     rest = y - y.mean() - found * centred

@@ -15,7 +15,7 @@ import numpy as np
 from .job import PROCESSES, Plan, Shape, joined, log_pass
 from .results import Figures, Outcome, Part, Row, Setting
 from .sidecar import Sidecar, running
-from .slope import slope
+from .slope import block_means, slope
 
 SHAPE = Shape(concepts=4, rows=400, batch=100)
 JOBS, KILLED = 4, 0.1
@@ -32,6 +32,8 @@ WARM_UP = 1 / 3
 # Standard errors within which a slope is none; and what is none in any case, by the hour.
 ERRORS = 3.0
 NONE = {"resident": 1 << 20, "files": 0.5, "threads": 0.5}
+# What is measured besides: bytes allocated and not freed. Resident memory also holds what the allocator keeps free.
+HEAP = "conceptwatch_heap_bytes"
 # What the page, Prometheus and people read.
 PAGES = ("/", "/metrics", "/api/v1/runs")
 
@@ -64,9 +66,7 @@ class Crowd:
         # Why readings were not answered, each with how many.
         self.unread: Counter[str] = Counter()
         self._threads = [threading.Thread(target=self._churn, args=(at,)) for at in range(JOBS)]
-        self._threads += [
-            threading.Thread(target=self._read, args=(path,)) for path in ("/", "/metrics", "/api/v1/runs")
-        ]
+        self._threads += [threading.Thread(target=self._read, args=(path,)) for path in PAGES]
         for thread in self._threads:
             thread.start()
 
@@ -104,7 +104,7 @@ def _is_filled(sidecar: Sidecar) -> bool:
 def soak(setting: Setting, seconds: float) -> Outcome:
     folder: Path = setting.folder / f"soak-{time.time_ns()}"
     options = ("--history-mib", str(HISTORY), "--forget-after", str(FORGET), "--linger", "30")
-    seen: dict[str, list[float]] = {"seconds": [], "resident": [], "files": [], "threads": []}
+    seen: dict[str, list[float]] = {name: [] for name in ("seconds", *NONE, "heap")}
     with running(setting.binary, folder, *options) as sidecar:
         crowd, filled = Crowd(sidecar, setting.seed_of("soak")), False
         began = time.monotonic()
@@ -116,6 +116,7 @@ def soak(setting: Setting, seconds: float) -> Outcome:
                 seen["seconds"].append(now)
                 for name in NONE:
                     seen[name].append(float(status[name]))
+                seen["heap"].append(sidecar.metrics().get(HEAP, float("nan")))
             time.sleep(SAMPLE_EVERY)
         crowd.end()
         faults = [] if sidecar.is_running else ["the sidecar ended"]
@@ -123,11 +124,12 @@ def soak(setting: Setting, seconds: float) -> Outcome:
             faults.append("the history had not reached its bound when the measurement began")
         figures: Figures = {"seconds": round(seconds), "jobs": crowd.jobs, "killed": crowd.killed}
         figures |= {"read": crowd.read, "unread": crowd.unread.total()}
-        for name, none in NONE.items():
+        for name in (*NONE, "heap"):
             found, error = slope(seen["seconds"], seen[name])
             figures[name] = [found, error, float(np.mean(seen[name]))]
-            if abs(found) > max(ERRORS * error, none):
+            if name in NONE and abs(found) > max(ERRORS * error, NONE[name]):
                 faults.append(f"{name}: slope of {found:.4g} an hour, standard error {error:.2g}")
+        figures["blocks"] = {name: block_means(seen[name]) for name in ("resident", "heap")}
         if seconds < HOUR:
             faults.append(f"{seconds / 60:.0f} minutes are no hour")
         if crowd.unread:
@@ -143,9 +145,18 @@ def measured(figures: list[Figures]) -> str:
         found, error, mean = (value / unit for value in of[name])
         return f"{found:+.2f} ± {error:.2f} an hour at {mean:.1f}"
 
-    return (
+    def blocks(name: str) -> str:
+        return " ".join(f"{mean / (1 << 20):.1f}" for mean in of["blocks"][name])
+
+    measured = (
         f"{of['seconds'] / 60:.0f} minutes, {of['jobs']} jobs of which {of['killed']} were killed, {of['read']} "
         f"readings: memory {text('resident', 1 << 20)} MiB, open files {text('files')}, threads {text('threads')}"
+    )
+    if "blocks" not in of:  # measured before they were
+        return measured
+    return (
+        f"{measured}; heap in use {text('heap', 1 << 20)} MiB; means of blocks in MiB: memory {blocks('resident')}, "
+        f"heap {blocks('heap')}"
     )
 
 

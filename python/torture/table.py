@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import abuse, kills, overload, programs, soak, stops
+from . import abuse, hosts, kills, overload, programs, soak, stops
 from .results import Row
 
 _OTHERS = {row.name: row for row in programs.ROWS}
@@ -14,6 +14,7 @@ ROWS: list[Row] = [
     abuse.ROW,
     *(_OTHERS[name] for name in ("fuzz", "inputs")),
     stops.ROW,
+    hosts.ROW,
     soak.ROW,
 ]
 APART = {"soak"}

@@ -1,0 +1,110 @@
+//! What `make bench-scale` needs of this crate: a database with thousands of runs, sidecars that push to hubs, parts of a
+//! pass, and jobs for workers. `python/benches/scale.py` runs it; each command prints one line of JSON.
+//!
+//! usage: scale COMMAND [--NAME VALUE]...
+
+#[expect(dead_code, reason = "shared with the tests of parts")]
+#[path = "../../tests/parts/job.rs"]
+mod job;
+
+#[path = "../../tests/stores/older.rs"]
+mod older;
+
+mod fill;
+mod push;
+mod work;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::run::{Concept, Run, RunFields};
+use conceptwatch::score::catalogue::CATALOGUE;
+
+/// Options by name.
+struct Options(BTreeMap<String, String>);
+
+impl Options {
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).unwrap_or_else(|| panic!("--{name} is missing"))
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> T {
+        let text = self.text(name);
+        text.parse().unwrap_or_else(|_| panic!("--{name}: got '{text}', expected a number"))
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench").peekable();
+    let command = arguments.next().unwrap_or_default();
+    let mut options = BTreeMap::new();
+    while let Some(name) = arguments.next() {
+        let value = arguments.next_if(|next| !next.starts_with("--")).unwrap_or_default();
+        options.insert(name.trim_start_matches("--").to_owned(), value);
+    }
+    let options = Options(options);
+    let said = match command.as_str() {
+        "fill" => fill::fill(&options),
+        "size" => fill::size(&options),
+        "push" => push::push(&options),
+        "bytes" => work::bytes(),
+        "put" => work::put(&options),
+        "points" => work::points(&options),
+        // Without a command, as `cargo bench` and `cargo test --all-targets` start it.
+        "" => return,
+        other => panic!("got command '{other}', expected fill, size, push, bytes, put or points"),
+    };
+    println!("{said}");
+}
+
+const LAMBDAS: [&str; 6] = ["0.01", "0.1", "0.5", "1", "5", "10"];
+
+/// The label λ of a run by its place.
+fn lambda(at: usize) -> &'static str {
+    LAMBDAS[at % LAMBDAS.len()]
+}
+
+fn run(name: &str, at: usize, concepts: usize) -> Run {
+    let concepts = (0..concepts).map(|place| Concept { name: format!("concept {place}"), cardinality: 2 }).collect();
+    let labels = [("lambda".to_owned(), lambda(at).to_owned())].into();
+    Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
+}
+
+/// A number between 0 and 1, by its place.
+fn noise(at: u64) -> f64 {
+    (conceptwatch::sample::priority::priority(1, at) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// All scores of the catalogue, each other of them with a value for each concept; with `matrices` four with one for each pair.
+fn point(run: &str, at: usize, step: u64, concepts: usize, matrices: bool) -> Point {
+    let level = (at % LAMBDAS.len()) as f64;
+    let outcome = |place: usize| {
+        let number = |cell: usize| noise(((at * 64 + place) as u64) << 40 | step << 20 | cell as u64);
+        let per_concept = || (0..concepts).map(|concept| Some(number(concept + 1))).collect();
+        let row = |from: usize| (0..concepts).map(|to| (from != to).then(|| number(from * concepts + to))).collect();
+        Outcome::Value(ScoreValue {
+            value: 0.4 - 0.05 * level + 0.05 * number(0),
+            standard_error: Some(0.01),
+            per_concept: place.is_multiple_of(2).then(per_concept),
+            matrix: (matrices && place < 4).then(|| (0..concepts).map(row).collect()),
+            ..ScoreValue::default()
+        })
+    };
+    Point {
+        run: run.into(),
+        split: "val".into(),
+        step,
+        epoch: Some(step as f64),
+        time: 1.8e9 + step as f64,
+        rows: 4096,
+        rows_seen: 4096,
+        tie_fraction: 0.01,
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        catalogue_version: 2,
+        seconds: 1.5,
+        scores: CATALOGUE.iter().enumerate().map(|(place, score)| (score.id.to_owned(), outcome(place))).collect(),
+        ..Point::default()
+    }
+}

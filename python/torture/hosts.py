@@ -1,0 +1,241 @@
+"""Runs whose ranks are on two hosts: a SIGKILL every two seconds, checked against a job of one process left alone."""
+
+from __future__ import annotations
+
+import functools
+import random
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .cluster import HOSTS, SAMPLE, Cluster, Victim, cluster, may_part
+from .job import SPLIT, Job, Plan, Report, Shape
+from .points import MATRICES, Point, difference, point, undisturbed
+from .results import Figures, Outcome, Part, Row, Setting
+from .sidecar import PATIENCE, Sidecar, wait_for
+
+SHAPE = Shape(rows=400, batch=25)
+RANKS = 4
+RUN = "killed"
+EVERY = 2.0  # seconds between two kills
+LONGEST = 3.0  # seconds that a victim is down
+ADVICE = 90.0  # seconds that a rank waits for advice
+# Fires and ends again: half of the evaluations are above.
+RULE = """
+[[alerts]]
+name = "above the middle"
+score = "icl"
+split = "val"
+above = {limit}
+hysteresis = 0.0
+advise_stop = true
+"""
+# What a rank is told that got no answer in time.
+UNANSWERED = ("no advice yet", "the sidecar did not answer")
+# Kept for some points alone.
+OF_MATRICES = ("step", "concepts", "matrix", "ages", "matrix_q")
+APART = "steps at which some ranks stop and others do not"
+KINDS = ("hub", "worker", "PostgreSQL", "sidecar", "network")
+
+
+class Chaos:
+    """Kills every two seconds, and starts again what was killed after at most three."""
+
+    def __init__(self, victims: list[Victim], seed: int) -> None:
+        self._victims, self._random = victims, random.Random(seed)
+        self._down: list[tuple[float, Victim]] = []
+        self._next = 0.0
+        self.kills = dict.fromkeys(KINDS, 0)
+
+    def go_on(self) -> None:
+        now = time.monotonic()
+        for due, victim in [one for one in self._down if one[0] <= now]:
+            self._down.remove((due, victim))
+            victim.start()
+        if now < self._next:
+            return
+        self._next = now + EVERY
+        down = [victim for _, victim in self._down]
+        victim = self._random.choice([one for one in self._victims if one not in down])
+        victim.kill()
+        self.kills[victim.name.partition(" ")[0]] += 1
+        self._down.append((now + self._random.choice([0.0, self._random.uniform(0.0, LONGEST)]), victim))
+
+    def end(self) -> None:
+        for _, victim in self._down:
+            victim.start()
+        self._down.clear()
+
+
+def scenario(setting: Setting, kind: str, passes: int) -> Outcome:
+    folder = setting.folder / f"hosts-{kind.replace(' ', '-')}-{time.time_ns()}"
+    seed = setting.seed_of(f"hosts {kind}")
+    expected = _alone(setting, passes + RANKS)
+    limit = statistics.median(one["scores"]["icl"]["value"] for one in expected)
+    with cluster(setting, folder / "killed", RULE.format(limit=limit), parted=kind == "partitions") as hosts:
+        victims = [*hosts.served]
+        if kind == "sidecars":
+            victims += hosts.beside
+        if hosts.network is not None:
+            victims += hosts.network.links
+        addresses = tuple(hosts.sidecars[rank * HOSTS // RANKS].address for rank in range(RANKS))
+        job = Job(Plan("", RUN, RANKS, SHAPE, seed, pause=0.3, timeout=600.0, addresses=addresses, advice=ADVICE))
+        chaos = Chaos(victims, seed)
+        try:
+            wait_for(lambda: job.shared.step >= 1)
+            begun, limit_seconds = time.monotonic(), 20.0 * passes
+            while job.shared.step < passes - 1:
+                chaos.go_on()
+                time.sleep(0.02)
+                if time.monotonic() - begun > limit_seconds:
+                    raise TimeoutError(
+                        f"{job.shared.step} of {passes} passes after {limit_seconds:.0f} s, see {folder}"
+                    )
+            chaos.end()
+            seconds = time.monotonic() - begun
+            reports = job.end()
+        finally:
+            job.kill()
+        for one in (*hosts.hubs, *hosts.sidecars):
+            one.wait_ready()
+        for one in hosts.sidecars:
+            wait_for(functools.partial(_has_told_all, one))
+        wait_for(lambda: hosts.database.waiting() == 0, PATIENCE)
+        figures, faults = judged(hosts, reports, expected, sidecars_died=kind == "sidecars")
+    return Outcome({**figures, "seconds": round(seconds), "kills": sum(chaos.kills.values()), **chaos.kills}, faults)
+
+
+@functools.cache
+def _alone(setting: Setting, passes: int) -> list[Point]:
+    """The points of one process. What is logged depends on the step alone, so all parts have the same."""
+    return undisturbed(setting.binary, setting.folder / f"hosts-alone-{time.time_ns()}", SHAPE, passes, *SAMPLE)
+
+
+def _has_told_all(sidecar: Sidecar) -> bool:
+    about = sidecar.ask("/api/v1/status")["upstream"]
+    return bool(about["waiting"] == 0 and about["passes_waiting"] == 0)
+
+
+def judged(
+    hosts: Cluster, reports: list[Report], expected: list[Point], *, sidecars_died: bool
+) -> tuple[Figures, list[str]]:
+    """What hubs and sidecars have of the passes that were logged, and what the ranks were told."""
+    steps = max(report.last for report in reports) + 1
+    counts: dict[str, int] = dict.fromkeys(("equal", "incomplete", "recorded", "later"), 0)
+    faults: list[str] = []
+    bad: Counter[str] = Counter()
+    stored, past = hosts.database.points()
+    bad["points that were replaced"] = past
+    bad["points twice in the database"] = sum(count > 1 for count in stored.values())
+    reasons = hosts.hubs[0].unscored(RUN, SPLIT)
+    for step in range(steps):
+        if stored[step]:
+            kind, late, different = _compared(hosts.hubs[step % 2], step, expected[step])
+            counts[kind] += kind in counts
+            counts["later"] += late > 0
+            bad["points that are wrong"] += kind == "wrong"
+            if different:
+                faults.append(f"step {step}: {different}")
+        elif step in reasons:
+            counts["recorded"] += 1
+        else:
+            bad["passes absent"] += 1
+    if not sidecars_died:
+        bad["incomplete points, though every sidecar lived"] = counts["incomplete"]
+        bad["passes without a point, though every sidecar lived"] = counts["recorded"]
+    told = [_steps(hub) for hub in hosts.hubs]
+    bad["steps that one hub shows and the other does not"] = len(told[0] ^ told[1])
+    for host, sidecar in enumerate(hosts.sidecars):
+        shown, named = sidecar.steps(RUN, SPLIT), sidecar.unscored(RUN, SPLIT)
+        bad["points twice at a sidecar"] += sum(count > 1 for count in shown.values())
+        for step in range(steps):
+            if shown[step]:
+                kind, _, different = _compared(sidecar, step, expected[step])
+                bad["points that are wrong at a sidecar"] += kind == "wrong"
+                if different:
+                    faults.append(f"step {step} at host {host}: {different}")
+            else:
+                bad["passes absent at a sidecar"] += step not in named
+    answers, of_advice = _advice(reports, steps)
+    if sidecars_died:
+        # A client whose sidecar is dead gets no answer, and training goes on.
+        answers["apart"] = of_advice.pop(APART, 0)
+    bad += of_advice
+    bad["passes unprotected"] = sum(report.stats["passes_unprotected"] for report in reports)
+    bad["batches dropped"] = sum(sum(report.stats["batches_dropped"].values()) for report in reports)
+    bad["ranks whose finish() was false"] = sum(not report.finished for report in reports)
+    faults = faults[:3] + [f"{number} {what}" for what, number in bad.items() if number]
+    return {"passes": steps, **counts, **answers}, faults
+
+
+def _steps(hub: Sidecar) -> set[int]:
+    return set(hub.steps(RUN, SPLIT))
+
+
+def _compared(sidecar: Sidecar, step: int, expected: Point) -> tuple[str, int, str]:
+    """Whether a point is equal, incomplete or wrong; how many values may still join it; and the first that differs."""
+    got = point(sidecar, RUN, step)
+    if got["incomplete"]:
+        return "incomplete", 0, ""
+    different, late = difference(got, _as_kept(expected, got))
+    return "wrong" if different else "equal", late, different
+
+
+def _as_kept(expected: Point, got: Point) -> Point:
+    """Without the matrices that a hub does not keep."""
+    scores: dict[str, Any] = dict(expected["scores"])
+    for score in MATRICES:
+        if "matrix" not in got["scores"].get(score, {}):
+            scores[score] = {name: value for name, value in scores[score].items() if name not in OF_MATRICES}
+    return {**expected, "scores": scores}
+
+
+def _advice(reports: list[Report], steps: int) -> tuple[Figures, Counter[str]]:
+    """All ranks of a step are told the same; one that got no answer in time does not stop, whatever others do."""
+    bad: Counter[str] = Counter()
+    answers = {"asked": 0, "stops": 0, "unanswered": 0}
+    for step in range(steps):
+        told = [report.advice[step] for report in reports if step in report.advice]
+        known = [one for one in told if not one[1].startswith(UNANSWERED)]
+        answers["asked"] += bool(told)
+        answers["stops"] += any(stop for stop, _ in told)
+        answers["unanswered"] += len(told) - len(known)
+        bad["steps with two answers"] += len(set(known)) > 1
+        bad[APART] += len({stop for stop, _ in told}) > 1
+    return answers, bad
+
+
+def measured(figures: list[Figures]) -> str:
+    def total(name: str) -> int:
+        return sum(int(of[name]) for of in figures)
+
+    apart = sum(of.get("apart", 0) for of in figures)
+    killed = ", ".join(f"{total(kind)} {kind}" for kind in KINDS if total(kind))
+    return (
+        f"{total('kills')} kills ({killed}) in {total('seconds')} s, {total('passes')} passes: {total('equal')} points "
+        f"equal to the bit, {total('incomplete')} incomplete, {total('recorded')} with a recorded reason; advice asked "
+        f"for {total('asked')} of them, {total('stops')} to stop, {total('unanswered')} questions of ranks without an "
+        f"answer in time, at {apart} steps while others stopped because their sidecar lived; "
+        f"{total('later')} points without all p-values"
+    )
+
+
+def parts(setting: Setting) -> list[Part]:
+    passes = setting.size(200, 20)
+    kinds = ["hubs"] if setting.is_slice else ["hubs", "sidecars"]
+    if not setting.is_slice and setting.binary != Path() and may_part():
+        kinds.append("partitions")
+    return [Part(kind, functools.partial(scenario, kind=kind, passes=passes)) for kind in kinds]
+
+
+ROW = Row(
+    "hosts",
+    "a SIGKILL every 2 s among 2 hubs, 2 workers and PostgreSQL, below a run of 200 passes over two hosts; also among "
+    "their sidecars; also with the network of a host down",
+    "every pass has its point once, bit-equal to one process, or with dead sidecars at least a record; all ranks of a "
+    "step get the same advice, those apart whose sidecar is dead",
+    parts,
+    measured,
+)
