@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
+	bench-alerts bench-joint bench-scale bench-page screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
 	licences release-check sbom docs reference wheels workflows
 
 PYTHON ?= python3
@@ -104,6 +104,17 @@ bench-peers: .venv-peers/ready ## the estimators beside scikit-learn's and other
 bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, beside gradient boosting
 	cargo build --release --locked
 	.venv-peers/bin/python python/benches/joint_leakage.py target/release/conceptwatch
+
+# An hour; what was measured is kept in target/scale. ARGS="--parts stream" for one part, "--again" for all anew.
+bench-scale: .venv/ready ## hubs with 10,000 runs, 1,000 streams, outages and workers: the table of docs/scale.md
+	cargo build --release --locked --bin conceptwatch --bench scale
+	npm ci --prefix tests/page --no-audit --no-fund --silent
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/scale.py $(ARGS)
+
+bench-page: ## the page of a sidecar with 100 runs of 1,000 points, in Chromium: the table of docs/benchmarks.md
+	cargo build --release --locked --bin conceptwatch --example filled
+	npm ci --prefix tests/page --no-audit --no-fund --silent
+	sh benches/page/run.sh target/release
 
 bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
 	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series

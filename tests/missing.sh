@@ -22,6 +22,7 @@ needs Alertmanager prometheus-alertmanager prometheus-alertmanager alertmanager 
 # Debian keeps the programs of a server out of the search path.
 # shellcheck disable=SC2046 # each is a word
 needs HAProxy haproxy haproxy haproxy haproxy /usr/sbin/haproxy
+needs faketime faketime libfaketime libfaketime faketime
 needs systemd-analyze systemd systemd systemd systemd-analyze
 needs PostgreSQL postgresql postgresql-server postgresql initdb $(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)
 

@@ -1,7 +1,8 @@
-"""Trainings on two hosts, each with a sidecar that pushes to the hubs; here the hosts are processes of this machine.
+"""Trainings over two hosts, each with a sidecar that sends to the hubs; here the hosts are processes of this machine.
 
-The ranks of a host train the same concept bottleneck model on a synthetic table, as ranks of data-parallel training do
-after each step, and each logs its share of the evaluation rows. The second host hardly weighs the concepts.
+Each run has a rank on every host. Its ranks train the same concept bottleneck model on a synthetic table, as those of
+data-parallel training do after each step, and each logs its share of the evaluation rows. The second run hardly weighs
+the concepts.
 
 usage: python two_hosts.py [--hubs ADDRESS[,ADDRESS]] [--epochs N]
 """
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 
 import conceptwatch
 
-# The weight of the concept loss beside the task's, on each host.
+# The weight of the concept loss beside the task's, of each run.
 WEIGHTS = (1.0, 0.01)
-WORLD_SIZE = 2
+HOSTS = 2
 ROWS, FEATURES, CONCEPTS = 4000, 8, 3
 
 Array = NDArray[np.float64]
@@ -45,13 +46,12 @@ def data(seed: int) -> tuple[Array, Array, Array]:
     return x, concepts, task
 
 
-def train(rank: int, host: int, address: str, epochs: int) -> None:
-    weight = WEIGHTS[host]
+def train(host: int, weight: float, address: str, epochs: int) -> None:
     rng = np.random.default_rng(0)
     x, concepts, task = data(1)
     held_out_x, held_out_concepts, held_out_task = data(2)
     to_concepts, to_task = rng.normal(size=(FEATURES, CONCEPTS)) * 0.1, rng.normal(size=CONCEPTS) * 0.1
-    mine = np.arange(rank, ROWS, WORLD_SIZE)
+    mine = np.arange(host, ROWS, HOSTS)
 
     def head(logits: Array) -> Array:
         return np.stack([-logits @ to_task, logits @ to_task], axis=1) / 2
@@ -60,9 +60,9 @@ def train(rank: int, host: int, address: str, epochs: int) -> None:
         f"lambda-{weight}",
         concepts=[f"concept {index}" for index in range(CONCEPTS)],
         activation_kind="logit",
-        rank=rank,
-        world_size=WORLD_SIZE,
-        job=f"trial-{host}",
+        rank=host,
+        world_size=HOSTS,
+        job=f"trial-{weight}",
         labels={"lambda": weight},
         address=address,
         spawn=False,
@@ -85,8 +85,9 @@ def train(rank: int, host: int, address: str, epochs: int) -> None:
                 sample_ids=mine,
             )
         time.sleep(0.2)
-    if not run.finish():
-        sys.exit(f"rank {rank}: not everything was settled")
+    # A hub that dies with a job keeps it from others for 15 seconds.
+    if not run.finish(timeout=120):
+        sys.exit(f"host {host}: not everything was settled")
 
 
 def program() -> str:
@@ -106,15 +107,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--hubs", default="127.0.0.1:7810,127.0.0.1:7820")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--host", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--weight", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     told = parser.parse_args()
-    if told.rank is not None:
-        train(told.rank, told.host, told.address, told.epochs)
+    if told.host is not None:
+        train(told.host, told.weight, told.address, told.epochs)
         return
     with tempfile.TemporaryDirectory() as folder:
-        hosts = range(len(WEIGHTS))
+        hosts = range(HOSTS)
         sidecars = [
             subprocess.Popen(
                 [program(), "serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
@@ -129,11 +130,11 @@ def main() -> None:
         addresses = [file.read_text().split() for file in files]
         ranks = [
             subprocess.Popen(
-                [sys.executable, __file__, "--epochs", str(told.epochs), "--rank", str(rank), "--host", str(host),
+                [sys.executable, __file__, "--epochs", str(told.epochs), "--host", str(host), "--weight", str(weight),
                  "--address", addresses[host][0]]
             )
             for host in hosts
-            for rank in range(WORLD_SIZE)
+            for weight in WEIGHTS
         ]  # fmt: skip
         failed = sum(process.wait() != 0 for process in ranks)
         # What a hub has yet to be told stays in the data directory, which ends with this program.
