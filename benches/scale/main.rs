@@ -12,6 +12,7 @@ mod older;
 
 mod fill;
 mod push;
+mod simulated;
 mod work;
 
 use std::collections::BTreeMap;
@@ -51,9 +52,10 @@ fn main() {
         "bytes" => work::bytes(),
         "put" => work::put(&options),
         "points" => work::points(&options),
+        "simulate" => simulated::simulate(&options),
         // Without a command, as `cargo bench` and `cargo test --all-targets` start it.
         "" => return,
-        other => panic!("got command '{other}', expected fill, size, push, bytes, put or points"),
+        other => panic!("got command '{other}', expected fill, size, push, bytes, put, points or simulate"),
     };
     println!("{said}");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::job::{Job, run};
 
-const SETTINGS: Settings = Settings { kind: Kind::TieAware, neighbours: 3, repeats: 5, seed: 0 };
+pub const SETTINGS: Settings = Settings { kind: Kind::TieAware, neighbours: 3, repeats: 5, seed: 0 };
 
 /// 64 ranks on 8 hosts evaluate 40,000 rows of 112 concepts; 4,096 rows are kept.
 fn large(step: u64) -> Job {

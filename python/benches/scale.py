@@ -44,7 +44,6 @@ SMALL, LARGE = 200, 1000
 # Requests of each kind.
 ASKED = 200
 COMPARED = 40
-LEASE = 30
 # Seconds in which a hub judges the runs that it finds.
 JUDGED = 30
 
@@ -333,14 +332,13 @@ def steps(page: Page) -> list[int]:
 
 def work(given: argparse.Namespace) -> dict[str, Any]:
     """Passes of 112 concepts with all slow scores: by one worker, and by two of which one is killed."""
-    found: dict[str, Any] = {"rows": given.rows, "lease": LEASE}
+    found: dict[str, Any] = {"rows": given.rows}
     with database("work") as url:
         command = [BINARY, "work", "--store", url, "--threads", "1", "--log", "warn"]
-        environment = {**os.environ, "CONCEPTWATCH_LEASE": str(LEASE)}
         for name, count in [("one", 1), ("two", 2)]:
             found["jobs"] = program("put", store=url, run=name, passes=2, rows=given.rows)["waiting"]
             begun = time.monotonic()
-            workers = [subprocess.Popen(command, env=environment) for _ in range(count)]
+            workers = [subprocess.Popen(command) for _ in range(count)]
             if count == 2:
                 time.sleep(found["one_seconds"] / 4)
                 workers[0].kill()
@@ -365,6 +363,13 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def wide(given: argparse.Namespace) -> dict[str, Any]:
+    """The impurity scores of 1,000 concepts: each job sleeps for as long as one of them took on one thread."""
+    with database("wide") as url:
+        found: dict[str, Any] = program("simulate", store=url, concepts=1000, rows=4096, workers=given.workers)
+    return found
+
+
 PARTS: dict[str, Part] = {
     "parts": parts,
     "memory": memory,
@@ -374,8 +379,23 @@ PARTS: dict[str, Part] = {
     "large": large,
     "size": size,
     "work": work,
+    "wide": wide,
     "outage": outage,
 }
+
+
+def shared_out(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """As `table`, of jobs for workers."""
+    if one := found.get("work"):
+        share = one["two_seconds"] / one["ideal_seconds"] - 1
+        yield "2 workers, one killed: over the ideal", "<= 5 %", f"{100 * share:.0f} %"
+        yield "the same bits as of one worker", "yes", "yes" if one["same"] else "no"
+    if one := found.get("wide"):
+        jobs = f"{one['jobs']:,} jobs of {one['job_seconds']:.1f} s, {one['workers']} workers, one killed"
+        share = one["seconds"] / one["ideal_seconds"] - 1
+        yield f"ois of {one['concepts']:,} concepts by cost, {jobs}: over the ideal", "", f"{100 * share:.0f} %"
+        before = f"{one['before_p50_seconds']:.2f} s"
+        yield "the same: from asking for a job until its parts are joined, median", "", before
 
 
 def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -419,10 +439,7 @@ def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield f"{one['seconds']:.0f} s without a hub: p.log, p99", "< 1 ms", f"{one['log_p99_ms']:.2f} ms"
         yield "the outbox is drained within", "< 60 s", f"{one['drained_seconds']:.1f} s ({one['waiting']} changes)"
         yield "points lost, twice", "0, 0", f"{one['lost']}, {one['twice']} of {one['scored']}"
-    if one := found.get("work"):
-        share = one["two_seconds"] / one["ideal_seconds"] - 1
-        yield "2 workers, one killed: over the ideal", "<= 5 %", f"{100 * share:.0f} %"
-        yield "the same bits as of one worker", "yes", "yes" if one["same"] else "no"
+    yield from shared_out(found)
     if one := found.get("memory"):
         yield "a sidecar without flags, idle", "", f"{one['idle_mib']:.1f} MiB"
     if one := found.get("size"):
@@ -437,6 +454,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--streams", type=int, default=STREAMS)
     parser.add_argument("--rows", type=int, default=1024, help="that evaluations for workers keep")
+    parser.add_argument("--workers", type=int, default=8, help="that sleep for the jobs of 1,000 concepts")
     parser.add_argument("--outage-seconds", type=float, default=600)
     parser.add_argument("--stream-seconds", type=float, default=300)
     parser.add_argument("--results", type=Path, default=KEPT / "results.json")
@@ -447,7 +465,7 @@ def main() -> None:
     for name in given.parts.split(","):
         if name in found and not given.again:
             continue
-        if name in ("small", "large", "size", "work", "outage"):
+        if name in ("small", "large", "size", "work", "wide", "outage"):
             stale = Path(tempfile.gettempdir()) / f"conceptwatch-scale-{os.getuid()}" / name
             shutil.rmtree(stale, ignore_errors=True)
         print(f"{name} …", flush=True)
