@@ -46,6 +46,8 @@ pub struct StoredRun {
     pub started: f64,
     /// Seconds since 1970-01-01 UTC; absent until the run finishes.
     pub finished: Option<f64>,
+    /// Jobs may still send to it, so it cannot be removed.
+    pub open: bool,
     /// Shown in place of the name, where someone gave it one.
     pub title: Option<String>,
     pub note: Option<String>,

@@ -8,10 +8,23 @@ use crate::history::run::{StoredLaunch, StoredRank, StoredRun};
 use crate::run::Run;
 use crate::sample::Attempt;
 
+/// Whether jobs may send to a run: it has not finished, and something of it came in the last hour.
+macro_rules! is_open {
+    () => {
+        "finished IS NULL AND touched > now() - interval '1 hour'"
+    };
+}
+pub(super) use is_open;
+
 /// The columns that [`stored`] reads, of the runs of a condition.
 macro_rules! runs {
     ($condition:literal) => {
-        concat!("SELECT declaration, started, finished, title, note, id FROM run ", $condition)
+        concat!(
+            "SELECT declaration, started, finished, title, note, id, ",
+            crate::history::postgres::runs::is_open!(),
+            " FROM run ",
+            $condition
+        )
     };
 }
 pub(super) use runs;
@@ -21,6 +34,7 @@ pub(super) fn stored(row: &Row) -> Result<StoredRun, HistoryError> {
         run: serde_json::from_str(row.get(0))?,
         started: row.get(1),
         finished: row.get(2),
+        open: row.get(6),
         title: row.get(3),
         note: row.get(4),
     })

@@ -2,7 +2,7 @@
 
 use super::change::{Changed, say};
 use super::link::Link;
-use super::runs::{run_to_change, unknown};
+use super::runs::{is_open, run_to_change, unknown};
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::Remark;
@@ -25,10 +25,7 @@ pub(super) fn set_remark(link: &mut Link, run: &str, remark: &Remark) -> Result<
 
 /// Errors where jobs may still send to the run: it has not finished, and one has sent within the last hour.
 pub(super) fn remove_run(link: &mut Link, run: &str) -> Result<(), HistoryError> {
-    let row = link.query_opt(
-        "SELECT id, finished IS NULL AND touched > now() - interval '1 hour' FROM run WHERE name = $1 FOR UPDATE",
-        &[&run],
-    )?;
+    let row = link.query_opt(concat!("SELECT id, ", is_open!(), " FROM run WHERE name = $1 FOR UPDATE"), &[&run])?;
     let row = row.ok_or_else(|| unknown(run))?;
     if row.get(1) {
         return Err(HistoryError::Open { run: run.to_owned() });

@@ -29,7 +29,7 @@ impl Sqlite {
                 return Ok(());
             }
             ids.push(id);
-            found.runs.push((row.run(head)?, Vec::new()));
+            found.runs.push((row.run(head, self)?, Vec::new()));
             Ok(())
         })?;
         let last = found.runs.last().zip(ids.last());

@@ -34,13 +34,18 @@ pub(super) fn set_remark(connection: &Connection, run: &str, remark: &Remark) ->
     insert(connection, statement, &[Value::from(id)], &row[1..], Seal::new().of(&row))
 }
 
-/// `open` are names of runs to which jobs may send.
-pub(super) fn remove(connection: &Connection, run: &str, open: &HashSet<String>) -> Result<(), HistoryError> {
+/// Whether jobs may send to a run. `declared` are the names of those that were declared since the history was opened.
+pub(super) fn is_open(finished: bool, run: &str, declared: &HashSet<String>) -> bool {
+    !finished && declared.contains(run)
+}
+
+/// Errors when the run is open.
+pub(super) fn remove(connection: &Connection, run: &str, declared: &HashSet<String>) -> Result<(), HistoryError> {
     let id = run_id(connection, run)?;
     let finished: bool = connection
         .prepare_cached("SELECT finished IS NOT NULL FROM run WHERE id = ?1")?
         .query_row([id], |row| row.get(0))?;
-    if !finished && open.contains(run) {
+    if is_open(finished, run, declared) {
         return Err(HistoryError::Open { run: run.to_owned() });
     }
     outbox::note_removal(connection, id, run)?;

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
+use super::remark::is_open;
 use super::seal::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
@@ -47,9 +48,10 @@ impl RunRow<'_, '_> {
         Ok(self.0.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
     }
 
-    pub fn run(&self, head: Head) -> Result<StoredRun, HistoryError> {
-        let Head { started, finished, title, note, .. } = head;
-        Ok(StoredRun { run: serde_json::from_str(self.declaration()?)?, started, finished, title, note })
+    pub fn run(&self, head: Head, history: &Sqlite) -> Result<StoredRun, HistoryError> {
+        let Head { name, started, finished, title, note } = head;
+        let open = is_open(finished.is_some(), &name, &history.declared());
+        Ok(StoredRun { run: serde_json::from_str(self.declaration()?)?, started, finished, open, title, note })
     }
 }
 
@@ -66,7 +68,7 @@ impl Sqlite {
         let mut runs = Vec::new();
         self.each_run(&self.store().connection, |_, row| {
             if let Some(head) = row.head(self)? {
-                runs.push(row.run(head)?);
+                runs.push(row.run(head, self)?);
             }
             Ok(())
         })?;
@@ -95,7 +97,7 @@ impl Sqlite {
         let row = rows.next()?.ok_or_else(unknown)?;
         let found = RunRow(row);
         let head = found.head(self)?.ok_or_else(unknown)?;
-        Ok((row.get(RUN_COLUMNS + 1)?, found.run(head)?))
+        Ok((row.get(RUN_COLUMNS + 1)?, found.run(head, self)?))
     }
 
     /// The number and declaration of a run.

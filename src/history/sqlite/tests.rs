@@ -108,7 +108,7 @@ fn points_survive_reopening_whole() {
     let history = Sqlite::open(Some(&path), ROOMY).unwrap();
     assert_eq!(
         history.runs().unwrap(),
-        [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0), title: None, note: None }]
+        [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0), open: false, title: None, note: None }]
     );
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
     assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));

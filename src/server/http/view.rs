@@ -220,6 +220,8 @@ pub(super) struct RunView {
     title: Option<String>,
     note: Option<String>,
     finished: bool,
+    /// Jobs may still send to it.
+    open: bool,
     started: f64,
     activation_kind: ActivationKind,
     concepts: Vec<String>,
@@ -264,6 +266,7 @@ impl RunView {
             title: stored.title.clone(),
             note: stored.note.clone(),
             finished: stored.finished.is_some(),
+            open: stored.open,
             started: stored.started,
             activation_kind: run.activation_kind,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
