@@ -177,7 +177,26 @@ async fn a_running_sidecar_makes_the_changes_and_keeps_open_runs() {
     );
     refused(home, &["rm", "open", "--yes"], "run: 'open' is open, expected one that has finished");
     refused(home, &["rm", "open", "--yes", "--data-dir", text(&directory)], "run: 'open' is open");
-    ok(home, &["rm", "left", "done", "--yes", "--address", &sidecar.http.to_string()]);
+    // All that cannot be removed is said, and what could be is kept.
+    fill(home, "host-2", &["twin"]);
+    fill(home, "host-3", &["twin"]);
+    let done = conceptwatch(home, &["rm", "left", "open", "nobody", "done", "twin", "--yes"]);
+    assert_eq!((done.status, done.out.as_str()), (2, ""), "{}", done.err);
+    let lines: Vec<&str> = done.err.lines().collect();
+    let expected = ["run: 'open' is open, expected one", "run: 'nobody' is unknown", "run: 'twin' is in "];
+    assert_eq!(lines.len(), expected.len(), "{}", done.err);
+    for (line, why) in lines.iter().zip(expected) {
+        assert!(line.starts_with("conceptwatch rm: ") && line.contains(why), "{line}");
+    }
+    assert_eq!(listed(home, &["left"]).1 + listed(home, &["done"]).1, 2);
+    std::fs::remove_dir_all(home.join("conceptwatch/host-2")).unwrap();
+    std::fs::remove_dir_all(home.join("conceptwatch/host-3")).unwrap();
+    // A run that nothing has been sent to yet is open all the same.
+    let run: Value = serde_json::from_str(&sidecar.get("/api/v1/run?run=open")).unwrap();
+    assert_eq!((&run["open"], &run["finished"], &run["splits"]), (&json!(true), &json!(false), &json!([])));
+    assert!(ok(home, &["ls", "open"]).contains("  open  "));
+    let removed = ok(home, &["rm", "left", "done", "left", "--yes", "--address", &sidecar.http.to_string()]);
+    assert_eq!(removed, "removed left\nremoved done\n");
     let finish = FinishRunRequest { run: "open".into(), client: "c".into(), ..Default::default() };
     client.finish_run(finish).await.unwrap();
     ok(home, &["rm", "open", "--yes"]);

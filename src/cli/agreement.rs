@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
 
 use super::BAD_INPUT;
+use super::failure::conclude;
+use super::terminal::tell;
 
 /// Compare scores of items with people's ratings of them
 ///
@@ -29,12 +31,9 @@ pub struct Options {
 
 pub fn run(options: &Options) -> ExitCode {
     match agreement(options) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => conclude("agreement", Ok(text)),
         Err(message) => {
-            eprintln!("{message}");
+            tell(&message);
             ExitCode::from(BAD_INPUT)
         }
     }

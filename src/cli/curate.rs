@@ -1,7 +1,7 @@
 //! `conceptwatch rename`, `note` and `rm`: what people say about runs, and removing them. Through the sidecar that holds the
 //! history, where one runs.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
 use axum::http::Method;
@@ -9,9 +9,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::fault::printable;
+use crate::history::HistoryError;
 
-use super::failure::{Failure, conclude, print};
+use super::failure::{Failure, conclude};
 use super::source::Source;
+use super::terminal::{print, tell, tell_part};
 
 const PATH: &str = "/api/v1/run";
 
@@ -42,7 +44,7 @@ pub struct NoteOptions {
 /// Remove runs with their curves
 ///
 /// Asks before it does, and ends with status 1 where a run was kept. A run that is open, because its job has not finished, is
-/// refused.
+/// refused. Where a run cannot be removed, none is.
 #[derive(Args)]
 pub struct RemoveOptions {
     /// The runs' names.
@@ -94,22 +96,37 @@ fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<St
     })
 }
 
-/// Whether all runs were removed. One that is unknown is named before any is.
+/// Whether all runs were removed. Those that cannot be are named, a line each, before any is.
 fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
-    let questions = options.runs.iter().map(|run| question(options, run)).collect::<Result<Vec<_>, _>>()?;
-    let mut left = options.runs.iter().zip(questions);
+    let mut questions: Vec<(&str, String)> = Vec::new();
+    let mut refused: Option<Failure> = None;
+    for run in &options.runs {
+        match question(options, run) {
+            // A run that is named twice is removed once.
+            Ok(_) if questions.iter().any(|(known, _)| known == run) => {}
+            Ok(question) => questions.push((run, question)),
+            Err(failure) => match refused.as_mut() {
+                None => refused = Some(failure),
+                Some(refused) => refused.add("rm", &failure),
+            },
+        }
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    let mut left = questions.into_iter();
     let mut all = true;
     while let Some((run, question)) = left.next() {
         match if options.yes { Answer::Yes } else { asked(&question)? } {
             Answer::Yes => remove_one(options, run)?,
             Answer::No => {
-                eprintln!("kept {}", printable(run));
+                tell(&format!("kept {}", printable(run)));
                 all = false;
             }
             Answer::NoMore => {
-                eprintln!();
+                tell("");
                 for run in std::iter::once(run).chain(left.map(|(run, _)| run)) {
-                    eprintln!("kept {}", printable(run));
+                    tell(&format!("kept {}", printable(run)));
                 }
                 return Ok(false);
             }
@@ -118,9 +135,13 @@ fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
     Ok(all)
 }
 
+/// What to ask before a run is removed. Errors when it cannot be.
 fn question(options: &RemoveOptions, run: &str) -> Result<String, Failure> {
     // Nothing is held open while a person thinks.
     options.source.with_run(run, |holder, found| {
+        if found["open"] == true {
+            return Err(Failure::bad_input(HistoryError::Open { run: run.to_owned() }));
+        }
         let splits = found["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
         let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
         let evaluations = if points == 1 { "1 evaluation".to_owned() } else { format!("{points} evaluations") };
@@ -144,11 +165,11 @@ enum Answer {
 }
 
 fn asked(question: &str) -> Result<Answer, Failure> {
-    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+    let input = std::io::stdin();
     if !input.is_terminal() {
         return Err(Failure::bad_input("yes: expected --yes where there is no terminal to ask at"));
     }
-    write!(output, "{question} [y/N] ").and_then(|()| output.flush()).map_err(Failure::running)?;
+    tell_part(&format!("{question} [y/N] "));
     let mut line = Vec::new();
     // Bytes, since what is no text is no yes.
     if input.lock().read_until(b'\n', &mut line).map_err(Failure::running)? == 0 {

@@ -1,6 +1,6 @@
 //! `conceptwatch demo`: two real models, one that leaks and one that does not, watched while they train.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::server::proto;
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{DEFAULT_ADDRESSES, ServeOptions};
+use super::terminal::{print, tell};
 
 /// Watch two concept bottleneck models train
 ///
@@ -60,7 +61,7 @@ pub fn run(options: &DemoOptions) -> ExitCode {
     match demo(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("conceptwatch demo: {message}");
+            tell(&format!("conceptwatch demo: {message}"));
             ExitCode::FAILURE
         }
     }
@@ -82,10 +83,11 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
         [(options.grpc_address, default_grpc, grpc), (options.http_address, default_http, http)]
     {
         if chosen.is_none() && got != default {
-            println!("Port {} is taken, perhaps by a sidecar of yours: the demo uses {}.", default.port(), got.port());
+            let [taken, used] = [default.port(), got.port()];
+            print(&format!("Port {taken} is taken, perhaps by a sidecar of yours: the demo uses {used}.\n"));
         }
     }
-    println!("The curves are live at http://{http}/\n");
+    print(&format!("The curves are live at http://{http}/\n\n"));
     let data = toy.split(options.seed);
     let mut models =
         LAMBDAS.iter().map(|&lambda| Watched::start(&runtime, grpc, lambda, options)).collect::<Result<Vec<_>, _>>()?;
@@ -102,9 +104,9 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
     for model in models.iter_mut().filter(|model| model.stopped.is_none()) {
         runtime.block_on(model.client.finish()).map_err(|error| error.to_string())?;
     }
-    summary(&models, started.elapsed());
+    print(&summary(&models, started.elapsed()));
     if options.keep_open {
-        println!("\nServing http://{http}/ until Ctrl-C.");
+        print(&format!("\nServing http://{http}/ until Ctrl-C.\n"));
         let _ = runtime.block_on(tokio::signal::ctrl_c());
     }
     sidecar.end(runtime)
@@ -216,7 +218,8 @@ struct Table {
 
 impl Table {
     fn start() -> Self {
-        println!("{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}", "epoch", "lambda", "task acc", "concepts", "CTL", "ICL");
+        let [epoch, lambda, task, concepts, ctl, icl] = ["epoch", "lambda", "task acc", "concepts", "CTL", "ICL"];
+        print(&format!("{epoch:>7}  {lambda:>7}  {task:>9}  {concepts:>9}  {ctl:>7}  {icl:>7}\n"));
         Self { terminal: std::io::stdout().is_terminal(), lines: 0 }
     }
 
@@ -225,16 +228,14 @@ impl Table {
         if !self.terminal && epoch != 1 && !epoch.is_multiple_of(EVERY) && epoch != epochs && !stops {
             return;
         }
-        if self.terminal && self.lines > 0 {
-            print!("\x1b[{}A", self.lines);
-        }
+        let mut text = if self.terminal && self.lines > 0 { format!("\x1b[{}A", self.lines) } else { String::new() };
         for model in models {
             // Without a terminal to redraw, a stopped model has already had its last line.
             if !self.terminal && model.stopped.is_some() && model.epochs != epoch {
                 continue;
             }
-            println!(
-                "{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}",
+            text += &format!(
+                "{:>7}  {:>7}  {:>9}  {:>9}  {:>7}  {:>7}\n",
                 format!("{}/{epochs}", model.epochs),
                 model.lambda,
                 model.value("task_accuracy"),
@@ -244,23 +245,18 @@ impl Table {
             );
         }
         self.lines = models.len();
-        // Fails when the terminal is gone, and then nobody reads it.
-        let _ = std::io::stdout().flush();
+        print(&text);
     }
 }
 
-fn summary(models: &[Watched], took: Duration) {
-    println!("\nAfter training ({:.0} s):\n", took.as_secs_f64());
-    print!("{:34}", "");
-    for model in models {
-        print!("{:>18}", format!("lambda {}", model.lambda));
-    }
-    println!();
-    let row = |title: &str, value: &dyn Fn(&Watched) -> String| {
-        print!("{title:34}");
-        models.iter().for_each(|model| print!("{:>18}", value(model)));
-        println!();
+fn summary(models: &[Watched], took: Duration) -> String {
+    let mut text = format!("\nAfter training ({:.0} s):\n\n", took.as_secs_f64());
+    let mut row = |title: &str, value: &dyn Fn(&Watched) -> String| {
+        text += &format!("{title:34}");
+        models.iter().for_each(|model| text += &format!("{:>18}", value(model)));
+        text.push('\n');
     };
+    row("", &|model| format!("lambda {}", model.lambda));
     row("task accuracy", &|model| model.value("task_accuracy"));
     row("concept accuracy", &|model| model.value("concept_accuracy"));
     row("task accuracy, concepts corrected", &|model| format!("{:.3}", model.intervened_accuracy));
@@ -270,7 +266,8 @@ fn summary(models: &[Watched], took: Duration) {
     row("epochs", &|model| format!("{}{}", model.epochs, if model.stopped.is_some() { " (stopped)" } else { "" }));
     for model in models {
         if let Some(reason) = &model.stopped {
-            println!("\nThe model with lambda {} was stopped by the sidecar's advice: {reason}", model.lambda);
+            text +=
+                &format!("\nThe model with lambda {} was stopped by the sidecar's advice: {reason}\n", model.lambda);
         }
     }
     if let [clean, leaky] = models
@@ -280,11 +277,12 @@ fn summary(models: &[Watched], took: Duration) {
         && leaky.score("task_accuracy").is_some_and(|(accuracy, _)| accuracy > leaky.intervened_accuracy + 0.1)
     {
         let (accurate, broken) = (leaky.value("task_accuracy"), leaky.intervened_accuracy);
-        println!(
+        text += &format!(
             "\nThe model with lambda {} predicts the task ({accurate}), but not through its concepts: with their true \
-             values\nthe accuracy falls to {broken:.3}. Its CTL shows it: {:.0} × that of the other model.",
+             values\nthe accuracy falls to {broken:.3}. Its CTL shows it: {:.0} × that of the other model.\n",
             leaky.lambda,
             more / less.max(1e-3),
         );
     }
+    text
 }

@@ -17,6 +17,7 @@ use super::failure::{Failure, conclude};
 use super::holders::Holder;
 use super::import::{copy, database};
 use super::source::Source;
+use super::terminal::tell;
 
 /// Write runs as tables
 ///
@@ -188,7 +189,7 @@ fn export(options: &Options) -> Result<String, Failure> {
         return Err(Failure::running(why));
     }
     for why in unread {
-        eprintln!("conceptwatch export: {why}");
+        tell(&format!("conceptwatch export: {why}"));
     }
     let rows = tables.finish()?;
     Ok(format!("{} runs, {rows} rows in {}\n", found.len(), options.to.display()))

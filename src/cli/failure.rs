@@ -1,12 +1,12 @@
 //! The end of a command: its output, or a message and an exit status.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use crate::fault::Fault;
 use crate::question::Refused;
 
 use super::BAD_INPUT;
+use super::terminal::{has_gone, tell, written};
 
 /// Why a command failed, and its exit status: [`BAD_INPUT`], or 1 for any other failure.
 pub struct Failure {
@@ -22,6 +22,14 @@ impl Failure {
     /// Whether another place may still have the answer.
     pub fn is_of_place(&self) -> bool {
         self.status != BAD_INPUT
+    }
+
+    /// Adds a further failure, on a line of its own, whose status counts if it is not the input's.
+    pub fn add(&mut self, command: &str, other: &Self) {
+        self.message += &format!("\nconceptwatch {command}: {}", other.message);
+        if other.status != BAD_INPUT {
+            self.status = other.status;
+        }
     }
 
     /// A failure that the input did not cause.
@@ -46,17 +54,17 @@ impl From<Refused> for Failure {
 pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
     match result {
         Ok(text) => {
-            print(&text);
+            if let Err(error) = written(&text)
+                && !has_gone(&error)
+            {
+                tell(&format!("conceptwatch {command}: the output cannot be written: {error}"));
+                return ExitCode::FAILURE;
+            }
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            eprintln!("conceptwatch {command}: {}", failure.message);
+            tell(&format!("conceptwatch {command}: {}", failure.message));
             ExitCode::from(failure.status)
         }
     }
-}
-
-/// Writes to standard output. Errors are ignored: a reader that closed the pipe, such as `head`, has what it needs.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -10,6 +10,7 @@ use crate::fault::printable;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;
+use super::terminal::tell;
 
 /// List runs
 ///
@@ -49,7 +50,7 @@ fn list(options: &Options) -> Result<String, Failure> {
         return Err(Failure::running(why));
     }
     for why in unread {
-        eprintln!("conceptwatch ls: {why}");
+        tell(&format!("conceptwatch ls: {why}"));
     }
     let started = |run: &Value| run["started"].as_f64().unwrap_or_default();
     runs.sort_by(|a, b| started(b).total_cmp(&started(a)));
@@ -98,9 +99,9 @@ fn row(run: &Value) -> Vec<String> {
     let splits = run["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
     let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
     let step = splits.iter().filter_map(|split| split["last_step"].as_u64()).max();
-    let state = match (run["finished"].as_bool(), splits.iter().any(|split| split["window"].is_string())) {
+    let state = match (run["finished"].as_bool(), run["open"].as_bool()) {
         (Some(true), _) => "finished",
-        (_, true) => "open",
+        (_, Some(true)) => "open",
         _ => "interrupted",
     };
     let labels = run["labels"].as_object().into_iter().flatten();

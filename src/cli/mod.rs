@@ -1,7 +1,5 @@
 //! The command line: one file per subcommand.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints to the terminal")]
-
 mod agreement;
 mod compare;
 mod contact;
@@ -32,6 +30,7 @@ mod rules;
 mod score;
 mod serve;
 mod source;
+mod terminal;
 mod watch;
 mod work;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::terminal::tell_part;
 use crate::fault::printable;
 
 /// Shorter work is over before anyone wonders.
@@ -30,11 +31,11 @@ impl Progress {
                 let mut pause = QUIET;
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                     let what = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    eprint!("\r\x1b[K{:.0} s  {}", began.elapsed().as_secs_f64(), printable(&what));
+                    tell_part(&format!("\r\x1b[K{:.0} s  {}", began.elapsed().as_secs_f64(), printable(&what)));
                     pause = PAUSE;
                 }
                 if pause == PAUSE {
-                    eprint!("\r\x1b[K");
+                    tell_part("\r\x1b[K");
                 }
             });
             (stop, thread)

@@ -17,10 +17,11 @@ use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
 use super::contact::Contact;
-use super::failure::{Failure, conclude, print};
+use super::failure::{Failure, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::ServeOptions;
+use super::terminal::{print, tell};
 
 /// Replay recordings that jobs made with mode="offline"
 ///
@@ -156,7 +157,7 @@ impl Replay<'_> {
                 let (run, split, step) = pass;
                 match relay.scores(&run, &split, step, PATIENCE).await? {
                     Some(point) => printer.print(&point),
-                    None => eprintln!("run '{run}', split '{split}', step {step}: got no scores"),
+                    None => tell(&format!("run '{run}', split '{split}', step {step}: got no scores")),
                 }
             }
         }
@@ -168,7 +169,7 @@ impl Replay<'_> {
         let mut refused = Vec::new();
         for (run, tally) in &self.tallies {
             let Tally { batches, rows, passes, .. } = tally;
-            eprintln!("run '{run}': {batches} batches, {rows} rows, {passes} passes");
+            tell(&format!("run '{run}': {batches} batches, {rows} rows, {passes} passes"));
             if tally.refused > 0 {
                 refused.push(format!(
                     "run '{run}': {} messages were refused, the first: {}",
@@ -177,7 +178,7 @@ impl Replay<'_> {
             }
         }
         for (path, bytes) in self.merged.cut_off() {
-            eprintln!("{}: ignored the last {bytes} bytes: the message is incomplete", path.display());
+            tell(&format!("{}: ignored the last {bytes} bytes: the message is incomplete", path.display()));
         }
         if refused.is_empty() { Ok(()) } else { Err(Failure::running(refused.join("\n"))) }
     }

@@ -10,7 +10,7 @@ use crate::alert::Rules;
 use crate::fault::Fault;
 use crate::server::metrics::names;
 
-use super::BAD_INPUT;
+use super::failure::{Failure, conclude};
 use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
@@ -43,17 +43,7 @@ fn duration(text: &str) -> Result<String, String> {
 }
 
 pub fn run(options: RulesOptions) -> ExitCode {
-    match rules(&options) {
-        Ok(text) => {
-            // If standard output is closed, the failure cannot be reported.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(fault) => {
-            eprintln!("conceptwatch rules: {fault}");
-            ExitCode::from(BAD_INPUT)
-        }
-    }
+    conclude("rules", rules(&options).map_err(Failure::from))
 }
 
 fn rules(options: &RulesOptions) -> Result<String, Fault> {

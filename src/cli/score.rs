@@ -17,9 +17,10 @@ use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate, test};
 
-use super::failure::print;
+use super::failure::conclude;
 use super::progress::Progress;
 use super::report::{Page, Report, of_p};
+use super::terminal::tell;
 use super::{BAD_INPUT, outputs, room};
 
 /// Score files of model outputs
@@ -84,16 +85,14 @@ pub struct Options {
 }
 
 pub fn run(options: Options) -> ExitCode {
-    let text = match score(&options) {
-        Ok(text) => text,
+    match score(&options) {
+        Ok(text) => conclude("score", Ok(text)),
         Err(message) => {
             // Names in a file are untrusted: they must not break the line or send escape sequences to the terminal.
-            eprintln!("{}", printable(&message));
-            return ExitCode::from(BAD_INPUT);
+            tell(&printable(&message));
+            ExitCode::from(BAD_INPUT)
         }
-    };
-    print(&text);
-    ExitCode::SUCCESS
+    }
 }
 
 fn score(options: &Options) -> Result<String, String> {
@@ -143,7 +142,7 @@ fn score(options: &Options) -> Result<String, String> {
     let known = prepared.concept_rows();
     let passed_over = names.passed_over();
     if !passed_over.is_empty() {
-        eprintln!("passed over, as no score knows the name: {} (see --map)", passed_over.join(", "));
+        tell(&format!("passed over, as no score knows the name: {} (see --map)", passed_over.join(", ")));
     }
     if let Some(page) = page {
         let report = Report {

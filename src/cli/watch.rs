@@ -1,7 +1,7 @@
 //! `conceptwatch watch`: shows the curves of running jobs in a terminal.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::{Error, IsTerminal};
 use std::pin::pin;
 use std::process::ExitCode;
 
@@ -18,6 +18,7 @@ use super::BAD_INPUT;
 use super::contact::{Contact, default_address};
 use super::failure::{Failure, conclude};
 use super::places::{Place, places};
+use super::terminal::{has_gone, print, tell, written};
 
 /// Show the curves of runs in a terminal
 ///
@@ -52,7 +53,7 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 pub fn run(options: &WatchOptions) -> ExitCode {
     if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
-        eprintln!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue");
+        tell(&format!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue"));
         return ExitCode::from(BAD_INPUT);
     }
     conclude("watch", watch(options).map(|()| String::new()))
@@ -105,7 +106,7 @@ fn look_back(options: &WatchOptions, places: &[Place]) -> Result<(), Failure> {
             }
         }
     }
-    eprintln!("conceptwatch watch: no sidecar runs; these are the curves that were kept");
+    tell("conceptwatch watch: no sidecar runs; these are the curves that were kept");
     screen.list();
     Ok(())
 }
@@ -125,9 +126,12 @@ async fn follow(options: &WatchOptions, dialer: &Dialer, token: Option<&str>) ->
             screen.load(&run, score, points);
         }
     }
-    screen.show();
-    while let Some(heard) = heard.next().await {
-        screen.hear(heard);
+    let mut shown = screen.show();
+    // Where nobody reads any more there is nobody to tell.
+    while !shown.is_err_and(|error| has_gone(&error))
+        && let Some(heard) = heard.next().await
+    {
+        shown = screen.hear(heard);
     }
     Ok(())
 }
@@ -212,9 +216,10 @@ impl<'o> Screen<'o> {
         self.curves.entry((run.to_owned(), place)).or_default().take(point);
     }
 
-    fn hear(&mut self, heard: Heard) {
+    /// Errors when the output takes nothing more.
+    fn hear(&mut self, heard: Heard) -> Result<(), Error> {
         match heard {
-            Heard::Point(point) if point.split != self.options.split || point.provisional => return,
+            Heard::Point(point) if point.split != self.options.split || point.provisional => return Ok(()),
             Heard::Point(point) => {
                 let mut line = format!("{}  step {}", point.run, point.step);
                 for score in point.scores {
@@ -226,7 +231,7 @@ impl<'o> Screen<'o> {
                     let taken = Taken { step: point.step, left: false, value: score.value, newest };
                     self.take(&point.run, &score.id, taken);
                 }
-                self.say(line);
+                self.say(&line)?;
             }
             Heard::Alert(change) => {
                 let state = match change.state() {
@@ -239,33 +244,31 @@ impl<'o> Screen<'o> {
                 if self.alerts.len() > ALERTS {
                     self.alerts.remove(0);
                 }
-                self.say(line);
+                self.say(&line)?;
             }
-            Heard::Lost(count) => self.say(format!("{count} events were missed")),
+            Heard::Lost(count) => self.say(&format!("{count} events were missed"))?,
         }
-        self.show();
+        self.show()
     }
 
-    /// Prints a line if the output is not a terminal. Errors are ignored: the output may have been closed.
-    fn say(&self, line: String) {
-        if !self.terminal {
-            let _ = writeln!(std::io::stdout(), "{line}");
-        }
+    /// Prints a line if the output is not a terminal.
+    fn say(&self, line: &str) -> Result<(), Error> {
+        if self.terminal { Ok(()) } else { written(&format!("{line}\n")) }
     }
 
-    fn show(&mut self) {
+    fn show(&mut self) -> Result<(), Error> {
         if !self.terminal {
-            return;
+            return Ok(());
         }
         let text = self.drawn();
         let back = if self.lines > 0 { format!("\x1b[{}A\x1b[J", self.lines) } else { String::new() };
         self.lines = text.matches('\n').count();
-        let _ = std::io::stdout().write_all((back + &text).as_bytes()).and_then(|()| std::io::stdout().flush());
+        written(&(back + &text))
     }
 
     /// Prints the curves once, on a terminal or not.
     fn list(&self) {
-        let _ = std::io::stdout().write_all(self.drawn().as_bytes());
+        print(&self.drawn());
     }
 
     fn drawn(&self) -> String {

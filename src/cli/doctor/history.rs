@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::history::{Contents, Examination, HistoryError, examine, make_private, on_network, repair};
 
-use crate::cli::failure::print;
+use crate::cli::terminal::print;
 
 /// Whether the history is healthy, after a repair if there was one.
 pub fn examined(directory: &Path, repairs: bool) -> Result<bool, HistoryError> {

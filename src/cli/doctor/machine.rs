@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::cli::contact::{Contact, own_sockets};
 use crate::cli::exchange::{Unanswered, exchange};
-use crate::cli::failure::print;
 use crate::cli::options::DEFAULT_ADDRESSES;
 use crate::cli::places::{Place, places};
 use crate::cli::room;
+use crate::cli::terminal::print;
 use crate::fault::in_short;
 use crate::history::{HistoryError, examine, on_network, schema, user_home};
 use crate::server::peers::Remote;

@@ -13,6 +13,7 @@ use crate::history::FILE_NAME;
 
 use super::BAD_INPUT;
 use super::contact::Contact;
+use super::terminal::tell;
 
 /// Check this machine; examine the history of a stopped sidecar, and repair it
 ///
@@ -37,13 +38,13 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
         return ExitCode::from(u8::from(!machine::check(&options.contact)));
     };
     if !directory.join(FILE_NAME).is_file() {
-        eprintln!("conceptwatch doctor: data_dir: {} has no {FILE_NAME}", directory.display());
+        tell(&format!("conceptwatch doctor: data_dir: {} has no {FILE_NAME}", directory.display()));
         return ExitCode::from(BAD_INPUT);
     }
     match history::examined(directory, options.repair) {
         Ok(healthy) => ExitCode::from(u8::from(!healthy)),
         Err(error) => {
-            eprintln!("conceptwatch doctor: data_dir: {error}");
+            tell(&format!("conceptwatch doctor: data_dir: {error}"));
             ExitCode::from(BAD_INPUT)
         }
     }
