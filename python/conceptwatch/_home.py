@@ -25,6 +25,13 @@ def user_home() -> Path | None:
     return Path(home) / ("Library/Application Support" if sys.platform == "darwin" else ".local/share") / "conceptwatch"
 
 
+def may_keep() -> bool:
+    """Whether curves can be kept below the user's data directory, as far as the system tells."""
+    home = user_home()
+    existing = None if home is None else next((path for path in (home, *home.parents) if path.exists()), None)
+    return existing is not None and os.access(existing, os.W_OK | os.X_OK)
+
+
 def same_directory(wanted: str | None, stated: str) -> bool:
     """Whether a sidecar keeps curves where a job wants them. None, and an empty text: in memory."""
     if wanted is None or not stated:

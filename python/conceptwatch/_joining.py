@@ -1,7 +1,8 @@
 """Which sidecar a job uses where no address is stated: one that listens and suits it, or one of its own.
 
 What listens is asked what it is before anything is declared to it. It suits where it takes runs, is of this client's
-release, and keeps curves where the job's `data_dir` says, if that is given. Where none suits, the job starts one at the
+release, and keeps curves where the job's `data_dir` says, or at all where the job leaves it to the default, unless the
+user runs it. Where none suits, the job starts one at the
 user's socket; where another job's sidecar has that, at a socket named after what the job wants, where its other ranks
 and further such jobs find it.
 """
@@ -25,7 +26,7 @@ import grpc
 
 from . import _sidecar
 from ._connection import Contact, channel_to, described
-from ._home import same_directory, user_home
+from ._home import may_keep, same_directory, user_home
 from ._private import folder
 from ._protocol import Calls, messages
 from ._sidecar import SOCKET, UNIX, NotStarted, Wish
@@ -167,7 +168,7 @@ def _ask(address: str, wish: Wish, token: str | None) -> _Found:
         while True:
             try:
                 what = calls.get_sidecar(messages.GetSidecarRequest(), timeout=PATIENCE)
-                return _Found(address, what, _hindrance(what, wish))
+                return _Found(address, what, _hindrance(address, what, wish))
             except grpc.RpcError as error:
                 code = error.code()
                 if code == grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -190,11 +191,15 @@ def _refusal(error: grpc.RpcError, token: str | None) -> str:
     return f"it does not answer as a sidecar ({described(error)})"
 
 
-def _hindrance(what: messages.GetSidecarResponse, wish: Wish) -> str:
+def _hindrance(address: str, what: messages.GetSidecarResponse, wish: Wish) -> str:
     if not same_release(what.server_version, __version__):
         return f"it has version {what.server_version}, this client {__version__}"
     wanted = wish.directory
-    if wanted is ... or same_directory(wanted, what.data_dir):
+    if wanted is ...:
+        # At its socket is what another job wanted. The user who runs one at the port may mean all jobs to use it.
+        is_of_another = address == next(iter(_sockets(wish)), None) and not what.data_dir
+        return "it keeps curves in memory" if is_of_another and may_keep() else ""
+    if same_directory(wanted, what.data_dir):
         return ""
     return f"it keeps curves {_place(what.data_dir)}, and data_dir is {_shown(wanted)}"
 

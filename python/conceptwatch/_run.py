@@ -153,7 +153,8 @@ def init(
         port 0 it serves this process alone, at a free port.
     data_dir: where the curves are to be kept; None: in memory, and they end with the sidecar. A running sidecar that
         keeps them elsewhere is not joined. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
-        directory, which `run.data_dir` names.
+        directory, which `run.data_dir` names; a sidecar that another job started to keep none is then not joined, while
+        one that you run at 127.0.0.1:7800 is, and where that keeps them in memory, a warning says so.
     log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
         "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
         these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.

@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from postgresql import database
 
 from conftest import wait_for
 from jobs import Job, begin, settled, sidecars
-from real_sidecar import serving
+from real_sidecar import answer, serving
 from sidecar import Sidecar
 
 Starts = Callable[..., Job]
@@ -133,9 +134,37 @@ def test_a_job_that_wants_none_kept_does_not_join_one_that_keeps(job: Starts, tm
     assert three.said() == ""
 
 
-def test_a_job_that_joins_one_started_without_a_directory_is_told(job: Starts) -> None:
-    one, two = job("one"), job("two")
+def test_curves_of_a_job_without_a_wish_survive_beside_one_that_keeps_none(
+    job: Starts, tmp_path: Path, data_home: Path
+) -> None:
+    one, two, three, four = (job(name) for name in ("one", "two", "three", "four"))
     begin(one, "a", data_dir=None)
+    assert one.do("run.address") == own(tmp_path)
+    begin(two, "b")
+    assert Path(two.do("run.data_dir")).parent == data_home
+    assert two.said().splitlines()[0] == (
+        f"conceptwatch: the sidecar at {own(tmp_path)} is not used: it keeps curves in memory"
+    )
+    # Others join it without a word, and those that want none kept the first.
+    begin(three, "c")
+    begin(four, "d", data_dir=None)
+    assert (three.do("run.address"), three.said()) == (two.do("run.address"), "")
+    assert four.do("run.address") == one.do("run.address")
+    assert len(sidecars(tmp_path)) == 2
+    # One that may start none has no choice.
+    five = job("five")
+    two.kill()
+    three.kill()
+    wait_for(lambda: len(sidecars(tmp_path)) == 1)
+    begin(five, "e", spawn=False)
+    assert five.do("run.address") == one.do("run.address")
+
+
+def test_a_job_joins_one_that_keeps_none_where_none_could(job: Starts, tmp_path: Path) -> None:
+    (tmp_path / "no directory").write_text("")
+    one, two = (job(name, XDG_DATA_HOME=str(tmp_path / "no directory")) for name in ("one", "two"))
+    begin(one, "a")
+    assert one.do("run.data_dir") is None
     begin(two, "b")
     assert two.do("run.address") == one.do("run.address")
     assert two.said().count("\n") == 1
@@ -205,6 +234,19 @@ def test_another_program_at_the_port_is_not_joined(at: Starts, tmp_path: Path) -
         begin(one, "a")
         assert one.do("run.address") == own(tmp_path)
         assert f"the sidecar at {address} is not used: it does not answer as a sidecar (" in one.said()
+
+
+def test_a_hub_is_not_joined(at: Starts, tmp_path: Path) -> None:
+    with database() as store, serving("--store", store, "--log", "warn") as address:
+        one = at("one", port_of(address))
+        begin(one, "a")
+        assert one.do("run.address") == own(tmp_path)
+        assert f"the sidecar at {address} is not used: it takes no runs (" in one.said()
+        assert "--upstream" in one.said()
+        one.do("evaluate(run, 1)")
+        assert settled(one, 1) == {"point": 1}
+        # Nothing came to the hub.
+        assert answer(address, "/api/v1/runs")["runs"] == []
 
 
 def test_a_page_port_that_a_connection_has_is_not_taken(job: Starts) -> None:
