@@ -1,6 +1,7 @@
 //! The charts of a report, as SVG. Colours are classes of the style sheet, so that they follow light and dark.
 
 use super::html::escaped;
+use crate::fault::printable;
 
 /// Bars and cells of more concepts than this are those of the highest alone.
 const MOST: usize = 112;
@@ -8,6 +9,10 @@ const MOST: usize = 112;
 const TIPS: usize = 48;
 
 const WIDTH: f64 = 220.0;
+
+/// Length of a name beside a heat map, in pixels and in characters.
+const NAME: f64 = 122.0;
+const NAME_CHARACTERS: usize = 20;
 
 /// A value and its interval on the range of its score; an endless range ends a little beyond the interval.
 pub fn interval(value: f64, half: Option<f64>, range: (f64, f64)) -> String {
@@ -68,6 +73,27 @@ pub fn bars(names: &[&str], values: &[Option<f64>]) -> String {
     )
 }
 
+/// A name beside a heat map, cut where it is long, and what squeezes its letters where they may take more than [`NAME`].
+fn fitting(name: &str) -> (String, String) {
+    let mut short: String = name.chars().take(NAME_CHARACTERS).collect();
+    if name.chars().count() > NAME_CHARACTERS {
+        short.push('…');
+    }
+    let shown = printable(&short);
+    // At most, in a font of 12 pixels: what is beyond ASCII may be twice as wide, and capitals and signs are wider.
+    let width = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.0,
+        ' '..='~' if !c.is_ascii_uppercase() && !"&#+<=>~_".contains(c) => 7.5,
+        ' '..='~' => 9.5,
+        _ => 13.0,
+    };
+    let fit = match shown.chars().map(width).sum::<f64>() > NAME {
+        true => format!(" textLength=\"{NAME}\" lengthAdjust=\"spacingAndGlyphs\""),
+        false => String::new(),
+    };
+    (fit, escaped(&short))
+}
+
 /// A cell for each pair of concepts; of more than [`MOST`] those with the highest rows.
 pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
     let highest: Vec<Option<f64>> = matrix.iter().map(|row| row.iter().flatten().copied().reduce(f64::max)).collect();
@@ -79,23 +105,15 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
     let most = pairs().filter_map(|(row, column)| cell(row, column)).fold(0.0f64, f64::max).max(1e-9);
     let side = (560.0 / k as f64).clamp(5.0, 24.0);
     let named = k <= 32;
-    let margin = if named { 132.0 } else { 2.0 };
+    let margin = if named { NAME + 10.0 } else { 2.0 };
     let mut svg = String::new();
     for (y, &row) in shown.iter().enumerate() {
         let at = margin + side * y as f64;
         if named {
-            let short: String = names[row].chars().take(20).collect();
-            let middle = at + side / 2.0 + 4.0;
-            svg += &format!(
-                "<text x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>",
-                margin - 6.0,
-                escaped(&short)
-            );
-            svg += &format!(
-                "<text transform=\"translate({middle:.1} {:.1}) rotate(-90)\">{}</text>",
-                margin - 6.0,
-                escaped(&short)
-            );
+            let (end, middle) = (margin - 6.0, at + side / 2.0 + 4.0);
+            let (fit, name) = fitting(names[row]);
+            svg += &format!("<text x=\"{end:.1}\" y=\"{middle:.1}\" text-anchor=\"end\"{fit}>{name}</text>");
+            svg += &format!("<text transform=\"translate({middle:.1} {end:.1}) rotate(-90)\"{fit}>{name}</text>");
         }
         for (x, &column) in shown.iter().enumerate() {
             let class = match cell(row, column) {

@@ -15,8 +15,11 @@ impl Page {
     /// Errors when the place cannot be written.
     pub fn create(path: &Path) -> Result<Self, String> {
         let fault = |why: String| format!("--html: {} cannot be written: {why}", path.display());
-        let name = path.file_name().filter(|_| !path.is_dir()).ok_or_else(|| fault("is a directory".to_owned()))?;
-        let partial = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+        if path.file_name().is_none() || path.is_dir() {
+            return Err(fault("is a directory".to_owned()));
+        }
+        // Of its own, since the name of the page may be as long as names can be.
+        let partial = path.with_file_name(format!(".conceptwatch-report.{}", std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).open(&partial).map_err(|e| fault(e.to_string()))?;
         Ok(Self { path: path.to_owned(), partial, file })
     }

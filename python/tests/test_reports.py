@@ -1,0 +1,109 @@
+"""Reports of hostile names, in a real Chromium: no name becomes markup, and nothing reaches beyond a phone's window."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conftest import not_tested
+from real_sidecar import binary, eager
+
+# With a bar for each concept, a cell for each pair, a curve, and one that is undefined.
+SCORES = "ctl,icl,clarity,intervention_drop,concept_accuracy"
+PAGE = Path(__file__).parents[2] / "tests" / "page"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style><script>alert(2)</script>",
+    '"onmouseover=alert(3) autofocus tabindex=1 x="',
+    "'><img src=x onerror=alert(4)>",
+    "</title><svg onload=alert(5)>",
+    "&lt;b&gt; &#x3c;script&#x3e;",
+    "javascript:alert(6)",
+    "W" * 200,
+    "概" * 200,
+    "a b " * 49 + "end",
+]
+UNKNOWN = "</script><script>alert(7)</script>"
+# A file may have it in its name; the names of runs and concepts may not.
+OVERRIDE = "\u202egnp.exe"
+
+
+def reported(*reports: Path) -> list[dict[str, Any]]:
+    """What a browser finds in each."""
+    browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        not_tested("chromium")
+    node = shutil.which("node") or not_tested("node")
+    if not (PAGE / "node_modules" / "playwright-core").is_dir():
+        not_tested("node", "has no playwright-core: run `npm ci --prefix tests/page`")
+    done = subprocess.run(
+        [node, str(PAGE / "report.mjs"), *map(str, reports)],
+        env={**os.environ, "CONCEPTWATCH_CHROMIUM": browser},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def outputs(rows: int = 200) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, (rows, len(HOSTILE)))
+    return {
+        "concept_activations": (0.6 * labels + 0.4 * random.random(labels.shape)).astype(np.float32),
+        "concept_labels": labels,
+        "task_labels": labels[:, 0],
+    }
+
+
+def run_of(*arguments: str) -> None:
+    done = subprocess.run([binary(), *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("file", ["<script>alert(1)<", '"onmouseover=alert(1) x="', OVERRIDE, "W" * 250, "概" * 83])
+def test_scores_of_files(tmp_path: Path, file: str) -> None:
+    archive, report = tmp_path / f"{file}.npz", tmp_path / f"{file}.html"
+    np.savez(
+        archive, concept_names=np.array(HOSTILE), **outputs(), **{"</script><script>alert(7)</script>": np.zeros(2)}
+    )
+    run_of("score", str(archive), "--html", str(report), "--no-tests", "--scores", SCORES)
+    (found,) = reported(report)
+    assert found["faults"] == []
+    shown = file.replace("\u202e", "\\u{202e}")
+    assert found["title"] == f"Concept leakage: {shown}.npz"
+    assert all(name.split("  ")[0] in found["text"] for name in HOSTILE)
+    assert f"Arrays that no score knows: {UNKNOWN}" in found["text"]
+
+
+def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
+    labels = {HOSTILE[1]: HOSTILE[3], HOSTILE[2]: HOSTILE[7]}
+    reports = []
+    with eager() as address:
+        host, _, port = address.rpartition(":")
+        page = f"{host}:{int(port) + 1}"
+        for number, name in enumerate(HOSTILE):
+            run = conceptwatch.init(name, concepts=HOSTILE, labels=labels, address=address, spawn=False)
+            for step in (1, 2):
+                with run.evaluation(name, step=step) as p:
+                    p.log(**outputs())
+            assert run.finish()
+            run_of("rename", run.name, HOSTILE[number - 1], "--address", page)
+            run_of("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", page)
+            reports.append(tmp_path / f"{number}.html")
+            run_of("diagnose", run.name, "--split", name, "--address", page, "--html", str(reports[-1]))
+    for number, found in enumerate(reported(*reports)):
+        assert found["faults"] == []
+        assert found["title"] == f"Concept leakage: {HOSTILE[number - 1]}"
+        assert all(name in found["text"] for name in (*labels, *labels.values()))
