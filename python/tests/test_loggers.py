@@ -227,7 +227,7 @@ def test_a_package_that_is_missing_is_one_line(
 
 def settling(sidecar: Sidecar) -> None:
     """Its evaluations are settled at once, each with an accuracy."""
-    sidecar.start.incarnation = "one"
+    sidecar.start.incarnation, sidecar.start.data_dir = "one", "/curves"
     sidecar.settled = lambda end: messages.Settled(
         run=end.run or "run", split="val", step=end.step, outcome=messages.Settled.OUTCOME_POINT
     )
