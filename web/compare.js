@@ -30,7 +30,7 @@ const CRITERION = { a_leaks_more: "A leaks more", b_leaks_more: "B leaks more", 
 export function compareView(again) {
   const title = el("h1", {});
   const lead = el("p", {});
-  const tabs = el("div", { class: "tabs", role: "group", "aria-label": "What to compare" });
+  const ways = WAYS.map(([way, text]) => ({ way, root: el("button", { type: "button", onclick: () => change({ by: way }) }, text) }));
   const choice = (/** @type {string} */ text, /** @type {(value: string) => void} */ take) => {
     const select = el("select", { "aria-label": text, onchange: () => take(select.value) });
     return { select, root: el("label", { class: "pick" }, `${text} `, select) };
@@ -54,7 +54,8 @@ export function compareView(again) {
   const drawSweep = sweepPanel(sweep);
   const drawAgreement = agreementPanel(agreement);
   const answer = answers("compare", again);
-  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), tabs),
+  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead),
+    el("div", { class: "tabs", role: "group", "aria-label": "What to compare" }, ...ways.map(({ root: button }) => button))),
     el("div", { class: "bar" }, label.root, only, a.root, b.root, split.root, other.root, said), fault, sweep, agreement, pair, notes);
   let before = "";
   /** @type {any} */
@@ -68,7 +69,10 @@ export function compareView(again) {
     const labels = shown.labels.filter(({ values }) => values.length > 1).map(({ name }) => name);
     const can = { label: labels.length > 0, runs: having.length > 1, splits: twinned.length > 0 };
     const by = can[view.by] ? view.by : can.label ? "label" : can.runs ? "runs" : "splits";
-    tabs.replaceChildren(...WAYS.map(([way, text]) => el("button", { type: "button", "aria-pressed": String(way === by), disabled: !can[way], onclick: () => change({ by: way }) }, text)));
+    for (const { way, root: button } of ways) {
+      button.setAttribute("aria-pressed", String(way === by));
+      button.disabled = !can[way];
+    }
     const possible = can[by];
     for (const [one, on] of /** @type {[any, boolean][]} */ ([[label.root, by === "label"], [only, by === "label"], [a.root, by !== "label"], [b.root, by === "runs"], [other.root, by === "splits"]])) one.hidden = !on || !possible;
     split.root.hidden = !possible;
@@ -125,7 +129,7 @@ export function compareView(again) {
     const name = labelName(report.label);
     const range = report.least?.values ?? [];
     title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `Where leakage is least along ${name} is unknown`;
-    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : named(report.undefined ?? "");
+    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : sentence(report.undefined ?? "");
     const runs = report.groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     said.textContent = `${runs} runs in ${report.groups.length} groups, the newest evaluations of each`;
     drawSweep(report, shown);
@@ -136,7 +140,7 @@ export function compareView(again) {
   function twoRuns(report, nameA, nameB) {
     const { weighed, criterion, criterion_unclipped: unclipped } = report;
     title.textContent = WEIGHED[weighed.verdict];
-    lead.textContent = named(weighed.why).replace(/^./, (letter) => letter.toUpperCase());
+    lead.textContent = sentence(weighed.why);
     const count = (/** @type {"a"|"b"} */ side) => report[side].evaluations.length;
     said.textContent = `${count("a")} and ${count("b")} evaluations`;
     const link = (/** @type {string} */ letter, /** @type {string} */ name) => el("span", {}, el("b", {}, `${letter} `), el("a", { href: address({ page: "run", run: name }) }, titleOf(name)));
@@ -162,6 +166,9 @@ export function compareView(again) {
 
   return { root, draw };
 }
+
+/** @param {string} text of the sidecar, which begins small */
+const sentence = (text) => named(text).replace(/^./, (letter) => letter.toUpperCase());
 
 /** @param {[number, number]} rows */
 const rowsOf = ([least, most]) => (least === most ? String(most) : `${least} to ${most}`);

@@ -79,7 +79,7 @@ const BAD_HIGH = ["intervention_drop", "ctl_conditional", "icl_conditional", "ct
 /** @param {HTMLElement} host */
 export function agreementPanel(host) {
   const said = el("p", {});
-  const body = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Scores by group" });
+  const body = el("div", { class: "scroll table-body", tabindex: "0", role: "region", "aria-label": "Scores by group" });
   host.append(el("header", {}, el("h2", {}, "Do the scores agree?"), said), body);
 
   /** @param {GroupReport} report */
