@@ -5,6 +5,7 @@ import { saveMenu } from "./saving.js";
 import { spark } from "./spark.js";
 import { change } from "./state.js";
 import { breakable, el, icon, number } from "./text.js";
+import { afterFrame } from "./turns.js";
 import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
 
 /**
@@ -14,6 +15,8 @@ import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
  */
 
 const RANKS = { most: "most first", least: "least accurate", earliest: "as declared", name: "name" };
+/** Concepts that come at once, as many as are in sight, and those of each turn after that. */
+const [FIRST, NEXT] = [24, 16];
 const USUAL = ["ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */
@@ -21,7 +24,11 @@ export function conceptsPanel(host, again) {
   const score = el("select", { "aria-label": "Score of the concepts", onchange: () => { chosen = score.value; again(); } });
   const search = el("input", { type: "search", "aria-label": "Search concepts", oninput: again });
   const rank = el("select", { "aria-label": "Sort concepts by", onchange: () => change({ rank: rank.value }) });
-  const small = el("button", { type: "button", class: "btn", "aria-pressed": "false", onclick: () => { charts = !charts; again(); } }, "Small curves");
+  const small = el("button", { type: "button", class: "btn", "aria-pressed": "false", onclick: () => {
+    charts = !charts;
+    small.setAttribute("aria-pressed", String(charts));
+    again();
+  } }, "Small curves");
   const said = el("p", {});
   const body = el("div", { class: "scroll concepts-body", tabindex: "0", role: "region", "aria-label": "Concepts, scrollable" });
   let chosen = "";
@@ -49,7 +56,6 @@ export function conceptsPanel(host, again) {
     options(score, having.map((one) => [one, nameOf(one)]), id);
     options(rank, Object.entries(RANKS), shown.view.rank);
     search.placeholder = `Search ${names.length} concepts`;
-    small.setAttribute("aria-pressed", String(charts));
     const outcome = point.scores[id];
     const values = outcome.per_concept ?? [];
     const accuracy = point.scores.concept_accuracy?.per_concept ?? [];
@@ -63,14 +69,30 @@ export function conceptsPanel(host, again) {
     const known = values.flatMap((value) => (value === null ? [] : [value]));
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
     table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"], rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
-    body.replaceChildren(charts ? multiples(id, rows, over, top, limit?.limit ?? null) : listing(id, rows, over, [low, top], limit?.limit ?? null, accuracy.length > 0));
+    const made = charts ? multiples(id, over, top, limit?.limit ?? null) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
+    afterFrame(body, () => fill(made, rows));
   };
+
+  /** @param {Made} made @param {Row[]} rows */
+  function* fill({ root, list, one }, rows) {
+    // Whoever has scrolled stays at their place.
+    const first = body.scrollTop > 0 ? rows.length : FIRST;
+    list.append(...rows.slice(0, first).map(one));
+    body.replaceChildren(root);
+    for (let at = first; at < rows.length; at += NEXT) {
+      yield;
+      list.append(...rows.slice(at, at + NEXT).map(one));
+    }
+  }
 }
 
 /** The usual ones first. @param {string} id */
 const place = (id) => (USUAL.includes(id) ? USUAL.indexOf(id) : USUAL.length);
 
-/** @typedef {{name: string, i: number, value: number|null, q: number|null, accuracy: number|null}} Row */
+/**
+ * @typedef {{name: string, i: number, value: number|null, q: number|null, accuracy: number|null}} Row
+ * @typedef {{root: HTMLElement, list: HTMLElement, one: (row: Row) => HTMLElement}} Made a list without its concepts, and what each is in it
+ */
 
 /** @param {string} rank @returns {(a: Row, b: Row) => number} */
 function order(rank) {
@@ -82,23 +104,27 @@ function order(rank) {
   }
 }
 
-/** @param {string} id @param {Row[]} rows @param {ConceptCurves|null} over @param {[number, number]} range @param {number|null} limit @param {boolean} accurate */
-function listing(id, rows, over, [low, top], limit, accurate) {
+/** @param {string} id @param {ConceptCurves|null} over @param {[number, number]} range @param {number|null} limit @param {boolean} accurate @returns {Made} */
+function listing(id, over, [low, top], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
-  return el("table", { class: "concepts" },
+  const list = el("tbody", {});
+  const root = el("table", { class: "concepts" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Concept"), el("th", { scope: "col", class: "wide" }, nameOf(id)), el("th", { scope: "col", class: "n" }, el("span", { class: "sr" }, "Value")),
-      el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))),
-    el("tbody", {}, ...rows.map(({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
+      el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))), list);
+  return { root, list,
+    one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
       el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" }) : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb", title: q === null ? "" : `q = ${number(q)}: the share of false discoveries among concepts with at most this`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
-      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))))));
+      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 
-/** @param {string} id @param {Row[]} rows @param {ConceptCurves|null} over @param {number} top @param {number|null} limit */
-function multiples(id, rows, over, top, limit) {
-  return el("div", { class: "multiples" }, ...rows.map(({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
-    el("figcaption", { title: name }, el("span", {}, name), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "")));
+/** @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @returns {Made} */
+function multiples(id, over, top, limit) {
+  const root = el("div", { class: "multiples" });
+  return { root, list: root,
+    one: ({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
+      el("figcaption", { title: name }, el("span", {}, name), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "") };
 }
 
 /** @param {string} id @param {ConceptCurves} over @param {number} i @param {number} top @param {number|null} limit @param {string} name */

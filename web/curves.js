@@ -6,6 +6,7 @@ import { hueOf, lookOf } from "./palette.js";
 import { titleOf } from "./prefs.js";
 import { change, current } from "./state.js";
 import { el } from "./text.js";
+import { afterFrame } from "./turns.js";
 import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "./words.js";
 
 /**
@@ -20,6 +21,7 @@ export function curves(host, group) {
   /** @type {Map<string, Figure>} */
   const figures = new Map();
   const missing = el("p", { class: "small dim missing", hidden: true });
+  let absence = "";
 
   /** @param {string} score */
   function make(score) {
@@ -31,7 +33,11 @@ export function curves(host, group) {
     });
   }
 
-  /** @param {Shown} shown @param {string[]} scores @param {{unscored?: import("./api.js").Unscored[], all?: boolean}} [more] all: also those without values */
+  /**
+   * The charts come at once, and what is in them after the next frame.
+   * @param {Shown} shown @param {string[]} scores
+   * @param {{unscored?: import("./api.js").Unscored[], all?: boolean}} [more] all: also those without values
+   */
   return function draw(shown, scores, { unscored, all = false } = {}) {
     const { view, lines: runs } = shown;
     host.dataset.split = view.split;
@@ -44,13 +50,29 @@ export function curves(host, group) {
       one.remove();
       figures.delete(score);
     }
-    drawn.forEach(({ score, having }, i) => {
+    drawn.forEach(({ score }, i) => {
       const one = figures.get(score) ?? make(score);
       figures.set(score, one);
       if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
+    });
+    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
+    if (absent.join() !== absence) {
+      absence = absent.join();
+      missing.hidden = absent.length === 0;
+      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `), `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+    }
+    if (host.lastChild !== missing) host.append(missing);
+    afterFrame(host, () => fill(shown, drawn, unscored));
+  };
+
+  /** Gives the charts their lines, one chart after the other. @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("./api.js").Unscored[]} [unscored] */
+  function* fill(shown, drawn, unscored) {
+    const { view, lines: runs } = shown;
+    for (const { score, having } of drawn) {
+      const one = figures.get(score);
       const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
         ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
-      if (one.chart.signature === signature) return;
+      if (!one || one.chart.signature === signature) continue;
       const lines = having.flatMap(({ run, slot, series }) => (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
         look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
       const word = wordOf(score);
@@ -62,12 +84,9 @@ export function curves(host, group) {
         lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score), text: chartText(score),
         limit: limit && { value: limit.limit * word.scale, bad: limit.bad, text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
       }, signature, said);
-    });
-    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
-    missing.hidden = absent.length === 0;
-    missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `), `${TO_LOG[score]}, and it appears at the next evaluation. `)));
-    if (host.lastChild !== missing) host.append(missing);
-  };
+      yield;
+    }
+  }
 }
 
 /** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */

@@ -5,7 +5,7 @@ import { el } from "./text.js";
 import { term } from "./tip.js";
 
 /**
- * @typedef {import("./linechart.js").Spec} Spec
+ * @typedef {import("./lineplot.js").Spec} Spec
  * @typedef {import("./saving.js").Table} Table
  */
 

@@ -1,56 +1,23 @@
-// A chart of lines on a canvas: bands, limits, marks and gaps. All charts of a group share one cross hair and one stretch
-// of the horizontal axis. A chart is drawn once a frame, and only while it is in view.
-import { minuteText, rounded, scale, tickTexts, ticks, timeTicks } from "./axes.js";
-import { DASHES, pageColor } from "./palette.js";
+// A chart of lines: when it is painted, and what it says to pointer and keys. All charts of a group share one cross hair and
+// one stretch of the horizontal axis. A chart is painted only while it is near the window, after the frame and in turns.
+import { minuteText, scale } from "./axes.js";
+import { LinePlot, current } from "./lineplot.js";
+import { pageColor } from "./palette.js";
 import { savePng } from "./saving.js";
 import { el } from "./text.js";
-import { smooth, thin } from "./thin.js";
 import { hideTip, showTip } from "./tip.js";
+import { afterFrame } from "./turns.js";
 
 /**
- * @typedef {object} Line
- * @property {string} name
- * @property {string} color a custom property
- * @property {number} look of its dashes and marks
- * @property {number[]} x ascending; NaN: no place on the axis
- * @property {(number|null)[]} y
- * @property {(number|null)[]} [half] half of the interval
- * @property {boolean[]} [open] provisional or cut short: hollow, and dotted towards it
- * @property {boolean[]} [broken] no line leads here from the value before
- * @property {{x: number, text: string}[]} [gaps] where there is no value, and why
- * @property {{x: number, y: number, text: string}[]} [alerts]
- * @property {boolean} [superseded] left by its run, which has returned to an earlier step: faint and dashed
- * @property {[number, number]} [from] where the run left it
- * @property {(at: number) => string[]} [notes] what stands below a value in the tip
- * @typedef {object} Spec
- * @property {Line[]} lines
- * @property {"epoch"|"step"|"time"|string} along
- * @property {[number, number]|null} zoom
- * @property {boolean} logx
- * @property {boolean} logy
- * @property {number} smooth
- * @property {[number, number]} [least] range that the vertical axis has at least
- * @property {[number, number]} [range] possible values
- * @property {{value: number, text: string, bad: "above"|"below"}|null} [limit]
- * @property {[number, number]|null} [best] stretch to shade
- * @property {(value: number) => string} text
- * @property {{at: number, text: string}[]} [places] ticks, where the axis has no scale
- * @property {boolean} [points] marks at all values
- * @property {boolean} [whiskers] intervals as bars instead of bands
+ * @typedef {import("./lineplot.js").Line} Line
+ * @typedef {import("./lineplot.js").Spec} Spec
  */
 
-/** Bands of more lines than this would cover each other. */
-const MOST_BANDS = 8;
-/** Labels at the ends of more lines than this would not find room. */
-const MOST_ENDS = 10;
-/** Dashes of what a run has left. */
-const SUPERSEDED = [4, 4];
-const FONT = "11px -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, sans-serif";
-const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
+/** Lines that a label names. */
+const MOST_NAMED = 10;
+/** Lines between which a painting may be left. */
+const AT_ONCE = 4;
 
-/** @type {Set<LineChart>} */
-const dirty = new Set();
-let frame = 0;
 /** @type {Map<string, Set<LineChart>>} charts that share a cross hair */
 const groups = new Map();
 
@@ -58,26 +25,32 @@ const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     const chart = /** @type {any} */ (target).chart;
     chart.inView = isIntersecting;
-    if (isIntersecting && chart.stale) schedule(chart);
+    if (isIntersecting && chart.stale) chart.schedule();
   }
 }, { rootMargin: "200px" });
-const sized = new ResizeObserver((entries) => { for (const { target } of entries) schedule(/** @type {any} */ (target).chart); });
+const sized = new ResizeObserver((entries) => {
+  for (const { target, contentRect: { width, height } } of entries) {
+    const chart = /** @type {any} */ (target).chart;
+    chart.size = [width, height];
+    chart.schedule();
+  }
+});
 
-/** @param {LineChart} chart */
-function schedule(chart) {
-  chart.stale = true;
-  if (!chart.inView) return;
-  dirty.add(chart);
-  if (frame === 0) frame = requestAnimationFrame(() => {
-    frame = 0;
-    for (const one of dirty) one.draw();
-    dirty.clear();
-  });
+/** Paints all charts again, as after a change of scheme. */
+export function redrawAll() {
+  for (const group of groups.values()) for (const chart of group) chart.schedule();
 }
 
-/** Draws all charts again, as after a change of scheme. */
-export function redrawAll() {
-  for (const group of groups.values()) for (const chart of group) schedule(chart);
+/** Where a chart is painted before it is put in sight, whole. One is painted at a time. @type {CanvasRenderingContext2D|null} */
+let easel = null;
+
+/** @param {number} width @param {number} height in pixels of the screen */
+function clean(width, height) {
+  // On the main memory: what a turn has painted is then done within it.
+  easel ??= /** @type {CanvasRenderingContext2D} */ (el("canvas", {}).getContext("2d", { willReadFrequently: true }));
+  // Also without what a painting that was left has set.
+  Object.assign(easel.canvas, { width, height });
+  return easel;
 }
 
 export class LineChart {
@@ -88,7 +61,6 @@ export class LineChart {
     this.canvas = el("canvas", {});
     this.cross = el("i", { class: "cross", hidden: true });
     this.stretch = el("i", { class: "stretch", hidden: true });
-    this.said = el("span", { class: "sr", role: "status" });
     /** @type {any} */
     this.root = el("div", { class: "plot", tabindex: "0", role: "img", "aria-label": label }, this.canvas, this.cross, this.stretch);
     this.root.chart = this;
@@ -96,9 +68,16 @@ export class LineChart {
     this.onZoom = onZoom;
     this.inView = false;
     this.stale = true;
-    /** @type {Spec|null} */
+    this.painting = false;
+    /** Of the room for the chart: without a question to the browser, which would lay out the page for it. */
+    this.size = [0, 0];
+    /** @type {Spec|null} the newest, which may not be painted yet */
     this.spec = null;
     this.signature = "";
+    /** @type {LinePlot|null} what is in sight */
+    this.plot = null;
+    /** @type {number[]|null} of values of it, once keys have asked for them */
+    this.places = null;
     this.across = scale(0, 1);
     this.down = scale(0, 1);
     this.group = groups.get(group) ?? new Set();
@@ -113,331 +92,60 @@ export class LineChart {
     if (this.signature === signature) return;
     this.signature = signature;
     this.spec = spec;
-    const ends = current(spec).slice(0, MOST_ENDS).map(({ name, y }) => `${name} ${spec.text(Number(y.findLast((value) => value !== null) ?? NaN))}`);
+    const ends = current(spec).slice(0, MOST_NAMED).map(({ name, y }) => `${name} ${spec.text(Number(y.findLast((value) => value !== null) ?? NaN))}`);
     this.root.setAttribute("aria-label", `${this.label}: ${ends.join("; ") || "no values"}. Arrow keys read values.`);
-    schedule(this);
+    this.schedule();
+  }
+
+  schedule() {
+    this.stale = true;
+    // One that is being painted is finished first, so that something is seen of a slider that moves all the time.
+    if (this.inView && !this.painting) afterFrame(this, () => this.paint());
   }
 
   remove() {
     seen.unobserve(this.root);
     sized.unobserve(this.root);
     this.group.delete(this);
-    dirty.delete(this);
+    this.spec = null;
   }
 
-  /** The range of both axes. @param {Spec} spec */
-  fit(spec) {
-    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
-    const positive = spec.logy;
-    const few = current(spec).length <= MOST_BANDS;
-    for (const { x, y, half } of spec.lines) {
-      for (let i = 0; i < x.length; i += 1) {
-        const at = x[i];
-        if (Number.isNaN(at) || (spec.zoom && (at < spec.zoom[0] || at > spec.zoom[1])) || (spec.logx && at <= 0)) continue;
-        if (at < left) left = at;
-        if (at > right) right = at;
-        const value = y[i];
-        if (value === null || (positive && value <= 0)) continue;
-        const error = few ? (half?.[i] ?? 0) : 0;
-        if (value - error < low) low = positive ? value : value - error;
-        if (value + error > high) high = value + error;
-      }
-    }
-    if (spec.zoom) [left, right] = spec.zoom;
-    if (spec.places) [left, right] = [Math.min(left, ...spec.places.map(({ at }) => at)), Math.max(right, ...spec.places.map(({ at }) => at))];
-    if (!(right >= left)) [left, right] = [0, 1];
-    if (right === left) right = left + (spec.logx ? left : 1);
-    if (spec.places) {
-      const room = (right - left) * 0.06;
-      [left, right] = [left - room, right + room];
-    }
-    if (!(high >= low)) [low, high] = spec.least ?? [0, 1];
-    if (!positive && spec.least) [low, high] = [Math.min(low, spec.least[0]), Math.max(high, spec.least[1])];
-    if (positive) [low, high] = [Math.max(low, high * 1e-6), high === low ? low * 10 : high];
-    else [low, high] = rounded(low, high, 6);
-    if (!positive && spec.range) [low, high] = [Math.max(low, spec.range[0]), Math.min(high, spec.range[1])];
-    this.across = scale(left, right, spec.logx && left > 0);
-    this.down = scale(low, high, positive && low > 0);
-  }
+  /** Where the axes stand in what is in sight. */
+  get box() { return this.plot?.box; }
 
-  draw() {
+  *paint() {
     this.stale = false;
-    const { spec, canvas, root } = this;
-    const [width, height, ratio] = [root.clientWidth, root.clientHeight, Math.min(3, devicePixelRatio || 1)];
+    const { spec, canvas } = this;
+    const [width, height] = this.size;
     if (!spec || width === 0) return;
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-    }
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.font = FONT;
-    this.fit(spec);
-    const right = spec.places || current(spec).length > MOST_ENDS ? 12 : RIGHT;
-    const box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
-    this.box = box;
-    if (box.width < 20) return;
-    this.grid(context, spec, box);
-    context.save();
-    context.beginPath();
-    context.rect(box.left - 5, box.top - 6, box.width + 10, box.height + 8);
-    context.clip();
-    const many = current(spec).length > MOST_BANDS;
-    if (!many && !spec.whiskers) for (const line of spec.lines) this.band(context, line, box);
-    for (const line of spec.lines) this.line(context, line, spec, box, many);
-    context.restore();
-    if (!spec.places && current(spec).length <= MOST_ENDS) this.ends(context, spec, box);
-    this.empty(context, spec, box);
-  }
-
-  /** @param {number} value @param {{left: number, width: number}} box */
-  x(value, box) { return box.left + this.across.place(value) * box.width; }
-  /** @param {number} value @param {{top: number, height: number}} box */
-  y(value, box) { return box.top + (1 - this.down.place(this.down.log ? Math.max(value, this.down.from) : value)) * box.height; }
-
-  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
-  grid(context, spec, box) {
-    const { limit, best } = spec;
-    if (best) {
-      context.globalAlpha = 0.13;
-      context.fillStyle = pageColor("--ok");
-      context.fillRect(this.x(best[0], box), box.top, this.x(best[1], box) - this.x(best[0], box), box.height);
-      context.globalAlpha = 1;
-    }
-    const marks = ticks(this.down, box.height < 100 ? 3 : 5);
-    const texts = tickTexts(marks, this.down.log);
-    context.lineWidth = 1;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    marks.forEach((mark, i) => {
-      const y = Math.round(this.y(mark, box)) + 0.5;
-      context.strokeStyle = pageColor(i === 0 && !this.down.log ? "--edge" : "--line");
-      context.beginPath();
-      context.moveTo(box.left, y);
-      context.lineTo(box.left + box.width, y);
-      context.stroke();
-      context.fillStyle = pageColor("--ink-3");
-      context.fillText(texts[i], box.left - 6, y);
-    });
-    if (limit && limit.value >= this.down.from && limit.value <= this.down.to) {
-      const y = this.y(limit.value, box);
-      const beyond = limit.bad === "above" ? [box.top, y - box.top] : [y, box.top + box.height - y];
-      context.globalAlpha = 0.07;
-      context.fillStyle = pageColor("--leak");
-      context.fillRect(box.left, beyond[0], box.width, beyond[1]);
-      context.globalAlpha = 1;
-      context.strokeStyle = pageColor("--leak");
-      context.setLineDash([5, 3]);
-      context.beginPath();
-      context.moveTo(box.left, Math.round(y) + 0.5);
-      context.lineTo(box.left + box.width, Math.round(y) + 0.5);
-      context.stroke();
-      context.setLineDash([]);
-      context.fillStyle = pageColor("--leak");
-      const above = limit.bad === "above" ? y - box.top > 16 : box.top + box.height - y < 16;
-      context.textAlign = "right";
-      context.textBaseline = above ? "bottom" : "top";
-      context.fillText(limit.text, box.left + box.width - 3, above ? y - 2 : y + 3);
-    }
-    this.bottom(context, spec, box);
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
-  bottom(context, spec, box) {
-    const room = Math.max(2, Math.floor(box.width / 56));
-    const given = spec.places;
-    const marks = given ? given.map(({ at }) => at) : spec.along === "time" ? timeTicks(this.across, room) : ticks(this.across, room, spec.along === "epoch" || spec.along === "step");
-    if (!given && ["epoch", "step"].includes(spec.along) && !this.across.log && Number.isInteger(this.across.from) && marks[0] > this.across.from) marks.unshift(this.across.from);
-    const texts = given ? given.map(({ text }) => text) : spec.along === "time" ? marks.map(minuteText) : ["epoch", "step"].includes(spec.along) && marks.every(Number.isInteger) ? marks.map((one) => (one >= 1e4 ? one.toLocaleString("en").replaceAll(",", "\u202f") : String(one))) : tickTexts(marks, this.across.log);
-    context.fillStyle = pageColor("--ink-3");
-    context.textBaseline = "top";
-    let until = -Infinity;
-    marks.forEach((mark, i) => {
-      const text = i === 0 && ["epoch", "step"].includes(spec.along) ? `${spec.along} ${texts[i]}` : texts[i];
-      const half = context.measureText(text).width / 2;
-      const x = Math.max(box.left - 30 + half, Math.min(box.left + box.width + 8 - half, this.x(mark, box)));
-      if (x - half < until + 6) return;
-      context.textAlign = "center";
-      context.fillText(text, x, box.top + box.height + 7);
-      until = x + half;
-    });
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {any} box */
-  band(context, { x, y, half, color, broken }, box) {
-    if (!half) return;
-    context.fillStyle = pageColor(color);
-    context.globalAlpha = 0.15;
-    const px = x.map((at) => this.x(at, box));
-    /** @type {number[]} */
-    let stretch = [];
-    const close = () => {
-      if (stretch.length > 1) {
-        context.beginPath();
-        for (const i of stretch) context.lineTo(px[i], this.y(Number(y[i]) + Number(half[i]), box));
-        for (const i of stretch.toReversed()) context.lineTo(px[i], this.y(Number(y[i]) - Number(half[i]), box));
-        context.fill();
+    this.painting = true;
+    try {
+      const ratio = Math.min(3, devicePixelRatio || 1);
+      const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+      const context = clean(across, down);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      const plot = new LinePlot(spec, width, height);
+      let lines = 0;
+      for (const _ of plot.paint(context)) {
+        lines += 1;
+        if (lines % AT_ONCE > 0) continue;
+        // A canvas notes what it is told and paints when it is looked at.
+        context.getImageData(0, 0, 1, 1);
+        yield;
       }
-      stretch = [];
-    };
-    for (const i of thin(px, y)) {
-      if (broken?.[i]) close();
-      if (y[i] === null || half[i] === null || half[i] === undefined || Number.isNaN(px[i])) close();
-      else stretch.push(i);
+      if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
+      const shown = canvas.getContext("2d");
+      shown.clearRect(0, 0, across, down);
+      shown.drawImage(context.canvas, 0, 0);
+      this.plot = plot;
+      this.across = plot.across;
+      this.down = plot.down;
+      this.places = null;
+    } finally {
+      this.painting = false;
     }
-    close();
-    context.globalAlpha = 1;
+    if (this.stale) this.schedule();
   }
-
-  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {Spec} spec @param {any} box @param {boolean} many */
-  line(context, line, spec, box, many) {
-    const color = pageColor(line.color);
-    const px = line.x.map((at) => (this.across.log && at <= 0 ? NaN : this.x(at, box)));
-    const hidden = (/** @type {number|null} */ value) => (value === null || (this.down.log && value <= 0) ? null : value);
-    const raw = line.y.map(hidden);
-    const drawn = spec.smooth > 0 ? smooth(raw, spec.smooth) : raw;
-    context.lineJoin = "round";
-    context.strokeStyle = color;
-    const dashes = line.superseded ? SUPERSEDED : many ? [] : DASHES[line.look % DASHES.length];
-    if (spec.smooth > 0 && !line.superseded) {
-      context.globalAlpha = many ? 0.12 : 0.3;
-      context.lineWidth = 1;
-      this.trace(context, line, px, raw, box, []);
-    }
-    const faint = line.superseded ? 0.55 : 1;
-    context.globalAlpha = (many ? 0.75 : 1) * faint;
-    context.lineWidth = many || line.superseded ? 1.2 : spec.places ? 1.3 : 1.8;
-    this.trace(context, line, px, drawn, box, dashes);
-    context.globalAlpha = faint;
-    context.setLineDash([]);
-    if (spec.whiskers) this.whiskers(context, line, px, box);
-    this.marks(context, line, px, drawn, box, spec.points === true);
-    context.globalAlpha = 1;
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {(number|null)[]} y @param {any} box @param {number[]} dashes */
-  trace(context, line, px, y, box, dashes) {
-    let before = -1;
-    let dotted = false;
-    let arriving = line.from !== undefined;
-    context.setLineDash(dashes);
-    context.beginPath();
-    if (line.from) context.moveTo(this.x(line.from[0], box), this.y(line.from[1], box));
-    for (const i of thin(px, y)) {
-      if (y[i] === null || Number.isNaN(px[i])) {
-        before = -1;
-        continue;
-      }
-      const at = this.y(Number(y[i]), box);
-      const open = line.open?.[i] ?? false;
-      if (before < 0 && arriving) context.lineTo(px[i], at);
-      else if (before < 0 || line.broken?.[i]) context.moveTo(px[i], at);
-      else {
-        const dot = open || (line.open?.[before] ?? false);
-        if (dot !== dotted) {
-          context.stroke();
-          context.setLineDash(dot ? [2, 3] : dashes);
-          context.beginPath();
-          context.moveTo(px[before], this.y(Number(y[before]), box));
-          dotted = dot;
-        }
-        context.lineTo(px[i], at);
-      }
-      before = i;
-      arriving = false;
-    }
-    context.stroke();
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {any} box */
-  whiskers(context, { y, half }, px, box) {
-    context.lineWidth = 3;
-    px.forEach((x, i) => {
-      if (y[i] === null || half?.[i] === null || half?.[i] === undefined) return;
-      context.beginPath();
-      context.moveTo(x, this.y(Number(y[i]) - Number(half[i]), box));
-      context.lineTo(x, this.y(Number(y[i]) + Number(half[i]), box));
-      context.stroke();
-    });
-  }
-
-  /** Values without neighbours, hollow ones, gaps and alerts. @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {(number|null)[]} y @param {any} box @param {boolean} all */
-  marks(context, line, px, y, box, all) {
-    const color = pageColor(line.color);
-    context.lineWidth = 1.6;
-    for (let i = 0; i < px.length; i += 1) {
-      if (y[i] === null || Number.isNaN(px[i])) continue;
-      const next = y[i + 1] === null || y[i + 1] === undefined || (line.broken?.[i + 1] ?? false);
-      const alone = (i === 0 || y[i - 1] === null || (line.broken?.[i] ?? false)) && next;
-      const open = line.open?.[i] ?? false;
-      if (!alone && !open && !all) continue;
-      context.beginPath();
-      context.arc(px[i], this.y(Number(y[i]), box), open ? 4 : 3.2, 0, 7);
-      context.fillStyle = open ? pageColor("--surface") : color;
-      context.fill();
-      if (open) context.stroke();
-    }
-    context.strokeStyle = pageColor("--ink-3");
-    context.lineWidth = 1.2;
-    for (const { x } of line.gaps ?? []) {
-      const at = this.x(x, box);
-      const bottom = box.top + box.height - 1;
-      context.beginPath();
-      context.moveTo(at - 3, bottom - 6);
-      context.lineTo(at + 3, bottom);
-      context.moveTo(at + 3, bottom - 6);
-      context.lineTo(at - 3, bottom);
-      context.stroke();
-    }
-    for (const { x, y: value } of line.alerts ?? []) {
-      const [a, b] = [this.x(x, box), this.y(value, box) - 6];
-      context.beginPath();
-      context.moveTo(a, b);
-      context.lineTo(a - 5, b - 9);
-      context.lineTo(a + 5, b - 9);
-      context.closePath();
-      context.fillStyle = pageColor("--leak");
-      context.strokeStyle = pageColor("--surface");
-      context.fill();
-      context.stroke();
-    }
-  }
-
-  /** Marks and values at the ends of lines, moved apart. @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
-  ends(context, spec, box) {
-    const found = current(spec).flatMap((line) => {
-      const y = spec.smooth > 0 ? smooth(line.y, spec.smooth) : line.y;
-      const at = y.findLastIndex((value, i) => value !== null && !Number.isNaN(line.x[i]) && line.x[i] <= this.across.to && line.x[i] >= this.across.from);
-      return at < 0 ? [] : [{ line, text: spec.text(Number(y[at])), place: this.y(Number(y[at]), box) }];
-    }).sort((a, b) => a.place - b.place);
-    for (let i = 1; i < found.length; i += 1) found[i].place = Math.max(found[i].place, found[i - 1].place + 13);
-    let floor = box.top + box.height + 2;
-    for (const one of found.toReversed()) {
-      one.place = Math.min(one.place, floor);
-      floor = one.place - 13;
-    }
-    context.textAlign = "left";
-    context.textBaseline = "middle";
-    context.font = `600 ${FONT}`;
-    for (const { line, text, place } of found) {
-      context.fillStyle = pageColor(line.color);
-      mark(context, line.look, box.left + box.width + 10, place);
-      context.fillText(text, box.left + box.width + 17, place + 0.5);
-    }
-    context.font = FONT;
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
-  empty(context, spec, box) {
-    if (spec.lines.some(({ y }) => y.some((value) => value !== null))) return;
-    context.fillStyle = pageColor("--ink-3");
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(spec.lines.some(({ gaps }) => gaps?.length) ? "no value: see the marks" : "no value yet", box.left + box.width / 2, box.top + box.height / 2);
-  }
-
-  // ------------------------------------------------------------------------------------------------ pointer and keys
 
   listen() {
     const { root } = this;
@@ -458,40 +166,37 @@ export class LineChart {
     });
     root.addEventListener("pointerleave", () => this.leave());
     root.addEventListener("blur", () => this.leave());
-    root.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => { if (event.button === 0 && this.box && this.onZoom && event.pointerType === "mouse") from = at(event); });
-    addEventListener("pointerup", (event) => {
+    root.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+      if (event.button !== 0 || !this.box || !this.onZoom || event.pointerType !== "mouse") return;
+      from = at(event);
+      addEventListener("pointerup", released, { once: true });
+    });
+    const released = (/** @type {PointerEvent} */ event) => {
       if (from === null || !this.box) return;
       const [a, b] = [from, at(event)].sort((one, other) => one - other);
       from = null;
       this.stretch.hidden = true;
       if ((b - a) * this.box.width > 6) this.onZoom?.([this.across.value(Math.max(0, a)), this.across.value(Math.min(1, b))]);
-    });
+    };
     root.addEventListener("dblclick", () => this.onZoom?.(null));
     root.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
-      if (by === undefined || !this.box || !this.spec) return;
+      if (by === undefined || !this.plot) return;
       event.preventDefault();
-      const places = this.places();
+      const places = this.places ??= placesOf(this.plot);
       if (!places.length) return;
       const now = this.read ?? places[places.length - 1];
       const index = places.reduce((best, one, i) => (Math.abs(one - now) < Math.abs(places[best] - now) ? i : best), 0);
       const next = places[Math.max(0, Math.min(places.length - 1, this.read === undefined ? index : index + by))];
       const { left, top } = root.getBoundingClientRect();
-      this.point(this.across.place(next), left + this.x(next, this.box), top + 20);
+      this.point(this.across.place(next), left + this.plot.x(next, this.plot.box), top + 20);
     });
-  }
-
-  /** All places with a value, in order. */
-  places() {
-    const all = new Set();
-    for (const { x, y } of this.spec?.lines ?? []) x.forEach((at, i) => { if (y[i] !== null && !Number.isNaN(at)) all.add(at); });
-    return [...all].filter((at) => at >= this.across.from && at <= this.across.to).sort((a, b) => a - b);
   }
 
   /** Reads all lines near a place, 0 to 1. @param {number} place @param {number} x @param {number} y of the pointer */
   point(place, x, y) {
-    const { spec } = this;
-    if (!spec || !this.box) return;
+    if (!this.plot) return;
+    const { spec, box } = this.plot;
     const wanted = this.across.value(Math.max(0, Math.min(1, place)));
     const close = spec.lines.map((line) => ({ line, at: nearest(line, wanted) })).filter(({ at }) => at >= 0);
     if (!close.length) return this.leave();
@@ -500,13 +205,13 @@ export class LineChart {
     this.read = value;
     for (const chart of this.group) chart.mark(value);
     // Lines that have nothing near this place are left out.
-    const near = close.filter(({ line, at }) => Math.abs(this.across.place(line.x[at]) - this.across.place(value)) * /** @type {any} */ (this.box).width < 12);
+    const near = close.filter(({ line, at }) => Math.abs(this.across.place(line.x[at]) - this.across.place(value)) * box.width < 12);
     showTip(x, y, ...tipOf(spec, value, near));
   }
 
   /** @param {number} value */
   mark(value) {
-    if (!this.box || !this.spec || !this.inView) return;
+    if (!this.box || !this.inView) return;
     const place = this.across.place(value);
     this.cross.hidden = place < 0 || place > 1;
     this.cross.style.transform = `translateX(${this.box.left + place * this.box.width}px)`;
@@ -520,6 +225,14 @@ export class LineChart {
 
   /** @param {string} name @param {string} title */
   png(name, title) { return savePng(name, this.canvas, pageColor("--surface"), title, pageColor("--ink")); }
+}
+
+/** All places in sight with a value, in order. @param {LinePlot} plot */
+function placesOf({ spec, across }) {
+  /** @type {Set<number>} */
+  const all = new Set();
+  for (const { x, y } of spec.lines) x.forEach((at, i) => { if (y[i] !== null && at >= across.from && at <= across.to) all.add(at); });
+  return [...all].sort((a, b) => a - b);
 }
 
 /** @param {Line} line @param {number} wanted */
@@ -538,9 +251,6 @@ function nearest({ x, y, gaps }, wanted) {
   }
   return best;
 }
-
-/** The lines that runs go on with. @param {Spec} spec */
-const current = (spec) => spec.lines.filter(({ superseded }) => !superseded);
 
 /** Rows of a tip: more would leave the window. */
 const MOST_ROWS = 12;
@@ -561,18 +271,4 @@ function tipOf(spec, value, near) {
   const alerts = rows.flatMap(({ line, at }) => (line.alerts ?? []).filter(({ x }) => x === line.x[at]).map(({ text }) => text));
   return [el("b", {}, head), el("table", {}, ...lines), rows.length > MOST_ROWS ? el("p", {}, `and ${rows.length - MOST_ROWS} more`) : "",
     ...[...notes, ...alerts].map((text) => el("p", {}, text))];
-}
-
-/** A mark of five shapes. @param {CanvasRenderingContext2D} context @param {number} look @param {number} x @param {number} y */
-export function mark(context, look, x, y) {
-  const r = 3.6;
-  context.beginPath();
-  switch (look % 5) {
-    case 0: context.arc(x, y, r, 0, 7); break;
-    case 1: context.moveTo(x, y - r - 0.6); context.lineTo(x + r + 0.4, y + r - 0.4); context.lineTo(x - r - 0.4, y + r - 0.4); break;
-    case 2: context.moveTo(x, y - r - 1); context.lineTo(x + r + 1, y); context.lineTo(x, y + r + 1); context.lineTo(x - r - 1, y); break;
-    case 3: context.rect(x - 1.4, y - 4.2, 2.8, 8.4); context.rect(x - 4.2, y - 1.4, 8.4, 2.8); break;
-    default: context.rect(x - 3.3, y - 3.3, 6.6, 6.6);
-  }
-  context.fill();
 }

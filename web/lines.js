@@ -5,7 +5,7 @@ import { named, wordOf } from "./words.js";
 
 /**
  * @typedef {import("./series.js").Series} Series
- * @typedef {import("./linechart.js").Line} Line
+ * @typedef {import("./lineplot.js").Line} Line
  * @typedef {import("./state.js").Along} Along
  * @typedef {import("./api.js").Unscored} Unscored
  */

@@ -12,6 +12,7 @@ import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./states.js";
 import { begin, showSplit, store } from "./store.js";
 import { el, plural } from "./text.js";
 import { hideTip } from "./tip.js";
+import { awaitFrame } from "./turns.js";
 import { verdictOf } from "./words.js";
 
 /** @typedef {{root: HTMLElement, draw: (shown: import("./shown.js").Shown) => void, close?: () => void}} Opened */
@@ -29,6 +30,7 @@ const started = performance.now();
 /** Draws soon, however much has changed until then. */
 function schedule() {
   if (frame === 0) frame = requestAnimationFrame(draw);
+  awaitFrame();
 }
 
 function draw() {

@@ -7,7 +7,7 @@ import { runTable } from "./runtable.js";
 import { closing } from "./saving.js";
 import { address, change, current } from "./state.js";
 import { store } from "./store.js";
-import { count, el, icon, plural } from "./text.js";
+import { count, el, icon, plural, tell } from "./text.js";
 import { FIRST, KINDS, LOOKS, PUBLISHED, SHORT, allScores, kindOf, labelName, momentText, nameOf } from "./words.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
@@ -26,7 +26,7 @@ export const overviewScores = (view) => (view.scores.length ? view.scores : FIRS
 export function overview(again) {
   const title = el("h1", {});
   const lead = el("p", {});
-  const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" });
+  const tabs = ["", ...KINDS].map(tab);
   const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels", oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
@@ -45,7 +45,7 @@ export function overview(again) {
   const drawBelow = curves(below, "overview");
   const least = answers("compare", again);
   const root = el("div", {},
-    el("div", { class: "head" }, el("div", {}, title, lead), tabs),
+    el("div", { class: "head" }, el("div", {}, title, lead), el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
     el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
       el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), table.picker, hidden, drawn),
     el("div", { class: "split" }, listing,
@@ -60,7 +60,7 @@ export function overview(again) {
       : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
         : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
           : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
-    if (title.textContent !== text) title.textContent = text;
+    tell(title, text);
     const label = known === searched.length ? setting(shown) : null;
     const { body } = label ? least({ by: label, split: view.split }, shown.rested()) : { body: null };
     const range = body?.least ? body.least.values : null;
@@ -68,7 +68,7 @@ export function overview(again) {
     const now = JSON.stringify([counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
     if (now !== before) {
       before = now;
-      tabs.replaceChildren(tab("", "All", searched.length, view.verdict), ...KINDS.map((kind) => tab(kind, SHORT[kind], counts[kind], view.verdict)));
+      for (const one of tabs) one.draw(one.kind ? counts[one.kind] : searched.length, view.verdict);
       lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(live.row?.verdict?.since)}${live.row?.verdict?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
       ...(range && label ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
@@ -77,9 +77,9 @@ export function overview(again) {
     options(split, (shown.splits.includes(view.split) ? shown.splits : [view.split, ...shown.splits]).map((one) => [one, one]), view.split);
     if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
     hidden.hidden = shown.hidden === 0;
-    hidden.textContent = view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`;
-    drawn.textContent = shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs read …`
-      : `${count(shown.lines.length)} of ${count(listed.length)} in the charts`;
+    tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
+    tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs read …`
+      : `${count(shown.lines.length)} of ${count(listed.length)} in the charts`);
     table.draw(shown);
     drawKey(shown);
     drawControls();
@@ -114,11 +114,20 @@ export function overview(again) {
   return { root, draw };
 }
 
-/** @param {string} kind @param {string} text @param {number} n @param {string} chosen */
-function tab(kind, text, n, chosen) {
-  const look = kind ? LOOKS[/** @type {import("./words.js").Kind} */ (kind)] : "";
-  return el("button", { type: "button", "aria-pressed": String(kind === chosen), onclick: () => change({ verdict: kind === chosen ? "" : kind }) },
-    look && icon(look, `i look-${look}`), `${text} `, el("b", {}, count(n)));
+/** A verdict with how many runs have it. @param {string} kind of verdict, or "" for all */
+function tab(kind) {
+  const known = /** @type {import("./words.js").Kind} */ (kind);
+  const number = el("b", {});
+  const root = el("button", { type: "button", onclick: () => change({ verdict: kind === current().verdict ? "" : kind }) },
+    kind && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${kind ? SHORT[known] : "All"} `, number);
+  return {
+    kind, root,
+    /** @param {number} n @param {string} chosen */
+    draw(n, chosen) {
+      number.textContent = count(n);
+      root.setAttribute("aria-pressed", String(kind === chosen));
+    },
+  };
 }
 
 /** @param {any} select @param {(string[])[]} entries @param {string} value */

@@ -1,4 +1,5 @@
 // What this browser remembers: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
+import { afterFrame } from "./turns.js";
 
 /** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
 
@@ -19,13 +20,17 @@ try {
   // A browser that keeps nothing, or what another version kept.
 }
 
-function keep() {
-  version += 1;
+function write() {
   try {
     localStorage.setItem(KEY, JSON.stringify(prefs));
   } catch {
     // Private windows may refuse; the page works without.
   }
+}
+
+function keep() {
+  version += 1;
+  write();
   changed();
 }
 
@@ -64,11 +69,8 @@ export function keepSlot(run, slot) {
   prefs.slots[run] = slot;
   const names = Object.keys(prefs.slots);
   for (const name of names.slice(0, Math.max(0, names.length - SLOTS))) delete prefs.slots[name];
-  try {
-    localStorage.setItem(KEY, JSON.stringify(prefs));
-  } catch {
-    // As above.
-  }
+  // Once for all runs that are shown together.
+  afterFrame(write, write);
 }
 
 export const isDark = () => (prefs.theme ? prefs.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);

@@ -8,6 +8,7 @@ import { address, change, current } from "./state.js";
 import { wantRows } from "./store.js";
 import { count, el, icon, plural } from "./text.js";
 import { term } from "./tip.js";
+import { afterFrame } from "./turns.js";
 import { rowAt, stretches, topsOf } from "./virtual.js";
 import { KINDS, halfText, kindOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./words.js";
 
@@ -22,10 +23,13 @@ import { KINDS, halfText, kindOf, labelName, momentText, nameOf, tipOf, valueTex
 const OF_GROUP = 4;
 /** Shorter lists are laid out whole. */
 const WHOLE = 60;
-/** Pixels above and below the window in which rows are laid out. */
+/** Pixels above and below the window in which rows are laid out; of a list that has changed in these steps. */
 const AHEAD = 800;
+const STEPS = [200, 500, AHEAD];
 /** Rows that are kept for when they come in sight again. */
 const MOST_KEPT = 400;
+/** About where the rows of a page begin that nobody has scrolled. */
+const FIRST_TOP = 240;
 /** Heights of rows that were not laid out yet. */
 const HEIGHTS = { run: 37, group: 35, more: 35 };
 const SCORES = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
@@ -52,8 +56,10 @@ export function runTable(host) {
   const table = el("table", { class: "runs", role: "table" }, head);
   const where = el("div", { class: "place", hidden: true });
   host.append(table, where);
-  /** @type {Map<string, {signature: string, node: any, of: Listed, at: number}>} rows as drawn, of what and when */
+  /** @type {Map<string, {signature: string, node: any, of: any[], swatch: {root: any, draw: (slot: number|undefined) => void}}>} rows as drawn, and of what */
   const drawn = new Map();
+  /** What all rows rest on. */
+  let common = "";
   /** @type {Set<string>} groups that are closed, and those shown whole */
   const closed = new Set();
   const whole = new Set();
@@ -66,6 +72,7 @@ export function runTable(host) {
   /** @type {any} */
   let of = null;
   let headOf = "";
+  let mark = (/** @type {Shown} */ _) => {};
   /** @type {Column[]} */
   let columns = [];
   let scale = sparkScale([]);
@@ -74,9 +81,13 @@ export function runTable(host) {
   let mean = { ...HEIGHTS };
   /** @type {Float64Array|null} */
   let tops = null;
+  /** Where the rows begin in the window: as it was when they were laid out last, for which nothing is laid out again. */
+  let start = FIRST_TOP;
   let frame = 0;
   let draws = 0;
   let laidOut = "";
+  /** @type {[number, number][]} */
+  let parts = [];
   const again = () => { choices += 1; if (last) draw(last); };
   const later = () => { if (frame === 0) frame = requestAnimationFrame(() => { frame = 0; layOut(); }); };
   addEventListener("scroll", later, { passive: true });
@@ -90,20 +101,26 @@ export function runTable(host) {
     picker.draw(shown, columns);
     const focus = document.activeElement?.getAttribute("data-key");
     const { view } = shown;
-    const every = shown.listed.length > 0 && shown.listed.length <= shown.slot.size && shown.listed.every(({ run }) => shown.slot.has(run.name));
-    const nowHead = JSON.stringify([columns, view.sort, every, shown.slot.size]);
+    const nowHead = JSON.stringify(columns);
     if (nowHead !== headOf) {
       headOf = nowHead;
-      header(head, columns, shown, every, () => last?.listed ?? []);
+      mark = header(head, columns, () => last?.listed ?? []);
     }
+    mark(shown);
     const now = JSON.stringify([view.sort, view.group, view.q, columns, choices, prefsAt()]);
+    let moved = false;
     if (of !== shown.of || now !== itemsOf) {
       if (of !== shown.of) scale = sparkScale(shown.searched, shown.limitOf("ctl_conditional")?.limit ?? null);
-      [of, itemsOf, tops] = [shown.of, now, null];
+      [of, itemsOf] = [shown.of, now];
+      const before = items;
       items = list();
+      moved = items.length !== before.length || items.some(({ key, body }, at) => key !== before[at].key || body !== before[at].body);
+      if (moved) tops = null;
       table.setAttribute("aria-rowcount", String(items.length + 1));
     }
-    layOut();
+    common = JSON.stringify([prefsAt(), scale, columns, shown.down, view.split]);
+    glance(moved);
+    afterFrame(table, moved ? fill : () => layOut());
     if (focus && document.activeElement?.getAttribute("data-key") !== focus) /** @type {HTMLElement|null} */ (table.querySelector(`[data-key="${CSS.escape(focus)}"]`))?.focus();
   }
 
@@ -132,15 +149,33 @@ export function runTable(host) {
     return [...pinned, ...values.flatMap((value) => groupOf(group, value, groups.get(value) ?? [], item(`group ${value}`)))];
   }
 
-  /** Lays out the rows in sight and those around them. */
-  function layOut() {
+  /** What the next frame needs: where the list has changed, the rows in sight alone. @param {boolean} moved */
+  function glance(moved) {
+    const tops = topsNow();
+    if (moved) parts = stretches(tops, -start, innerHeight - start, held(), 1);
+    place(parts, tops);
+    laidOut = "";
+  }
+
+  /** Lays out what the glance has left, a step each turn. */
+  function* fill() {
+    for (const ahead of STEPS) {
+      layOut(ahead);
+      yield;
+    }
+  }
+
+  const topsNow = () => tops ??= topsOf(items.length, (at) => heights.get(items[at].key) ?? mean[items[at].kind]);
+
+  /** Lays out the rows in sight and those around them. @param {number} ahead */
+  function layOut(ahead = AHEAD) {
     const shown = last;
     if (!shown || !table.isConnected) return;
     // Heights are known once rows are laid out, so the second time finds what the first has missed.
     for (let turn = 0; turn < 2; turn += 1) {
-      tops ??= topsOf(items.length, (at) => heights.get(items[at].key) ?? mean[items[at].kind]);
-      const start = table.getBoundingClientRect().top + head.offsetHeight;
-      const parts = items.length <= WHOLE ? stretches(tops, 0, Infinity, -1) : stretches(tops, -start - AHEAD, innerHeight - start + AHEAD, held());
+      const tops = topsNow();
+      start = table.getBoundingClientRect().top + head.offsetHeight;
+      parts = items.length <= WHOLE && ahead === AHEAD ? stretches(tops, 0, Infinity, -1) : stretches(tops, -start - ahead, innerHeight - start + ahead, held());
       const now = `${draws} ${parts}`;
       say(start, tops);
       if (now === laidOut) return;
@@ -175,8 +210,8 @@ export function runTable(host) {
       for (at = from; at < to; at += 1) {
         const one = items[at];
         const node = one.node();
-        node.setAttribute("aria-rowindex", String(at + 2));
-        node.dataset.item = one.key;
+        if (node.ariaRowIndex !== String(at + 2)) node.setAttribute("aria-rowindex", String(at + 2));
+        if (node.dataset.item !== one.key) node.dataset.item = one.key;
         rowsOf(one.body).push(node);
       }
     }
@@ -193,8 +228,9 @@ export function runTable(host) {
   /** Room for rows that are not laid out. @param {number} at @param {number} height */
   function gap(at, height) {
     gaps[at] ??= el("tr", { class: "gap", "aria-hidden": "true" }, el("td", {}));
-    gaps[at].firstElementChild.style.height = `${height}px`;
-    gaps[at].firstElementChild.colSpan = columns.length + 4;
+    const cell = gaps[at].firstElementChild;
+    if (cell.style.height !== `${height}px`) cell.style.height = `${height}px`;
+    if (cell.colSpan !== columns.length + 4) cell.colSpan = columns.length + 4;
     return gaps[at];
   }
 
@@ -274,13 +310,14 @@ export function runTable(host) {
   function rowOf(of) {
     const { run, row, live } = of;
     const known = drawn.get(run.name);
-    if (known?.at === draws && known.of === of) return known.node;
     const shown = /** @type {Shown} */ (last);
-    const slot = shown.slot.get(run.name);
+    const now = [run, row, live, common];
+    known?.swatch.draw(shown.slot.get(run.name));
+    if (known && now.every((one, i) => one === known.of[i])) return known.node;
     const told = verdictOf(row, shown.view.split);
-    const signature = JSON.stringify([titleOf(run.name), live, isPinned(run.name), isHidden(run.name), slot, told, row?.scores, row?.spark, scale.top, scale.end, columns, shown.down, shown.view.split]);
+    const signature = JSON.stringify([run.labels, live, isPinned(run.name), isHidden(run.name), titleOf(run.name), told, row?.scores, row?.spark, scale, columns, shown.down, shown.view.split]);
     if (known?.signature === signature) {
-      Object.assign(known, { of, at: draws });
+      known.of = now;
       return known.node;
     }
     const title = titleOf(run.name);
@@ -290,23 +327,24 @@ export function runTable(host) {
       if (acts.hasChildNodes()) return;
       const act = (/** @type {string} */ key, /** @type {string} */ says, /** @type {string} */ symbol, /** @type {boolean} */ on, /** @type {() => void} */ onclick) =>
         el("button", { type: "button", class: on ? "act on" : "act", "aria-pressed": String(on), "aria-label": `${says} ${title}`, title: says, "data-key": `${key} ${run.name}`, onclick }, icon(symbol));
+      label.append(acts);
       acts.append(act("pin", isPinned(run.name) ? "Unpin" : "Pin", "pin", isPinned(run.name), () => togglePin(run.name)),
         act("hide", isHidden(run.name) ? "Show again" : "Hide", "eye", isHidden(run.name), () => toggleHidden(run.name)));
     };
+    const label = el("span", {}, el("a", { href: address({ page: "run", run: run.name }), title, "data-key": `open ${run.name}` }, title),
+      live && el("span", { class: "live", title: "training", role: "img", "aria-label": "training" }),
+      isPinned(run.name) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")));
+    const swatch = swatchOf(run.name, title, () => toggle(run.name, last ?? shown));
+    swatch.draw(shown.slot.get(run.name));
     const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, "data-run": run.name, onpointerenter: offer, onfocusin: offer },
-      el("td", {}, el("button", { type: "button", class: slot === undefined ? "sw" : `sw c${hueOf(slot)}`, "aria-pressed": String(slot !== undefined),
-        "aria-label": `Show ${title} in the charts`, "data-key": `show ${run.name}`, onclick: () => toggle(run.name, last ?? shown) },
-      icon(slot === undefined ? "off" : MARKS[lookOf(slot)], ""))),
-      el("th", { scope: "row", class: "name" }, el("span", {}, el("a", { href: address({ page: "run", run: run.name }), title, "data-key": `open ${run.name}` }, title),
-        live && el("span", { class: "live", title: "training", role: "img", "aria-label": "training" }),
-        isPinned(run.name) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")),
-        acts)),
+      el("td", {}, swatch.root),
+      el("th", { scope: "row", class: "name" }, label),
       el("td", { class: "vd" }, verdictMark(told, shown, row)),
       el("td", { class: "sp" }, row?.spark ? spark({ x: row.spark.steps, y: row.spark.values, end: scale.end, top: scale.top, limit: scale.limit,
         label: `${nameOf(row.spark.score)} from ${valueText(row.spark.score, row.spark.values[0])} to ${valueText(row.spark.score, row.spark.values.at(-1))}` }) : ""),
       ...columns.map(({ id, label }) => (label ? el("td", { class: cellClass(id, label), title: run.labels[id] ?? "" }, run.labels[id] ?? "") : valueCell(row, id))));
     roles(node);
-    drawn.set(run.name, { signature, node, of, at: draws });
+    drawn.set(run.name, { signature, node, of: now, swatch });
     return node;
   }
 
@@ -332,10 +370,33 @@ function patch(table, bodies) {
     const body = known ?? el("tbody", { role: "rowgroup", "data-body": name });
     if (body === before) before = body.nextElementSibling;
     else table.insertBefore(body, before);
+    if (rows.length === body.children.length && rows.every((row, i) => row === body.children[i])) continue;
     const wanted = new Set(rows);
     for (const row of [...body.children]) if (!wanted.has(row) || row.classList.contains("gap")) row.remove();
-    rows.forEach((row, i) => { if (body.children[i] !== row) body.insertBefore(row, body.children[i] ?? null); });
+    let at = body.firstChild;
+    for (const row of rows) {
+      if (row === at) at = row.nextSibling;
+      else body.insertBefore(row, at);
+    }
   }
+}
+
+/** The mark of a run, which is pressed while the run is in the charts. @param {string} run @param {string} title @param {() => void} onclick */
+function swatchOf(run, title, onclick) {
+  /** @type {any} */
+  let before = null;
+  const root = el("button", { type: "button", "aria-label": `Show ${title} in the charts`, "data-key": `show ${run}`, onclick });
+  return {
+    root,
+    /** @param {number|undefined} slot */
+    draw(slot) {
+      if (slot === before) return;
+      before = slot;
+      root.className = slot === undefined ? "sw" : `sw c${hueOf(slot)}`;
+      root.setAttribute("aria-pressed", String(slot !== undefined));
+      root.replaceChildren(icon(slot === undefined ? "off" : MARKS[lookOf(slot)], ""));
+    },
+  };
 }
 
 /** Rows that are cards on a phone would lose their meaning with their display. @param {HTMLElement} table or a row */
@@ -369,23 +430,42 @@ function toggle(run, shown) {
   change({ show: now.includes(run) ? now.filter((one) => one !== run) : [...now, run] });
 }
 
-/** @param {any} head @param {Column[]} columns @param {Shown} shown @param {boolean} every whether all are in the charts @param {() => Listed[]} listed */
-function header(head, columns, shown, every, listed) {
-  const { sort } = shown.view;
-  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className, /** @type {string[]} */ lines = []) => {
-    const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : null;
-    const button = el("button", { type: "button", class: "sort", "data-key": `sort ${id}`, onclick: () => change({ sort: sort === id ? `-${id}` : sort === `-${id}` ? "" : id }) },
-      text, direction && el("span", { class: "arrow", "aria-hidden": "true" }, direction === "ascending" ? "↑" : "↓"));
-    return el("th", { scope: "col", class: className, "aria-sort": direction ?? undefined }, button, lines.length > 0 && term("?", [text, ...lines].slice(1), "tipped what-is"));
+/**
+ * The head of the table. What it returns marks in it how the rows are sorted, and whether all are in the charts.
+ * @param {any} head @param {Column[]} columns @param {() => Listed[]} listed
+ * @returns {(shown: Shown) => void}
+ */
+function header(head, columns, listed) {
+  /** @type {Map<string, {root: HTMLElement, arrow: HTMLElement}>} */
+  const cells = new Map();
+  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className) => {
+    const arrow = el("span", { class: "arrow", "aria-hidden": "true" });
+    const button = el("button", { type: "button", class: "sort", "data-key": `sort ${id}`, onclick: () => {
+      const { sort } = current();
+      change({ sort: sort === id ? `-${id}` : sort === `-${id}` ? "" : id });
+    } }, text, arrow);
+    const root = el("th", { scope: "col", class: className }, button);
+    cells.set(id, { root, arrow });
+    return root;
   };
   const all = el("input", { type: "checkbox", "aria-label": "Show all listed runs in the charts", "data-key": "show all", onchange: () =>
     change({ show: all.checked ? listed().map(({ run }) => run.name) : null }) });
-  all.checked = every;
-  all.indeterminate = !every && shown.slot.size > 0;
   head.replaceChildren(el("tr", { "aria-rowindex": "1" }, el("th", { scope: "col" }, all), cell("name", "Run", "name-col"), cell("verdict", "Verdict", "vd-col"),
     el("th", { scope: "col", class: "sp-col" }, term("Over epochs", tipOf("ctl_conditional"))),
-    ...columns.map(({ id, label }) => cell(label ? `label:${id}` : id, label ? labelName(id) : wordOf(id).short ?? nameOf(id), cellClass(id, label), []))));
+    ...columns.map(({ id, label }) => cell(label ? `label:${id}` : id, label ? labelName(id) : wordOf(id).short ?? nameOf(id), cellClass(id, label)))));
   roles(head);
+  return ({ view: { sort }, listed: rows, slot }) => {
+    for (const [id, { root, arrow }] of cells) {
+      const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : null;
+      const sign = direction === null ? "" : direction === "ascending" ? "↑" : "↓";
+      if (arrow.textContent === sign) continue;
+      arrow.textContent = sign;
+      if (direction === null) root.removeAttribute("aria-sort");
+      else root.setAttribute("aria-sort", direction);
+    }
+    all.checked = rows.length > 0 && rows.length <= slot.size && rows.every(({ run }) => slot.has(run.name));
+    all.indeterminate = !all.checked && slot.size > 0;
+  };
 }
 
 /** @param {Shown} shown @returns {Column[]} */

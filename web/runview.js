@@ -15,6 +15,7 @@ import { isLive } from "./shown.js";
 import { address, change, current } from "./state.js";
 import { statsPanel } from "./stats.js";
 import { count, el, icon } from "./text.js";
+import { afterFrame } from "./turns.js";
 import { verdictPanel } from "./verdict.js";
 import { OF_RUN, PUBLISHED, curved, labelName, momentText, tipOf } from "./words.js";
 
@@ -94,21 +95,29 @@ export function runView(again) {
     drawStats(shown, row?.scores ?? {}, row !== undefined);
     drawControls();
     drawSince(shown, SINCE, { unscored, all: true });
-    drawAccuracy(shown);
     drawDrop(shown, ["intervention_drop"], { unscored });
     if (accuracy.root.parentElement !== grid) grid.append(accuracy.root, drop);
     drawPublished(shown, PUBLISHED, { unscored, all: true });
+    root.classList.toggle("stale", shown.down);
+    afterFrame(root, () => drawRest(shown, point, unscored));
+  }
+
+  /** Panels below the first window. @param {Shown} shown @param {import("./api.js").Point|null} point @param {import("./api.js").Unscored[]} unscored */
+  function* drawRest(shown, point, unscored) {
+    drawAccuracy(shown);
+    yield;
     drawLanes(shown, unscored);
     drawBehind(shown, point);
     lanes.classList.toggle("w12", behind.hidden);
+    yield;
     drawConcepts(shown, point);
     drawPairs(shown);
     concepts.classList.toggle("w12", pairs.hidden);
+    yield;
     const vectors = Object.fromEntries(Object.entries(point?.scores ?? {}).filter(([id]) => EMBEDDINGS.includes(id)));
     embeddings.hidden = Object.keys(vectors).length === 0;
     if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true);
     drawAll(point);
-    root.classList.toggle("stale", shown.down);
   }
 
   /** @param {Shown} shown @param {import("./api.js").Row|undefined} row */

@@ -1,4 +1,5 @@
 // What is shown, kept in the address: it can be shared, and a reload changes nothing.
+import { afterFrame } from "./turns.js";
 
 /**
  * @typedef {"epoch"|"step"|"time"} Along
@@ -105,6 +106,8 @@ export function format(view) {
 let view = parse(location.hash);
 /** @type {(view: View, before: View) => void} */
 let changed = () => {};
+/** The address as it was read or written last. */
+let written = location.hash;
 
 export const current = () => view;
 
@@ -114,15 +117,24 @@ export function onChange(listener) {
   addEventListener("hashchange", () => {
     const before = view;
     view = parse(location.hash);
+    written = location.hash;
     changed(view, before);
   });
+}
+
+/** Notes in the address what is shown, unless the reader has gone elsewhere meanwhile. */
+function write() {
+  if (location.hash !== written) return;
+  history.replaceState(null, "", format(view));
+  written = location.hash;
 }
 
 /** @param {Partial<View>} patch */
 export function change(patch) {
   const before = view;
   view = { ...view, ...patch };
-  history.replaceState(null, "", format(view));
+  // Browsers take some time for it, and refuse it where it comes too often.
+  afterFrame(write, write);
   changed(view, before);
 }
 

@@ -3,6 +3,7 @@ import { ApiError, changeRun, follow, get } from "./api.js";
 import { nameRuns } from "./prefs.js";
 import { PAGE, rowLoader } from "./rows.js";
 import { seriesOf, take } from "./series.js";
+import { afterFrame } from "./turns.js";
 import { nameScores } from "./words.js";
 
 /**
@@ -283,6 +284,7 @@ const MOST_IN_FLIGHT = 4;
 /** @param {string} key @param {string} run @param {string} of @param {any} held */
 async function fetchCurves(key, run, of, held) {
   held.fetching = true;
+  await new Promise((go) => afterFrame(held, () => go(null)));
   if (inFlight >= MOST_IN_FLIGHT) await new Promise((go) => waiting.push(() => go(null)));
   inFlight += 1;
   const scores = [...held.wanted];
@@ -305,8 +307,10 @@ async function fetchCurves(key, run, of, held) {
   held.missed = [];
   held.fetching = false;
   inFlight -= 1;
+  // Of many runs not each is drawn as it comes.
+  if (waiting.length > 0) changedSoon();
+  else changed();
   waiting.shift()?.();
-  changed();
 }
 
 /** The limit at which a score is evidence, for the diagnosis. @param {string} score */

@@ -19,6 +19,11 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** Gives an element a text; one that it has is not laid out again. @param {HTMLElement} node @param {string} text */
+export function tell(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
