@@ -13,6 +13,7 @@ mod project;
 pub mod proto;
 mod reader;
 pub mod recording;
+mod scores;
 mod serve;
 mod service;
 mod status;

@@ -15,6 +15,8 @@ use crate::alert::State;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::name::check_name;
+use crate::point::Point;
+use crate::question::diagnosis_of;
 use crate::search::Search;
 use crate::server::events::{Events, Received};
 use crate::server::live::{AlertChange, Event};
@@ -94,6 +96,20 @@ impl Reader {
             superseded: point.superseded,
         };
         Ok(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() })
+    }
+
+    /// The diagnosis of a split, from the points that `admits` takes.
+    pub async fn diagnosis(
+        &self,
+        run: String,
+        split: String,
+        admits: impl Fn(&Point) -> bool + Send + 'static,
+    ) -> Result<proto::GetDiagnosisResponse, Status> {
+        let history = Arc::clone(&self.history);
+        match tokio::task::spawn_blocking(move || diagnosis_of(&*history, &run, &split, admits)).await {
+            Ok(diagnosis) => Ok(convert::diagnosis(diagnosis.map_err(Refusal::from)?)),
+            Err(_) => Err(Status::internal("the diagnosis failed")),
+        }
     }
 
     /// Points and alert changes from now on, until the server stops.

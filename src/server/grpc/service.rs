@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::fault::{Fault, in_short};
@@ -21,8 +21,8 @@ use super::convert;
 use super::ingest::{Arrived, Ingest};
 use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
+use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::question::diagnosis_of;
 use crate::server::advice::{Advice, Decision};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
@@ -41,8 +41,6 @@ const ANSWERS: usize = 64;
 const ASKED_CHUNK: usize = 1 << 20;
 /// Newest points of each split that the alert rules evaluate again when a run resumes after a restart of the sidecar.
 const RESTORED: usize = 200;
-/// Interval at which a waiting call checks again, in case it has missed the event.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
 pub struct Service {
@@ -238,13 +236,7 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::GetScoresRequest>,
     ) -> Result<Response<proto::GetScoresResponse>, Status> {
-        let request = request.into_inner();
-        check_name("run", &request.run).map_err(refused)?;
-        check_name("split", &request.split).map_err(refused)?;
-        let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
-        let point = self.wait_for_point(&request.run, &request.split, request.step, request.matrices, wait).await?;
-        let point = point.map(|point| convert::point(&point, request.matrices));
-        Ok(Response::new(proto::GetScoresResponse { point }))
+        get_scores(self, request.into_inner()).await
     }
 
     async fn get_series(
@@ -307,15 +299,14 @@ impl ConceptWatch for Service {
         match step {
             Some(step) => self.wait_until_complete(&run, &split, step, Instant::now() + wait).await,
             // Where there is none, the diagnosis says what is unknown.
-            None if wait > Duration::ZERO => drop(self.wait_for_point(&run, &split, None, false, wait).await),
+            None if wait > Duration::ZERO => {
+                let (run, split) = (run.clone(), split.clone());
+                drop(wait_for_point(self, &Sought { run, split, step, matrices: false, wait }).await);
+            }
             None => {}
         }
-        let (history, board) = (Arc::clone(&self.history), Arc::clone(&self.board));
-        let diagnosis = move || diagnosis_of(&*history, &run, &split, |point| board.admits(point));
-        match tokio::task::spawn_blocking(diagnosis).await {
-            Ok(diagnosis) => Ok(Response::new(convert::diagnosis(diagnosis.map_err(Refusal::from)?))),
-            Err(_) => Err(Status::internal("the diagnosis failed")),
-        }
+        let board = Arc::clone(&self.board);
+        self.reader().diagnosis(run, split, move |point| board.admits(point)).await.map(Response::new)
     }
 }
 
@@ -387,46 +378,6 @@ impl Service {
         Ok(())
     }
 
-    async fn wait_for_point(
-        &self,
-        run: &str,
-        split: &str,
-        step: Option<u64>,
-        matrices: bool,
-        wait: Duration,
-    ) -> Result<Option<Point>, Status> {
-        let deadline = Instant::now() + wait;
-        let mut events = self.events.subscribe();
-        loop {
-            // Read before the history: the point of a settled step is already stored.
-            let settled = step.is_some_and(|step| self.is_settled(run, split, step));
-            let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
-            let stored = {
-                let (run, split) = (run.to_owned(), split.to_owned());
-                self.blocking(move |history| history.point(&run, &split, step, matrices)).await
-            };
-            // A point of an earlier training is no answer for the current one.
-            let stored = stored.map(|point| point.filter(|point| self.board.admits(point)));
-            match (live, stored) {
-                // For the same point the stored form is returned, since every later reader gets that one.
-                (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {
-                    return Ok(Some(stored));
-                }
-                // The point could not be stored, or the history keeps a more complete one of another attempt.
-                (Some(live), _) => return Ok(Some(Point::clone(&live))),
-                (None, Ok(Some(stored))) => return Ok(Some(stored)),
-                (None, Ok(None)) => {}
-                // The history does not know a split before its first point.
-                (None, Err(status)) if status.code() == tonic::Code::NotFound && wait > Duration::ZERO => {}
-                (None, Err(status)) => return Err(status),
-            }
-            if settled || Instant::now() >= deadline {
-                return Ok(None);
-            }
-            self.next_look(&mut events, deadline).await;
-        }
-    }
-
     /// Whether the evaluation of a step was scored or skipped. One that waits in line is not, though a newer one may be.
     fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
         self.board.is_settled(run, split, step) && !self.settlement.is_pending(run, split, step)
@@ -435,7 +386,7 @@ impl Service {
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
         while !self.is_settled(run, split, step) && Instant::now() < deadline {
-            self.next_look(&mut events, deadline).await;
+            next_look(Some(&mut events), deadline).await;
         }
     }
 
@@ -443,20 +394,46 @@ impl Service {
     async fn wait_until_complete(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
         while !self.board.is_complete(run, split, step) && Instant::now() < deadline {
-            self.next_look(&mut events, deadline).await;
-        }
-    }
-
-    async fn next_look(&self, events: &mut Watcher, deadline: Instant) {
-        let again = deadline.min(Instant::now() + LOOK_AGAIN);
-        tokio::select! {
-            _ = events.next() => {}
-            () = tokio::time::sleep_until(again) => {}
+            next_look(Some(&mut events), deadline).await;
         }
     }
 
     fn announce(&self, event: Event) {
         self.events.send(event);
+    }
+}
+
+#[tonic::async_trait]
+impl Lookout for Service {
+    async fn look(&self, sought: &Sought, _: Instant) -> Result<Found, Status> {
+        let Sought { run, split, step, matrices, wait } = sought;
+        let (step, matrices) = (*step, *matrices);
+        // Read before the history: the point of a settled step is already stored.
+        let settled = step.is_some_and(|step| self.is_settled(run, split, step));
+        let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
+        let stored = {
+            let (run, split) = (run.clone(), split.clone());
+            self.blocking(move |history| history.point(&run, &split, step, matrices)).await
+        };
+        // A point of an earlier training is no answer for the current one.
+        let stored = stored.map(|point| point.filter(|point| self.board.admits(point)));
+        match (live, stored) {
+            // For the same point the stored form is returned, since every later reader gets that one.
+            (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {
+                Ok(Found::Point(Box::new(stored)))
+            }
+            // The point could not be stored, or the history keeps a more complete one of another attempt.
+            (Some(live), _) => Ok(Found::Point(Box::new(Point::clone(&live)))),
+            (None, Ok(Some(stored))) => Ok(Found::Point(Box::new(stored))),
+            // The history does not know a split before its first point.
+            (None, Err(status)) if status.code() != Code::NotFound || wait.is_zero() => Err(status),
+            (None, _) if settled => Ok(Found::Never),
+            (None, _) => Ok(Found::NotYet),
+        }
+    }
+
+    fn events(&self) -> Option<Watcher> {
+        Some(self.events.subscribe())
     }
 }
 

@@ -1,26 +1,21 @@
 //! The calls of readers to a hub, answered from the database, and what a hub refuses that a sidecar answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::history::StoredSplit;
 use crate::name::check_name;
-use crate::point::Point;
-use crate::question::diagnosis_of;
+use crate::server::events::Watcher;
 use crate::server::grpc::convert;
 use crate::server::grpc::proto::{self, concept_watch_server::ConceptWatch};
 use crate::server::grpc::reader::{Reader, listed};
+use crate::server::grpc::scores::{Found, Lookout, Sought, get_scores, wait_for_point};
 use crate::server::grpc::status::refused;
 use crate::server::live::Live;
-use crate::server::refusal::Refusal;
-
-use std::sync::Arc;
-
-/// Interval at which a waiting call looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
 pub struct Reads {
@@ -73,13 +68,7 @@ impl ConceptWatch for Reads {
         &self,
         request: Request<proto::GetScoresRequest>,
     ) -> Result<Response<proto::GetScoresResponse>, Status> {
-        let request = request.into_inner();
-        check_name("run", &request.run).map_err(refused)?;
-        check_name("split", &request.split).map_err(refused)?;
-        let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
-        let point = self.wait_for_point(&request.run, &request.split, request.step, request.matrices, wait).await?;
-        let point = point.map(|point| convert::point(&point, request.matrices));
-        Ok(Response::new(proto::GetScoresResponse { point }))
+        get_scores(self, request.into_inner()).await
     }
 
     async fn get_series(
@@ -119,56 +108,44 @@ impl ConceptWatch for Reads {
         let wait = convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
         if wait > Duration::ZERO {
             // Where there is none, the diagnosis says what is unknown.
-            drop(self.wait_for_point(&run, &split, step, false, wait).await);
+            let (run, split) = (run.clone(), split.clone());
+            drop(wait_for_point(self, &Sought { run, split, step, matrices: false, wait }).await);
         }
-        let (history, live) = (Arc::clone(&self.reader.history), Arc::clone(&self.live));
-        let diagnosis = move || diagnosis_of(&*history, &run, &split, |point| live.admits(point));
-        match tokio::task::spawn_blocking(diagnosis).await {
-            Ok(diagnosis) => Ok(Response::new(convert::diagnosis(diagnosis.map_err(Refusal::from)?))),
-            Err(_) => Err(Status::internal("the diagnosis failed")),
-        }
+        let live = Arc::clone(&self.live);
+        self.reader.diagnosis(run, split, move |point| live.admits(point)).await.map(Response::new)
     }
 }
 
-impl Reads {
-    /// The point of a step, or the newest, once it is stored; `None` if that takes longer than `wait`, or there will be
-    /// none.
-    async fn wait_for_point(
-        &self,
-        run: &str,
-        split: &str,
-        step: Option<u64>,
-        matrices: bool,
-        wait: Duration,
-    ) -> Result<Option<Point>, Status> {
-        let deadline = Instant::now() + wait;
-        loop {
-            let (name, of) = (run.to_owned(), split.to_owned());
-            let stored = self
-                .reader
-                .blocking(move |history| {
-                    let point = history.point(&name, &of, step, matrices)?;
-                    let ended = match (&point, step) {
-                        (None, Some(step)) => history.unscored_at(&name, &of, step)?.is_some(),
-                        _ => false,
-                    };
-                    Ok((point, ended))
-                })
-                .await;
-            match stored {
-                Ok((point, ended)) => match point.filter(|point| self.live.admits(point)) {
-                    Some(point) => return Ok(Some(point)),
-                    None if ended => return Ok(None),
-                    None => {}
-                },
-                // A split is unknown before its first point.
-                Err(status) if status.code() == Code::NotFound && Instant::now() < deadline => {}
-                Err(status) => return Err(status),
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            sleep_until(deadline.min(Instant::now() + LOOK_AGAIN)).await;
+#[tonic::async_trait]
+impl Lookout for Reads {
+    async fn look(&self, sought: &Sought, deadline: Instant) -> Result<Found, Status> {
+        let Sought { run, split, step, matrices, .. } = sought;
+        let (run, split, step, matrices) = (run.clone(), split.clone(), *step, *matrices);
+        let stored = self
+            .reader
+            .blocking(move |history| {
+                let point = history.point(&run, &split, step, matrices)?;
+                let ended = match (&point, step) {
+                    (None, Some(step)) => history.unscored_at(&run, &split, step)?.is_some(),
+                    _ => false,
+                };
+                Ok((point, ended))
+            })
+            .await;
+        match stored {
+            Ok((point, ended)) => match point.filter(|point| self.live.admits(point)) {
+                Some(point) => Ok(Found::Point(Box::new(point))),
+                None if ended => Ok(Found::Never),
+                None => Ok(Found::NotYet),
+            },
+            // A split is unknown before its first point.
+            Err(status) if status.code() == Code::NotFound && Instant::now() < deadline => Ok(Found::NotYet),
+            Err(status) => Err(status),
         }
+    }
+
+    /// Points come at the pace of the whole database, so that each would be a query of each call that waits.
+    fn events(&self) -> Option<Watcher> {
+        None
     }
 }
