@@ -1,196 +1,20 @@
-//! Conversions between the hub's messages and changes of a history, without loss: what a point holds arrives to the bit.
-//! Faults name the protocol's fields.
+//! Points, with their matrices.
 
 use bytes::Bytes;
 
-use super::proto::{self, entry::Change as Message, unscored::Ending as EndingMessage};
+use super::super::proto;
+use super::fields::{launch, launch_of, step, text, time};
 use crate::fault::{Fault, in_short};
-use crate::history::{Change, Declared, Ending, Launch, Remark, Unscored};
+use crate::history::Launch;
 use crate::name::check_name;
 use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::MAX_CONCEPTS;
-use crate::sample::Attempt;
-use crate::server::grpc::convert::{self as run, MOST_RESTARTS};
+use crate::server::grpc::convert as run;
 use crate::server::grpc::proto as v1;
-use crate::step::{Epoch, Rank, Step};
+use crate::step::Epoch;
 
 /// Most characters of a score's id.
 const MAX_ID: usize = 64;
-/// Most characters of a reason or warning.
-const MAX_TEXT: usize = 10_000;
-
-// ---------------------------------------------------------------- changes
-
-/// The change as an entry of a push.
-pub fn entry(number: u64, change: &Change) -> proto::Entry {
-    let change = match change {
-        Change::Declare(declared) => Message::DeclareRun(proto::DeclareRun {
-            run: Some(run::run_message(&declared.run)),
-            declared_name: declared.declared_name.clone().unwrap_or_default(),
-            launch: Some(launch(&declared.launch)),
-            rank: declared.rank.get(),
-            client: declared.client.clone(),
-            resume: declared.resume,
-            started: declared.started,
-        }),
-        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
-            run: run.clone(),
-            launch: Some(launch(of)),
-            rank: *rank,
-            finished: *finished,
-        }),
-        Change::FinishRun { run, finished } => {
-            Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
-        }
-        Change::Point(of, by) => Message::Point(point(of, by.as_ref())),
-        Change::Unscored(record, by) => Message::Unscored(unscored(record, by.as_ref())),
-        Change::Remark { run, remark } => {
-            Message::Remark(proto::Remark { run: run.clone(), title: remark.title.clone(), note: remark.note.clone() })
-        }
-        Change::RemoveRun(run) => Message::RemoveRun(proto::RemoveRun { run: run.clone() }),
-    };
-    proto::Entry { number, change: Some(change) }
-}
-
-/// Leaves out the values of pairs, so that a point that is larger than a message can be sent.
-pub fn omit_matrices(entry: &mut proto::Entry) {
-    if let Some(Message::Point(point)) = &mut entry.change {
-        point.matrices.clear();
-    }
-}
-
-/// The change of an entry. Errors when it is none that a history can make.
-pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
-    match entry.change.ok_or_else(|| Fault::new("change", "is missing"))? {
-        Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
-        Message::FinishRank(message) => {
-            check_name("finish_rank.run", &message.run)?;
-            let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
-            Ok(Change::FinishRank {
-                run: message.run,
-                launch: launch.unwrap_or_default(),
-                rank: message.rank,
-                finished: time("finish_rank.finished", message.finished)?,
-            })
-        }
-        Message::FinishRun(message) => {
-            check_name("finish_run.run", &message.run)?;
-            Ok(Change::FinishRun { run: message.run, finished: time("finish_run.finished", message.finished)? })
-        }
-        Message::Point(message) => point_of(message).map(|(point, by)| Change::Point(Box::new(point), by)),
-        Message::Unscored(message) => unscored_of(message).map(|(record, by)| Change::Unscored(record, by)),
-        Message::Remark(message) => {
-            check_name("remark.run", &message.run)?;
-            Ok(Change::Remark { run: message.run, remark: Remark { title: message.title, note: message.note } })
-        }
-        Message::RemoveRun(message) => {
-            check_name("remove_run.run", &message.run)?;
-            Ok(Change::RemoveRun(message.run))
-        }
-    }
-}
-
-fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
-    let within = |fault: Fault| Fault::new(format!("declare_run.{}", fault.field), fault.message);
-    let of = message.run.ok_or_else(|| Fault::new("declare_run.run", "is missing"))?;
-    let run = run::run(of).map_err(within)?;
-    let launch = message.launch.map(|launch| launch_of("declare_run.launch", launch)).transpose()?.unwrap_or_default();
-    let rank = match launch.job.as_str() {
-        "" => Rank::default(),
-        _ => Rank::of(message.rank, run.world_size).map_err(within)?,
-    };
-    check_name("declare_run.client", &message.client)?;
-    let declared_name = Some(message.declared_name).filter(|name| !name.is_empty());
-    if let Some(name) = &declared_name {
-        check_name("declare_run.declared_name", name)?;
-    }
-    let started = time("declare_run.started", message.started)?;
-    Ok(Declared { run, declared_name, launch, rank, client: message.client, resume: message.resume, started })
-}
-
-fn launch(launch: &Launch) -> proto::Launch {
-    proto::Launch { job: launch.job.clone(), restart: launch.restart, number: launch.number }
-}
-
-fn launch_of(field: &str, message: proto::Launch) -> Result<Launch, Fault> {
-    if !message.job.is_empty() {
-        check_name(&format!("{field}.job"), &message.job)?;
-    }
-    for (name, number) in [("restart", message.restart), ("number", message.number)] {
-        if number > MOST_RESTARTS {
-            let message = format!("got {number}, expected at most {MOST_RESTARTS}");
-            return Err(Fault::new(format!("{field}.{name}"), message));
-        }
-    }
-    Ok(Launch { job: message.job, restart: message.restart, number: message.number })
-}
-
-pub fn ending(ending: Ending) -> EndingMessage {
-    match ending {
-        Ending::Skipped => EndingMessage::Skipped,
-        Ending::Discarded => EndingMessage::Discarded,
-        // A record that is damaged is only read; what is known of the pass is that it has no point.
-        Ending::Failed | Ending::Damaged => EndingMessage::Failed,
-        Ending::Unsettled => EndingMessage::Unsettled,
-    }
-}
-
-fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
-    proto::Unscored {
-        run: record.run.clone(),
-        split: record.split.clone(),
-        step: record.step,
-        time: record.time,
-        ending: ending(record.outcome).into(),
-        reason: record.reason.clone(),
-        rows_seen: record.rows_seen,
-        launch: by.map(launch),
-    }
-}
-
-fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), Fault> {
-    check_name("unscored.run", &message.run)?;
-    check_name("unscored.split", &message.split)?;
-    let outcome = match EndingMessage::try_from(message.ending) {
-        Ok(EndingMessage::Skipped) => Ending::Skipped,
-        Ok(EndingMessage::Discarded) => Ending::Discarded,
-        Ok(EndingMessage::Failed) => Ending::Failed,
-        Ok(EndingMessage::Unsettled) => Ending::Unsettled,
-        Ok(EndingMessage::Unspecified) | Err(_) => {
-            return Err(Fault::new("unscored.ending", format!("got {}, expected 1 to 4", message.ending)));
-        }
-    };
-    let by = message.launch.map(|launch| launch_of("unscored.launch", launch)).transpose()?;
-    let record = Unscored {
-        run: message.run,
-        split: message.split,
-        step: step("unscored.step", message.step)?,
-        time: time("unscored.time", message.time)?,
-        outcome,
-        reason: text("unscored.reason", message.reason)?,
-        rows_seen: message.rows_seen,
-        attempt: None,
-    };
-    Ok((record, by))
-}
-
-pub fn attempt(attempt: Attempt) -> proto::Attempt {
-    proto::Attempt { launch: attempt.launch, restart: attempt.restart }
-}
-
-/// An attempt in `field`. Errors when it is missing.
-pub fn attempt_of(field: &str, message: Option<proto::Attempt>) -> Result<Attempt, Fault> {
-    let proto::Attempt { launch, restart } = message.ok_or_else(|| Fault::new(field, "is missing"))?;
-    for (name, number) in [("launch", launch), ("restart", restart)] {
-        if number > MOST_RESTARTS {
-            let message = format!("got {number}, expected at most {MOST_RESTARTS}");
-            return Err(Fault::new(format!("{field}.{name}"), message));
-        }
-    }
-    Ok(Attempt { launch, restart })
-}
-
-// ---------------------------------------------------------------- points
 
 /// A point with all it holds, and the launch whose evaluation it is.
 pub fn point(point: &Point, by: Option<&Launch>) -> proto::Point {
@@ -362,8 +186,6 @@ fn square_of<T>(field: &str, square: &proto::Square, number: impl Fn(f64) -> T) 
     Ok(cells.chunks(size).map(|row| row.iter().map(|cell| number(*cell)).collect()).collect())
 }
 
-// ---------------------------------------------------------------- fields
-
 /// Ids become parts of names of metrics.
 fn id(id: String) -> Result<String, Fault> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -374,25 +196,6 @@ fn id(id: String) -> Result<String, Fault> {
     Err(Fault::new("point.scores.id", message))
 }
 
-fn step(field: &str, step: u64) -> Result<u64, Fault> {
-    Step::new(step).map(Step::get).map_err(|fault| Fault::new(field, fault.message))
-}
-
-/// A number that is not finite is no time, and no share.
-fn time(field: &str, seconds: f64) -> Result<f64, Fault> {
-    match seconds.is_finite() {
-        true => Ok(seconds),
-        false => Err(Fault::new(field, format!("got {seconds}, expected a finite number"))),
-    }
-}
-
-fn text(field: &str, text: String) -> Result<String, Fault> {
-    match text.len() {
-        bytes if bytes <= MAX_TEXT => Ok(text),
-        bytes => Err(Fault::new(field, format!("got {bytes} bytes, expected at most {MAX_TEXT}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
@@ -400,12 +203,6 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-
-    /// What a receiver has after the bytes of an entry.
-    fn sent(change: &Change) -> Result<Change, Fault> {
-        let bytes = entry(1, change).encode_to_vec();
-        super::change(proto::Entry::decode(bytes.as_slice()).unwrap())
-    }
 
     fn maybe<T>(random: &mut ChaCha8Rng, make: impl FnOnce(&mut ChaCha8Rng) -> T) -> Option<T> {
         random.random_bool(0.5).then(|| make(random))
@@ -495,11 +292,12 @@ mod tests {
         for _ in 0..300 {
             let point = random_point(&mut random);
             let by = maybe(&mut random, |_| Launch { job: "job".into(), restart: 2, number: 1 });
-            let change = Change::Point(Box::new(point), by);
-            let arrived = sent(&change).unwrap();
+            let sent = (point, by);
+            let bytes = super::point(&sent.0, sent.1.as_ref()).encode_to_vec();
+            let arrived = point_of(proto::Point::decode(bytes.as_slice()).unwrap()).unwrap();
             // Equal, and with the same sign of zeros.
-            assert_eq!(format!("{arrived:?}"), format!("{change:?}"));
-            assert_eq!(arrived, change);
+            assert_eq!(format!("{arrived:?}"), format!("{sent:?}"));
+            assert_eq!(arrived, sent);
         }
     }
 
@@ -509,53 +307,6 @@ mod tests {
             square(&[vec![Some(value), None], vec![None, Some(f64::NAN)]], |cell| cell.unwrap_or(f64::NAN)).cells.len()
         };
         assert_eq!((size(f64::from(0.1_f32)), size(0.1)), (16, 32));
-    }
-
-    fn a_run() -> crate::run::Run {
-        let message = v1::Run {
-            name: "digits-2".into(),
-            concepts: vec![v1::Concept { name: "stripes".into(), cardinality: 3 }],
-            labels: [("lambda".to_owned(), "0.1".to_owned())].into(),
-            world_size: 4,
-            ..Default::default()
-        };
-        run::run(message).unwrap()
-    }
-
-    #[test]
-    fn changes_of_runs_arrive_as_they_are() {
-        let launch = Launch { job: "job".into(), restart: 3, number: 1 };
-        let declared = Declared {
-            run: a_run(),
-            declared_name: Some("digits".into()),
-            launch: launch.clone(),
-            rank: Rank::of(2, 4).unwrap(),
-            client: "client".into(),
-            resume: true,
-            started: 1.5,
-        };
-        let run = || "digits-2".to_owned();
-        let record = Unscored {
-            run: run(),
-            split: "val".into(),
-            step: 7,
-            time: 2.5,
-            outcome: Ending::Unsettled,
-            reason: "the sidecar stopped".into(),
-            rows_seen: 9,
-            attempt: None,
-        };
-        let remark = Remark { title: Some(String::new()), note: None };
-        for change in [
-            Change::Declare(Box::new(declared)),
-            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
-            Change::FinishRun { run: run(), finished: 4.5 },
-            Change::Unscored(record, Some(launch)),
-            Change::Remark { run: run(), remark },
-            Change::RemoveRun(run()),
-        ] {
-            assert_eq!(sent(&change).unwrap(), change);
-        }
     }
 
     #[test]
@@ -599,13 +350,8 @@ mod tests {
                 "point.scores.ctl.matrix.size: got 2147483648, expected 1 to 4096",
             ),
         ] {
-            let entry = proto::Entry { number: 1, change: Some(Message::Point(message)) };
-            let fault = change(entry).unwrap_err().to_string();
+            let fault = point_of(message).unwrap_err().to_string();
             assert!(fault.starts_with(expected), "{fault}");
         }
-        assert_eq!(change(proto::Entry::default()).unwrap_err().to_string(), "change: is missing");
-        let unscored = proto::Unscored { run: "r".into(), split: "val".into(), ..Default::default() };
-        let entry = proto::Entry { number: 1, change: Some(Message::Unscored(unscored)) };
-        assert_eq!(change(entry).unwrap_err().to_string(), "unscored.ending: got 0, expected 1 to 4");
     }
 }

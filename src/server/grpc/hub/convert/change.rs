@@ -1,0 +1,215 @@
+//! Changes of a history as entries of a push.
+
+use super::super::proto::{self, entry::Change as Message, unscored::Ending as EndingMessage};
+use super::fields::{launch, launch_of, step, text, time};
+use super::point::{point, point_of};
+use crate::fault::Fault;
+use crate::history::{Change, Declared, Ending, Launch, Remark, Unscored};
+use crate::name::check_name;
+use crate::server::grpc::convert as run;
+use crate::step::Rank;
+
+/// The change as an entry of a push.
+pub fn entry(number: u64, change: &Change) -> proto::Entry {
+    let change = match change {
+        Change::Declare(declared) => Message::DeclareRun(proto::DeclareRun {
+            run: Some(run::run_message(&declared.run)),
+            declared_name: declared.declared_name.clone().unwrap_or_default(),
+            launch: Some(launch(&declared.launch)),
+            rank: declared.rank.get(),
+            client: declared.client.clone(),
+            resume: declared.resume,
+            started: declared.started,
+        }),
+        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
+            run: run.clone(),
+            launch: Some(launch(of)),
+            rank: *rank,
+            finished: *finished,
+        }),
+        Change::FinishRun { run, finished } => {
+            Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
+        }
+        Change::Point(of, by) => Message::Point(point(of, by.as_ref())),
+        Change::Unscored(record, by) => Message::Unscored(unscored(record, by.as_ref())),
+        Change::Remark { run, remark } => {
+            Message::Remark(proto::Remark { run: run.clone(), title: remark.title.clone(), note: remark.note.clone() })
+        }
+        Change::RemoveRun(run) => Message::RemoveRun(proto::RemoveRun { run: run.clone() }),
+    };
+    proto::Entry { number, change: Some(change) }
+}
+
+/// Leaves out the values of pairs, so that a point that is larger than a message can be sent.
+pub fn omit_matrices(entry: &mut proto::Entry) {
+    if let Some(Message::Point(point)) = &mut entry.change {
+        point.matrices.clear();
+    }
+}
+
+/// The change of an entry. Errors when it is none that a history can make.
+pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
+    match entry.change.ok_or_else(|| Fault::new("change", "is missing"))? {
+        Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
+        Message::FinishRank(message) => {
+            check_name("finish_rank.run", &message.run)?;
+            let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
+            Ok(Change::FinishRank {
+                run: message.run,
+                launch: launch.unwrap_or_default(),
+                rank: message.rank,
+                finished: time("finish_rank.finished", message.finished)?,
+            })
+        }
+        Message::FinishRun(message) => {
+            check_name("finish_run.run", &message.run)?;
+            Ok(Change::FinishRun { run: message.run, finished: time("finish_run.finished", message.finished)? })
+        }
+        Message::Point(message) => point_of(message).map(|(point, by)| Change::Point(Box::new(point), by)),
+        Message::Unscored(message) => unscored_of(message).map(|(record, by)| Change::Unscored(record, by)),
+        Message::Remark(message) => {
+            check_name("remark.run", &message.run)?;
+            Ok(Change::Remark { run: message.run, remark: Remark { title: message.title, note: message.note } })
+        }
+        Message::RemoveRun(message) => {
+            check_name("remove_run.run", &message.run)?;
+            Ok(Change::RemoveRun(message.run))
+        }
+    }
+}
+
+fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
+    let within = |fault: Fault| Fault::new(format!("declare_run.{}", fault.field), fault.message);
+    let of = message.run.ok_or_else(|| Fault::new("declare_run.run", "is missing"))?;
+    let run = run::run(of).map_err(within)?;
+    let launch = message.launch.map(|launch| launch_of("declare_run.launch", launch)).transpose()?.unwrap_or_default();
+    let rank = match launch.job.as_str() {
+        "" => Rank::default(),
+        _ => Rank::of(message.rank, run.world_size).map_err(within)?,
+    };
+    check_name("declare_run.client", &message.client)?;
+    let declared_name = Some(message.declared_name).filter(|name| !name.is_empty());
+    if let Some(name) = &declared_name {
+        check_name("declare_run.declared_name", name)?;
+    }
+    let started = time("declare_run.started", message.started)?;
+    Ok(Declared { run, declared_name, launch, rank, client: message.client, resume: message.resume, started })
+}
+
+pub fn ending(ending: Ending) -> EndingMessage {
+    match ending {
+        Ending::Skipped => EndingMessage::Skipped,
+        Ending::Discarded => EndingMessage::Discarded,
+        // A record that is damaged is only read; what is known of the pass is that it has no point.
+        Ending::Failed | Ending::Damaged => EndingMessage::Failed,
+        Ending::Unsettled => EndingMessage::Unsettled,
+    }
+}
+
+fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
+    proto::Unscored {
+        run: record.run.clone(),
+        split: record.split.clone(),
+        step: record.step,
+        time: record.time,
+        ending: ending(record.outcome).into(),
+        reason: record.reason.clone(),
+        rows_seen: record.rows_seen,
+        launch: by.map(launch),
+    }
+}
+
+fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), Fault> {
+    check_name("unscored.run", &message.run)?;
+    check_name("unscored.split", &message.split)?;
+    let outcome = match EndingMessage::try_from(message.ending) {
+        Ok(EndingMessage::Skipped) => Ending::Skipped,
+        Ok(EndingMessage::Discarded) => Ending::Discarded,
+        Ok(EndingMessage::Failed) => Ending::Failed,
+        Ok(EndingMessage::Unsettled) => Ending::Unsettled,
+        Ok(EndingMessage::Unspecified) | Err(_) => {
+            return Err(Fault::new("unscored.ending", format!("got {}, expected 1 to 4", message.ending)));
+        }
+    };
+    let by = message.launch.map(|launch| launch_of("unscored.launch", launch)).transpose()?;
+    let record = Unscored {
+        run: message.run,
+        split: message.split,
+        step: step("unscored.step", message.step)?,
+        time: time("unscored.time", message.time)?,
+        outcome,
+        reason: text("unscored.reason", message.reason)?,
+        rows_seen: message.rows_seen,
+        attempt: None,
+    };
+    Ok((record, by))
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::server::grpc::proto as v1;
+
+    /// What a receiver has after the bytes of an entry.
+    fn sent(change: &Change) -> Result<Change, Fault> {
+        let bytes = entry(1, change).encode_to_vec();
+        super::change(proto::Entry::decode(bytes.as_slice()).unwrap())
+    }
+
+    fn a_run() -> crate::run::Run {
+        let message = v1::Run {
+            name: "digits-2".into(),
+            concepts: vec![v1::Concept { name: "stripes".into(), cardinality: 3 }],
+            labels: [("lambda".to_owned(), "0.1".to_owned())].into(),
+            world_size: 4,
+            ..Default::default()
+        };
+        run::run(message).unwrap()
+    }
+
+    #[test]
+    fn changes_of_runs_arrive_as_they_are() {
+        let launch = Launch { job: "job".into(), restart: 3, number: 1 };
+        let declared = Declared {
+            run: a_run(),
+            declared_name: Some("digits".into()),
+            launch: launch.clone(),
+            rank: Rank::of(2, 4).unwrap(),
+            client: "client".into(),
+            resume: true,
+            started: 1.5,
+        };
+        let run = || "digits-2".to_owned();
+        let record = Unscored {
+            run: run(),
+            split: "val".into(),
+            step: 7,
+            time: 2.5,
+            outcome: Ending::Unsettled,
+            reason: "the sidecar stopped".into(),
+            rows_seen: 9,
+            attempt: None,
+        };
+        let remark = Remark { title: Some(String::new()), note: None };
+        for change in [
+            Change::Declare(Box::new(declared)),
+            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
+            Change::FinishRun { run: run(), finished: 4.5 },
+            Change::Unscored(record, Some(launch)),
+            Change::Remark { run: run(), remark },
+            Change::RemoveRun(run()),
+        ] {
+            assert_eq!(sent(&change).unwrap(), change);
+        }
+    }
+
+    #[test]
+    fn what_is_no_change_is_refused_by_its_field() {
+        assert_eq!(change(proto::Entry::default()).unwrap_err().to_string(), "change: is missing");
+        let unscored = proto::Unscored { run: "r".into(), split: "val".into(), ..Default::default() };
+        let entry = proto::Entry { number: 1, change: Some(Message::Unscored(unscored)) };
+        assert_eq!(change(entry).unwrap_err().to_string(), "unscored.ending: got 0, expected 1 to 4");
+    }
+}
