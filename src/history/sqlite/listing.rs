@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::store::Sqlite;
+use super::reading::Reading;
 use crate::history::error::HistoryError;
 use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted, labels_of};
 use crate::history::run::StoredRun;
 
-impl Sqlite {
-    pub(super) fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        let store = self.store();
+impl Reading<'_> {
+    pub fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
         let (mut found, mut ids, mut more) = (Listing::default(), Vec::new(), false);
-        self.each_run(&store.connection, |id, row| {
+        self.each_run(|id, row| {
             let Some(head) = row.head(self)? else { return Ok(()) };
             if !wanted.names(&head.name, head.title.as_deref(), || labels_of(row.declaration()?))? {
                 return Ok(());
@@ -34,17 +33,16 @@ impl Sqlite {
         })?;
         let last = found.runs.last().zip(ids.last());
         found.next = last.filter(|_| more).map(|((run, _), id)| Cursor { started: run.started, id: *id });
-        let mut splits = splits_of(&store.connection, &ids)?;
+        let mut splits = splits_of(self.connection, &ids)?;
         for ((_, of_run), id) in found.runs.iter_mut().zip(&ids) {
             *of_run = splits.remove(id).unwrap_or_default();
         }
         Ok(found)
     }
 
-    pub(super) fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
-        let store = self.store();
-        let (id, run) = self.one_run(&store.connection, name)?;
-        let splits = splits_of(&store.connection, &[id])?.remove(&id).unwrap_or_default();
+    pub fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
+        let (id, run) = self.one_run(name)?;
+        let splits = splits_of(self.connection, &[id])?.remove(&id).unwrap_or_default();
         Ok((run, splits))
     }
 }

@@ -19,7 +19,7 @@ mod outbox;
 mod place;
 mod ranks;
 mod read;
-mod record;
+mod reading;
 mod remark;
 mod retain;
 mod runs;
@@ -30,6 +30,11 @@ mod tests;
 mod unscored;
 mod whole;
 
+use std::time::Instant;
+
+use rusqlite::Connection;
+
+use self::entry::Entry;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -52,83 +57,128 @@ pub use store::Sqlite;
 
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        self.record_run(run, identity, started)
+        let budget = self.limits.declarations();
+        let declared_here = self.declared().clone();
+        let apply = |connection: &Connection| {
+            let record = declare::declare_run(connection, run, identity, started)?;
+            let room = || retain::make_room(connection, &record, &declared_here, budget);
+            let (removed, unsent) = outbox::losing(connection, room)?;
+            // Before the store is free for whoever would remove the run.
+            self.declared().insert(record.run.name.clone());
+            Ok((record, removed, unsent))
+        };
+        let ((record, removed, unsent), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        let mut store = self.store();
+        store.dropped.runs += removed;
+        store.lose(unsent);
+        store.tell_removed(&self.limits);
+        Ok(record)
     }
 
     fn forget_run(&self, run: &str) {
-        self.forget_run(run)
+        self.declared().remove(run);
     }
 
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        self.finish_run(run, finished)
+        let entry = || Entry::FinishRun { run: run.to_owned(), finished };
+        self.write(|connection| insert::mark_finished(connection, run, finished), entry)?;
+        self.forget_run(run);
+        Ok(())
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        self.finish_rank(run, attempt, rank, finished)
+        let rank = rank.get();
+        let entry = || Entry::FinishRank { run: run.to_owned(), attempt, rank, finished };
+        self.write(|connection| ranks::finish_rank(connection, run, attempt, rank, finished), entry).map(drop)
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
-        self.record_point(point, attempt)
+        let entry = || Entry::Point(Box::new(point.clone()), attempt);
+        let (recorded, durable) = self.write(|connection| insert::insert_point(connection, point, attempt), entry)?;
+        // A point that outranks this one may have to wait itself.
+        let waits = || self.store().has_waiting(&point.run, &point.split, point.step);
+        let waiting = !durable && (recorded == Recorded::Stored || waits());
+        Ok(if waiting { Recorded::Waiting } else { recorded })
     }
 
     fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
-        self.record_unscored(passes)
+        if passes.is_empty() {
+            return Ok(true);
+        }
+        let entry = || Entry::Unscored(passes.to_vec());
+        let ((removed, unsent), durable) =
+            self.write(|connection| unscored::insert_unscored(connection, passes), entry)?;
+        let mut store = self.store();
+        store.dropped.unscored += removed;
+        store.lose(unsent);
+        Ok(durable)
     }
 
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
-        self.remark(run, remark)
+        remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
+        let entry = || Entry::Remark { run: run.to_owned(), remark: remark.clone() };
+        self.write(|connection| remark::set_remark(connection, run, remark), entry).map(drop)
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
-        self.remove_run(run)
+        let apply = |connection: &Connection| remark::remove(connection, run, &self.declared());
+        self.write(apply, || Entry::RemoveRun(run.to_owned())).map(drop)
     }
 
     fn waiting(&self) -> Waiting {
-        self.waiting()
+        self.noted()
     }
 
     fn write_waiting(&self) -> Vec<Written> {
-        self.write_waiting()
+        let mut store = self.store();
+        let written = store.write_waiting(Instant::now());
+        self.note(&store);
+        written
     }
 
     fn usage(&self) -> Result<Usage, HistoryError> {
-        self.usage()
+        let damaged = self.damage().count();
+        let store = self.store();
+        let bytes = retain::used(&store.connection)?;
+        Ok(Usage { bytes, limit: self.limits.bytes, dropped: store.dropped, damaged })
     }
 
     fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
-        self.runs()
+        self.read(|reading| reading.runs())
     }
 
     fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        self.listing(wanted)
+        self.read(|reading| reading.listing(wanted))
     }
 
     fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
-        self.listed(name)
+        self.read(|reading| reading.listed(name))
     }
 
     fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-        self.ranks(run)
+        self.read(|reading| ranks::ranks(reading.connection, run))
     }
 
     fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
-        self.launches(run)
+        self.read(|reading| ranks::launches(reading.connection, run))
     }
 
     fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
-        self.known_splits(run)
+        self.read(|reading| reading.known_splits(run))
     }
 
     fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        self.splits(run)
+        self.read(|reading| reading.splits(run))
     }
 
     fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
-        self.unscored(run, split)
+        self.read(|reading| reading.unscored(run, split))
     }
 
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        self.unscored_at(run, split, step)
+        let Ok(step) = i64::try_from(step) else { return Ok(None) };
+        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)));
+        Ok(found?.0.pop())
     }
 
     fn series(
@@ -140,23 +190,26 @@ impl Store for Sqlite {
         first_step: u64,
         last_step: Option<u64>,
     ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        self.series(run, split, score, concept, first_step, last_step)
+        self.read(|reading| reading.series(run, split, score, concept, first_step, last_step))
     }
 
     fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.newest_steps(run, split, most)
+        self.read(|reading| reading.newest_steps(run, split, most))
     }
 
     fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
-        self.evaluations(run, split, most)
+        let steps = self.read(|reading| reading.finished_steps(run, split, most))?;
+        let points = steps.into_iter().map(|step| self.point(run, split, Some(step), false));
+        // The size limit may have removed a point since the steps were read.
+        points.filter_map(Result::transpose).collect()
     }
 
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.common_steps(run, a, b, most)
+        self.read(|reading| reading.common_steps(run, a, b, most))
     }
 
     fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError> {
-        self.point(run, split, step, matrices)
+        self.read(|reading| reading.point(run, split, step, matrices))
     }
 
     fn whole_points(
@@ -167,11 +220,11 @@ impl Store for Sqlite {
         most: usize,
         matrices: bool,
     ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
-        self.whole_points(run, split, first_step, most, matrices)
+        self.read(|reading| reading.whole_points(run, split, first_step, most, matrices))
     }
 
     fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError> {
-        self.has_complete_point(run, split, step, attempt)
+        self.read(|reading| reading.has_complete_point(run, split, step, attempt))
     }
 
     fn matrix(
@@ -181,6 +234,6 @@ impl Store for Sqlite {
         score: &str,
         step: Option<u64>,
     ) -> Result<Option<ScoreMatrix>, HistoryError> {
-        self.matrix(run, split, score, step)
+        self.read(|reading| reading.matrix(run, split, score, step))
     }
 }

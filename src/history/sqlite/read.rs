@@ -4,14 +4,12 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Params, Row, params};
 
-use super::ranks::{launches, ranks};
+use super::reading::Reading;
 use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
-use super::store::Sqlite;
 use super::unscored::select_unscored;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
-use crate::history::run::{StoredLaunch, StoredRank};
 use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
 use crate::point::{Outcome, Point};
@@ -20,13 +18,9 @@ use crate::sample::Attempt;
 /// Index of the launch among the columns of a point; the restart follows.
 const LAUNCH: usize = 18;
 
-impl Sqlite {
-    pub(super) fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-        ranks(&self.store().connection, run)
-    }
-
-    pub(super) fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
-        let (mut passes, damaged) = select_unscored(&self.store().connection, run, split, (0, i64::MAX))?;
+impl Reading<'_> {
+    pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
+        let (mut passes, damaged) = select_unscored(self.connection, run, split, (0, i64::MAX))?;
         let mut damage = self.damage();
         if damaged > 0 {
             damage.other(format!("a record of run '{run}', split '{split}'"));
@@ -46,29 +40,18 @@ impl Sqlite {
         Ok(passes)
     }
 
-    pub(super) fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        let Ok(step) = i64::try_from(step) else { return Ok(None) };
-        Ok(select_unscored(&self.store().connection, run, split, (step, step))?.0.pop())
-    }
-
-    pub(super) fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
-        launches(&self.store().connection, run)
-    }
-
-    pub(super) fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
-        let store = self.store();
-        let (run, _) = self.find_run(&store.connection, run)?;
-        let mut statement = store.connection.prepare_cached(
+    pub fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
+        let (run, _) = self.find_run(run)?;
+        let mut statement = self.connection.prepare_cached(
             "SELECT split FROM point WHERE run = ?1 UNION SELECT split FROM unscored WHERE run = ?1 ORDER BY 1",
         )?;
         let splits = statement.query_map([run], |row| row.get(0))?;
         Ok(splits.collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        let store = self.store();
-        let (run, _) = self.find_run(&store.connection, run)?;
-        let mut statement = store.connection.prepare_cached(
+    pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
+        let (run, _) = self.find_run(run)?;
+        let mut statement = self.connection.prepare_cached(
             "SELECT split, count(*), max(step) FROM point WHERE run = ?1 AND superseded = 0 GROUP BY split ORDER BY split",
         )?;
         let rows = statement.query_map([run], |row| {
@@ -78,7 +61,7 @@ impl Sqlite {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn series(
+    pub fn series(
         &self,
         run: &str,
         split: &str,
@@ -87,8 +70,7 @@ impl Sqlite {
         first_step: u64,
         last_step: Option<u64>,
     ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        let store = self.store();
-        let (id, declared) = self.find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(run)?;
         let place = match concept {
             Some(name) => {
                 let place = declared.concepts.iter().position(|concept| concept.name == name);
@@ -100,16 +82,15 @@ impl Sqlite {
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
         let of = Curve { run, id, split, score, place };
         let steps = (bound(first_step), last_step.map_or(i64::MAX, bound));
-        match self.curve(&store.connection, &of, steps) {
-            Err(HistoryError::Damaged(_)) => self.curve_around_damage(&store.connection, &of, steps),
+        match self.curve(&of, steps) {
+            Err(HistoryError::Damaged(_)) => self.curve_around_damage(&of, steps),
             found => found,
         }
     }
 
-    pub(super) fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let store = self.store();
-        let (id, _) = self.find_run(&store.connection, run)?;
-        let mut statement = store.connection.prepare_cached(
+    pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let (id, _) = self.find_run(run)?;
+        let mut statement = self.connection.prepare_cached(
             "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
              ORDER BY step DESC LIMIT ?3) ORDER BY step",
         )?;
@@ -117,27 +98,21 @@ impl Sqlite {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
-        let steps: Vec<u64> = {
-            let store = self.store();
-            let (id, _) = self.find_run(&store.connection, run)?;
-            let mut statement = store.connection.prepare_cached(
-                "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
-                 AND NOT provisional ORDER BY step DESC LIMIT ?3) ORDER BY step",
-            )?;
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
-            steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?
-        };
-        let points = steps.into_iter().map(|step| self.point(run, split, Some(step), false));
-        // The size limit may have removed a point since the steps were read.
-        points.filter_map(Result::transpose).collect()
+    /// Steps of a split's newest finished evaluations, at most `most`, in ascending order.
+    pub fn finished_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let (id, _) = self.find_run(run)?;
+        let mut statement = self.connection.prepare_cached(
+            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
+             AND NOT provisional ORDER BY step DESC LIMIT ?3) ORDER BY step",
+        )?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
+        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let store = self.store();
-        let (id, _) = self.find_run(&store.connection, run)?;
-        let mut statement = store.connection.prepare_cached(
+    pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let (id, _) = self.find_run(run)?;
+        let mut statement = self.connection.prepare_cached(
             "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
              WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND a.superseded = 0 AND b.superseded = 0 \
              AND NOT a.provisional AND NOT b.provisional ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
@@ -147,50 +122,47 @@ impl Sqlite {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn point(
+    pub fn point(
         &self,
         run: &str,
         split: &str,
         step: Option<u64>,
         matrices: bool,
     ) -> Result<Option<Point>, HistoryError> {
-        let store = self.store();
-        let (id, declared) = self.find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
         let bounds = step.map_or((0, i64::MAX), |step| (step, step));
         let k = declared.concept_count();
-        Ok(self.newest(&store.connection, id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
+        Ok(self.newest(id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
     }
 
-    pub(super) fn has_complete_point(
+    pub fn has_complete_point(
         &self,
         run: &str,
         split: &str,
         step: u64,
         attempt: Attempt,
     ) -> Result<bool, HistoryError> {
-        let store = self.store();
-        let (id, _) = self.find_run(&store.connection, run)?;
+        let (id, _) = self.find_run(run)?;
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
         // Also one that is superseded.
         let of_attempt = "point.run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5";
         let values = params![id, split, step, attempt.launch, attempt.restart];
-        let found = self.first(&store.connection, of_attempt, values, None)?;
+        let found = self.first(of_attempt, values, None)?;
         Ok(found.is_some_and(|(point, _)| !point.provisional && !point.incomplete))
     }
 
-    pub(super) fn matrix(
+    pub fn matrix(
         &self,
         run: &str,
         split: &str,
         score: &str,
         step: Option<u64>,
     ) -> Result<Option<ScoreMatrix>, HistoryError> {
-        let store = self.store();
-        let (id, declared) = self.find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(run)?;
         let Ok(step) = step.map(i64::try_from).transpose() else { return Ok(None) };
         let (first, last) = step.map_or((0, i64::MAX), |step| (step, step));
-        let mut statement = store.connection.prepare_cached(&format!(
+        let mut statement = self.connection.prepare_cached(&format!(
             "SELECT {POINT}, point.checksum, {MATRIX}, matrix.checksum FROM point JOIN run ON run.id = point.run \
              JOIN matrix ON matrix.point = point.id \
              WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 AND superseded = 0 \
@@ -230,31 +202,29 @@ impl Sqlite {
     /// The newest intact point of the newest branch from step `first` to `last`. With `k`, it includes matrices.
     fn newest(
         &self,
-        connection: &Connection,
         run: i64,
         split: &str,
         (first, last): (i64, i64),
         k: Option<usize>,
     ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
         let current = "point.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 AND superseded = 0 ORDER BY step DESC";
-        self.first(connection, current, params![run, split, first, last], k)
+        self.first(current, params![run, split, first, last], k)
     }
 
     /// The first intact point that a condition selects, and the attempt that made it. With `k`, it includes matrices.
-    pub(super) fn first(
+    pub fn first(
         &self,
-        connection: &Connection,
         condition: &str,
         values: impl Params,
         k: Option<usize>,
     ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
-        let mut statement = connection.prepare_cached(&format!(
+        let mut statement = self.connection.prepare_cached(&format!(
             "SELECT {POINT}, point.checksum, point.id FROM point JOIN run ON run.id = point.run WHERE {condition}"
         ))?;
         let mut rows = statement.query(values)?;
         while let Some(row) = rows.next()? {
             if let Some(head) = Seal::new().matching(row, 0, POINT_COLUMNS)?
-                && let Some(scores) = self.scores(connection, row, head, k)?
+                && let Some(scores) = self.scores(row, head, k)?
             {
                 let attempt = row.get::<_, Option<u32>>(18)?.zip(row.get::<_, Option<u32>>(19)?);
                 let attempt = attempt.map(|(launch, restart)| Attempt { launch, restart });
@@ -268,13 +238,12 @@ impl Sqlite {
     /// The outcomes of a point; `None` if one is missing or damaged. A damaged matrix is left out.
     fn scores(
         &self,
-        connection: &Connection,
         point: &Row<'_>,
         head: i64,
         k: Option<usize>,
     ) -> Result<Option<Vec<(String, Outcome)>>, HistoryError> {
         let (expected, id): (i64, i64) = (point.get(POINT_COLUMNS - 1)?, point.get(POINT_COLUMNS + 1)?);
-        let mut matrices = match k.map(|k| intact_matrices(connection, id, head, k)).transpose() {
+        let mut matrices = match k.map(|k| intact_matrices(self.connection, id, head, k)).transpose() {
             Ok(found) => {
                 let (matrices, whole) = found.unwrap_or((HashMap::new(), true));
                 if !whole {
@@ -288,7 +257,8 @@ impl Sqlite {
             }
             Err(error) => return Err(error),
         };
-        let mut statement = connection
+        let mut statement = self
+            .connection
             .prepare_cached(&format!("SELECT {VALUE}, checksum FROM value WHERE point = ?1 ORDER BY position"))?;
         let mut rows = statement.query([id])?;
         let mut scores = Vec::new();
@@ -303,13 +273,8 @@ impl Sqlite {
         Ok((scores.len() as i64 == expected).then_some(scores))
     }
 
-    fn curve(
-        &self,
-        connection: &Connection,
-        of: &Curve<'_>,
-        (first, last): (i64, i64),
-    ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        let mut statement = connection.prepare_cached(&format!(
+    fn curve(&self, of: &Curve<'_>, (first, last): (i64, i64)) -> Result<Vec<SeriesPoint>, HistoryError> {
+        let mut statement = self.connection.prepare_cached(&format!(
             "SELECT {POINT}, point.checksum, {VALUE}, value.checksum, superseded > 0 FROM point \
              JOIN run ON run.id = point.run JOIN value ON value.point = point.id \
              WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step, superseded"
@@ -334,13 +299,8 @@ impl Sqlite {
     }
 
     /// Where pages cannot be read: step by step, without those that cannot.
-    fn curve_around_damage(
-        &self,
-        connection: &Connection,
-        of: &Curve<'_>,
-        (first, last): (i64, i64),
-    ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        let steps: Vec<i64> = connection
+    fn curve_around_damage(&self, of: &Curve<'_>, (first, last): (i64, i64)) -> Result<Vec<SeriesPoint>, HistoryError> {
+        let steps: Vec<i64> = self.connection
             .prepare_cached(
                 "SELECT DISTINCT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
             )?
@@ -348,7 +308,7 @@ impl Sqlite {
             .collect::<Result<_, _>>()?;
         let mut points = Vec::new();
         for step in steps {
-            match self.curve(connection, of, (step, step)) {
+            match self.curve(of, (step, step)) {
                 Ok(found) => points.extend(found),
                 Err(HistoryError::Damaged(_)) => self.damage().point(of.run, of.split, step.cast_unsigned()),
                 Err(error) => return Err(error),

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use super::outbox;
-use super::store::{Inner, Sqlite};
+use super::store::Inner;
 use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
-use crate::history::usage::{Dropped, Limits, MAX_DECLARATION, Usage};
+use crate::history::usage::{Dropped, Limits, MAX_DECLARATION};
 
 /// What a run takes beside its declaration: its row, its launches and ranks, in pages that are not full.
 const PER_RUN: i64 = 1024;
@@ -21,14 +21,6 @@ const AT_ONCE: i64 = 16;
 
 /// Pause between two log lines about what was removed.
 const TELL: Duration = Duration::from_secs(60);
-
-impl Sqlite {
-    pub(super) fn usage(&self) -> Result<Usage, HistoryError> {
-        let damaged = self.damage().count();
-        let store = self.store();
-        Ok(Usage { bytes: used(&store.connection)?, limit: self.limits.bytes, dropped: store.dropped, damaged })
-    }
-}
 
 impl Inner {
     pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
@@ -175,7 +167,7 @@ fn declared(connection: &Connection) -> Result<u64, HistoryError> {
 }
 
 /// Bytes of the pages in use.
-fn used(connection: &Connection) -> Result<u64, HistoryError> {
+pub(super) fn used(connection: &Connection) -> Result<u64, HistoryError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let pages = pragma("page_count")? - pragma("freelist_count")?;
     Ok((pages * pragma("page_size")?).cast_unsigned())

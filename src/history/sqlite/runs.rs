@@ -1,10 +1,10 @@
 //! Reading runs: what was declared, when, and what people say about it.
 
-use rusqlite::{Connection, Row};
+use rusqlite::Row;
 
+use super::reading::Reading;
 use super::remark::is_open;
 use super::seal::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
-use super::store::Sqlite;
 use crate::history::error::HistoryError;
 use crate::history::run::StoredRun;
 use crate::run::Run;
@@ -26,18 +26,18 @@ pub(super) struct Head {
 
 impl RunRow<'_, '_> {
     /// `None` if the row is damaged.
-    pub fn head(&self, history: &Sqlite) -> Result<Option<Head>, HistoryError> {
+    pub fn head(&self, reading: &Reading<'_>) -> Result<Option<Head>, HistoryError> {
         let row = self.0;
         let name: String = row.get(0)?;
         if Seal::new().matching(row, 0, RUN_COLUMNS)?.is_none() {
-            history.damage().other(format!("the declaration of run '{name}'"));
+            reading.damage().other(format!("the declaration of run '{name}'"));
             return Ok(None);
         }
         let (mut title, mut note) = (None, None);
         if row.get::<_, Option<i64>>(REMARKED + REMARK_COLUMNS)?.is_some() {
             match Seal::new().matching(row, REMARKED, REMARK_COLUMNS)? {
                 Some(_) => (title, note) = (row.get(REMARKED + 1)?, row.get(REMARKED + 2)?),
-                None => history.damage().other(format!("the title and note of run '{name}'")),
+                None => reading.damage().other(format!("the title and note of run '{name}'")),
             }
         }
         Ok(Some(Head { name, started: row.get(2)?, finished: row.get(3)?, title, note }))
@@ -48,9 +48,9 @@ impl RunRow<'_, '_> {
         Ok(self.0.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
     }
 
-    pub fn run(&self, head: Head, history: &Sqlite) -> Result<StoredRun, HistoryError> {
+    pub fn run(&self, head: Head, reading: &Reading<'_>) -> Result<StoredRun, HistoryError> {
         let Head { name, started, finished, title, note } = head;
-        let open = is_open(finished.is_some(), &name, &history.declared());
+        let open = is_open(finished.is_some(), &name, &reading.declared());
         Ok(StoredRun { run: serde_json::from_str(self.declaration()?)?, started, finished, open, title, note })
     }
 }
@@ -63,10 +63,10 @@ fn select(condition: &str) -> String {
     )
 }
 
-impl Sqlite {
-    pub(super) fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
+impl Reading<'_> {
+    pub fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
         let mut runs = Vec::new();
-        self.each_run(&self.store().connection, |_, row| {
+        self.each_run(|_, row| {
             if let Some(head) = row.head(self)? {
                 runs.push(row.run(head, self)?);
             }
@@ -76,12 +76,11 @@ impl Sqlite {
     }
 
     /// Calls `take` with the number and the row of every run, newest start first.
-    pub(super) fn each_run(
+    pub fn each_run(
         &self,
-        connection: &Connection,
         mut take: impl FnMut(i64, &RunRow<'_, '_>) -> Result<(), HistoryError>,
     ) -> Result<(), HistoryError> {
-        let mut statement = connection.prepare_cached(&select("ORDER BY started DESC, run.id DESC"))?;
+        let mut statement = self.connection.prepare_cached(&select("ORDER BY started DESC, run.id DESC"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             take(row.get(RUN_COLUMNS + 1)?, &RunRow(row))?;
@@ -90,9 +89,9 @@ impl Sqlite {
     }
 
     /// The number of a run, and the run. Errors when it is unknown or damaged.
-    pub(super) fn one_run(&self, connection: &Connection, name: &str) -> Result<(i64, StoredRun), HistoryError> {
+    pub fn one_run(&self, name: &str) -> Result<(i64, StoredRun), HistoryError> {
         let unknown = || HistoryError::Unknown { what: "run", name: name.to_owned() };
-        let mut statement = connection.prepare_cached(&select("WHERE name = ?1"))?;
+        let mut statement = self.connection.prepare_cached(&select("WHERE name = ?1"))?;
         let mut rows = statement.query([name])?;
         let row = rows.next()?.ok_or_else(unknown)?;
         let found = RunRow(row);
@@ -101,7 +100,7 @@ impl Sqlite {
     }
 
     /// The number and declaration of a run.
-    pub(super) fn find_run(&self, connection: &Connection, name: &str) -> Result<(i64, Run), HistoryError> {
-        self.one_run(connection, name).map(|(id, stored)| (id, stored.run))
+    pub fn find_run(&self, name: &str) -> Result<(i64, Run), HistoryError> {
+        self.one_run(name).map(|(id, stored)| (id, stored.run))
     }
 }

@@ -19,6 +19,7 @@ use super::gap::Gap;
 use super::open;
 use super::outbox;
 use super::place::{FILE_NAME, Place, sync};
+use super::reading::Reading;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, Waiting};
@@ -81,8 +82,39 @@ impl Sqlite {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
+    /// As of the last change. Waits for no reader or writer.
+    pub(super) fn noted(&self) -> Waiting {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn reading<'a>(&'a self, store: &'a Inner) -> Reading<'a> {
+        Reading { connection: &store.connection, noted: &self.damage, open: &self.declared }
+    }
+
+    /// Reads while nothing changes.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Reading<'_>) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        let store = self.store();
+        read(&self.reading(&store))
+    }
+
+    /// Makes a change and applies the size limit. See [`Inner::write`].
+    pub(super) fn write<T>(
+        &self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        entry: impl FnOnce() -> Entry,
+    ) -> Result<(T, bool), HistoryError> {
+        let mut store = self.store();
+        let written = store.write(apply, entry);
+        if written.as_ref().is_ok_and(|(_, durable)| *durable)
+            && let Err(error) = store.retain(&self.limits)
+        {
+            tracing::error!(%error, "the size limit of the history could not be applied");
+        }
+        self.note(&store);
+        written
     }
 
     pub(super) fn note(&self, store: &Inner) {

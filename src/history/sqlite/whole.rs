@@ -2,15 +2,15 @@
 
 use rusqlite::params;
 
-use super::store::Sqlite;
+use super::reading::Reading;
 use crate::history::error::HistoryError;
 use crate::history::point::WholePoint;
 
 /// Bytes of points after which an answer ends.
 const ENOUGH: usize = 16 << 20;
 
-impl Sqlite {
-    pub(super) fn whole_points(
+impl Reading<'_> {
+    pub fn whole_points(
         &self,
         run: &str,
         split: &str,
@@ -18,10 +18,9 @@ impl Sqlite {
         most: usize,
         matrices: bool,
     ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
-        let store = self.store();
-        let (id, declared) = self.find_run(&store.connection, run)?;
+        let (id, declared) = self.find_run(run)?;
         let Ok(first) = i64::try_from(first_step) else { return Ok((Vec::new(), None)) };
-        let mut statement = store.connection.prepare_cached(
+        let mut statement = self.connection.prepare_cached(
             "SELECT id, step, superseded > 0 FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 \
              ORDER BY step, superseded",
         )?;
@@ -34,7 +33,7 @@ impl Sqlite {
                 return Ok((points, Some(step.cast_unsigned())));
             }
             (seen, last) = (seen + 1, Some(step));
-            if let Some((point, attempt)) = self.first(&store.connection, "point.id = ?1", [id], k)? {
+            if let Some((point, attempt)) = self.first("point.id = ?1", [id], k)? {
                 bytes += point.bytes();
                 points.push(WholePoint { point, attempt, superseded });
             }

@@ -1,7 +1,5 @@
 //! Reading what waits, and forgetting what a hub has applied.
 
-use rusqlite::Connection;
-
 use super::note::{is_shared, share};
 use super::table::{
     By, DECLARE, FINISH, FINISH_RANK, POINT, REMARK, REMOVE, Rank, Source, UNSCORED_PASS, count, launch, source,
@@ -10,6 +8,7 @@ use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
 use crate::history::sqlite::insert::run_id;
+use crate::history::sqlite::reading::Reading;
 use crate::history::sqlite::seal::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
@@ -91,9 +90,10 @@ impl Sqlite {
                 })
             })?
             .collect::<Result<_, _>>()?;
+        let reading = self.reading(&store);
         let mut taken = 0;
         for row in rows {
-            match self.change(&store.connection, &row)? {
+            match reading.change(&row)? {
                 Some(change) => {
                     taken += bytes_of(&change);
                     if taken > bytes && !parcel.entries.is_empty() {
@@ -138,37 +138,40 @@ impl Sqlite {
         let store = self.store();
         Ok(OutboxUsage { waiting: count(&store.connection)?, lost: store.unsent })
     }
+}
 
+impl Reading<'_> {
     /// The change that an entry refers to; `None` if it cannot be read.
-    fn change(&self, connection: &Connection, row: &Row) -> Result<Option<Change>, HistoryError> {
+    fn change(&self, row: &Row) -> Result<Option<Change>, HistoryError> {
         let change = match row.kind.as_str() {
-            DECLARE => self.declaration_of(connection, row)?.map(|declared| Change::Declare(Box::new(declared))),
-            FINISH_RANK => match (self.run_of(connection, row)?, serde_json::from_str(&row.body)) {
+            DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
+            FINISH_RANK => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
                 (Some(run), Ok(Rank { launch, rank, finished })) => {
                     Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, finished })
                 }
                 _ => None,
             },
-            FINISH => match (self.run_of(connection, row)?, serde_json::from_str(&row.body)) {
+            FINISH => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
                 (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
                 _ => None,
             },
-            POINT => self.point_of(connection, row)?,
+            POINT => self.point_of(row)?,
             UNSCORED_PASS => {
-                let found = connection
+                let found = self
+                    .connection
                     .prepare_cached(&format!(
                         "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
                          WHERE unscored.id = ?1"
                     ))?
                     .query_row([row.unscored], unscored::read)?;
                 let by = found.as_ref().and_then(|found| found.attempt);
-                let by = by.map(|attempt| launch(connection, row.run, attempt)).transpose()?;
+                let by = by.map(|attempt| launch(self.connection, row.run, attempt)).transpose()?;
                 found.map(|mut found| {
                     found.attempt = None;
                     Change::Unscored(found, by)
                 })
             }
-            REMARK => self.run_of(connection, row)?.map(|stored| {
+            REMARK => self.run_of(row)?.map(|stored| {
                 let StoredRun { run, title, note, .. } = stored;
                 let remark = Remark { title: Some(title.unwrap_or_default()), note: Some(note.unwrap_or_default()) };
                 Change::Remark { run: run.name.clone(), remark }
@@ -179,21 +182,24 @@ impl Sqlite {
         Ok(change)
     }
 
-    fn run_of(&self, connection: &Connection, row: &Row) -> Result<Option<StoredRun>, HistoryError> {
-        let name: String =
-            connection.prepare_cached("SELECT name FROM run WHERE id = ?1")?.query_row([row.run], |row| row.get(0))?;
-        match self.one_run(connection, &name) {
+    fn run_of(&self, row: &Row) -> Result<Option<StoredRun>, HistoryError> {
+        let name: String = self
+            .connection
+            .prepare_cached("SELECT name FROM run WHERE id = ?1")?
+            .query_row([row.run], |row| row.get(0))?;
+        match self.one_run(&name) {
             Ok((_, stored)) => Ok(Some(stored)),
             Err(HistoryError::Unknown { .. } | HistoryError::Damaged(_) | HistoryError::Json(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn declaration_of(&self, connection: &Connection, row: &Row) -> Result<Option<Declared>, HistoryError> {
-        let (Some(stored), Ok(by)) = (self.run_of(connection, row)?, serde_json::from_str::<By>(&row.body)) else {
+    fn declaration_of(&self, row: &Row) -> Result<Option<Declared>, HistoryError> {
+        let (Some(stored), Ok(by)) = (self.run_of(row)?, serde_json::from_str::<By>(&row.body)) else {
             return Ok(None);
         };
-        let declared_name = connection
+        let declared_name = self
+            .connection
             .prepare_cached("SELECT declared_name FROM run WHERE id = ?1")?
             .query_row([row.run], |row| row.get(0))?;
         let StoredRun { run, started, .. } = stored;
@@ -212,16 +218,17 @@ impl Sqlite {
         }))
     }
 
-    fn point_of(&self, connection: &Connection, row: &Row) -> Result<Option<Change>, HistoryError> {
-        let k: i64 = connection
+    fn point_of(&self, row: &Row) -> Result<Option<Change>, HistoryError> {
+        let k: i64 = self
+            .connection
             .prepare_cached("SELECT json_array_length(declaration, '$.concepts') FROM run WHERE id = ?1")?
             .query_row([row.run], |row| row.get(0))?;
-        let found = match self.first(connection, "point.id = ?1", [row.point], Some(k as usize)) {
+        let found = match self.first("point.id = ?1", [row.point], Some(k as usize)) {
             Err(HistoryError::Damaged(_)) => None,
             found => found?,
         };
         let Some((point, attempt)) = found else { return Ok(None) };
-        let by = attempt.map(|attempt| launch(connection, row.run, attempt)).transpose()?;
+        let by = attempt.map(|attempt| launch(self.connection, row.run, attempt)).transpose()?;
         Ok(Some(Change::Point(Box::new(point), by)))
     }
 }

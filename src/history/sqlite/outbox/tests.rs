@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::history::change::Change;
-use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Unscored};
+use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::sample::Attempt;
