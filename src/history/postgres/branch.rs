@@ -3,62 +3,89 @@
 use super::link::Link;
 use super::recent::set_recent;
 use super::runs::attempt as attempt_of;
-use crate::history::branch::{Fate, Made};
+use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
 use crate::history::point::completeness;
-use crate::point::Point;
 use crate::sample::Attempt;
-
-/// What a point has in the column `superseded` before it has a number.
-pub(super) const UNNUMBERED: i64 = -1;
 
 /// Superseded points that a split keeps: no size limit removes them.
 const KEPT: i64 = 5000;
 
-/// Removes the point that a new one replaces, and marks those that it supersedes, unless it is of no use. Called with the
-/// run's row locked.
-pub(super) fn make_way(
-    link: &mut Link,
-    (run, step): (i64, i64),
-    point: &Point,
-    attempt: Option<Attempt>,
-) -> Result<Fate, HistoryError> {
-    let new = Made { attempt, time: point.time };
-    let split = &*point.split;
-    let before = link.query_opt(
-        "SELECT launch, restart, time FROM point WHERE run = $1 AND split = $2 AND step <= $3 AND superseded = 0 \
-         ORDER BY step DESC LIMIT 1",
-        &[&run, &split, &step],
-    )?;
-    let before = before.map(|row| Ok::<_, HistoryError>(Made { attempt: attempt_of(&row, 0)?, time: row.get(2) }));
-    let is_late = before.transpose()?.is_some_and(|before| before.supersedes(&new));
-    let launch = attempt.map(|attempt| i64::from(attempt.launch));
-    let restart = attempt.map(|attempt| i64::from(attempt.restart));
-    if !is_late && attempt.is_some() {
-        let marked = link.execute(
+/// A statement about the point of a step that a new one replaces; its parameters identify the new one, and say whether it
+/// is late.
+macro_rules! of_rival {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " FROM point WHERE run = $1 AND split = $2 AND step = $3 \
+             AND CASE WHEN $4 THEN superseded > 0 AND launch IS NOT DISTINCT FROM $5 \
+             AND restart IS NOT DISTINCT FROM $6 ELSE superseded = 0 END ORDER BY id DESC LIMIT 1",
+            $after
+        )
+    };
+}
+
+/// The split and step of a new point, and what made it. The row of its run is locked.
+pub(super) struct Split<'a> {
+    pub link: &'a mut Link,
+    pub run: i64,
+    pub split: &'a str,
+    pub step: i64,
+    pub attempt: Option<Attempt>,
+    /// Of the new point, in seconds since 1970-01-01 UTC.
+    pub time: f64,
+}
+
+impl Split<'_> {
+    fn launch(&self) -> Option<i64> {
+        self.attempt.map(|attempt| i64::from(attempt.launch))
+    }
+
+    fn restart(&self) -> Option<i64> {
+        self.attempt.map(|attempt| i64::from(attempt.restart))
+    }
+}
+
+impl Site for Split<'_> {
+    fn before(&mut self) -> Result<Option<Made>, HistoryError> {
+        let before = self.link.query_opt(
+            "SELECT launch, restart, time FROM point WHERE run = $1 AND split = $2 AND step <= $3 AND superseded = 0 \
+             ORDER BY step DESC LIMIT 1",
+            &[&self.run, &self.split, &self.step],
+        )?;
+        before.map(|row| Ok(Made { attempt: attempt_of(&row, 0)?, time: row.get(2) })).transpose()
+    }
+
+    fn supersede(&mut self) -> Result<(), HistoryError> {
+        let marked = self.link.execute(
             "UPDATE point SET superseded = id WHERE run = $1 AND split = $2 AND step >= $3 AND superseded = 0 \
              AND CASE WHEN launch IS NULL THEN time < $6 ELSE (launch, restart) < ($4, $5) END",
-            &[&run, &split, &step, &launch, &restart, &point.time],
+            &[&self.run, &self.split, &self.step, &self.launch(), &self.restart(), &self.time],
         )?;
-        if marked > 0 {
-            begin_branch(link, run, split, step)?;
+        match marked {
+            0 => Ok(()),
+            _ => begin_branch(self.link, self.run, self.split, self.step),
         }
     }
-    let stored = link.query_opt(
-        "SELECT id, provisional, incomplete, rows_seen, time FROM point WHERE run = $1 AND split = $2 AND step = $3 \
-         AND CASE WHEN $4 THEN superseded > 0 AND launch IS NOT DISTINCT FROM $5 AND restart IS NOT DISTINCT FROM $6 \
-         ELSE superseded = 0 END ORDER BY id DESC LIMIT 1",
-        &[&run, &split, &step, &is_late, &launch, &restart],
-    )?;
-    if let Some(row) = stored {
-        let rows_seen: i64 = row.get(3);
-        let known = completeness(row.get(1), row.get(2), rows_seen.cast_unsigned());
-        if known > completeness(point.provisional, point.incomplete, point.rows_seen) {
-            return Ok(Fate::Outranked { time: row.get(4) });
-        }
-        link.execute("DELETE FROM point WHERE id = $1", &[&row.get::<_, i64>(0)])?;
+
+    fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError> {
+        let rival = self.link.query_opt(
+            of_rival!("SELECT provisional, incomplete, rows_seen, time", ""),
+            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart()],
+        )?;
+        Ok(rival.map(|row| {
+            let rows_seen = row.get::<_, i64>(2).cast_unsigned();
+            Rival { completeness: completeness(row.get(0), row.get(1), rows_seen), time: row.get(3) }
+        }))
     }
-    Ok(if is_late { Fate::Superseded } else { Fate::Current })
+
+    fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError> {
+        self.link.execute(
+            of_rival!("DELETE FROM point WHERE id = (SELECT id", ")"),
+            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart()],
+        )?;
+        Ok(())
+    }
 }
 
 /// Bounds what a split keeps of older branches, and forgets their values as its newest.

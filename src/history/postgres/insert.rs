@@ -1,12 +1,12 @@
 //! Inserting points, within a transaction of the caller.
 
-use super::branch::{UNNUMBERED, make_way};
+use super::branch::Split;
 use super::change::{Changed, say};
 use super::latest::set_latest;
 use super::link::Link;
 use super::recent::set_recent;
 use super::runs::unknown;
-use crate::history::branch::Fate;
+use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, finite, integer};
 use crate::history::stored::{StoredMatrix, StoredValue, packed};
@@ -24,7 +24,8 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
     let split = &*point.split;
-    let fate = make_way(link, (run, step), point, attempt)?;
+    let mut at = Split { link, run, split, step, attempt, time: point.time };
+    let fate = make_way(&mut at, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
     }

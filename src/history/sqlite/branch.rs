@@ -1,62 +1,83 @@
 //! Where a point stands among those that other attempts have made.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::history::branch::{Fate, Made};
+use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
 use crate::history::point::completeness;
-use crate::point::Point;
 use crate::sample::Attempt;
 
-/// What a point has in the column `superseded` before it has a number.
-pub(super) const UNNUMBERED: i64 = -1;
+/// The point of a step that a new one replaces; as the parameters, what identifies the new one and whether it is late.
+const RIVAL: &str = "FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 \
+                     AND iif(?4, superseded > 0 AND launch IS ?5 AND restart IS ?6, superseded = 0)";
 
-/// Removes the point that a new one replaces, and marks those that it supersedes, unless it is of no use.
-pub(super) fn make_way(
-    connection: &Connection,
-    (run, step): (i64, i64),
-    point: &Point,
-    attempt: Option<Attempt>,
-) -> Result<Fate, HistoryError> {
-    let new = Made { attempt, time: point.time };
-    let split = &*point.split;
-    let before = connection
-        .prepare_cached(
-            "SELECT launch, restart, time FROM point WHERE run = ?1 AND split = ?2 AND step <= ?3 AND superseded = 0 \
-             ORDER BY step DESC LIMIT 1",
-        )?
-        .query_row(params![run, split, step], made)
-        .optional()?;
-    let fate = if before.is_some_and(|before| before.supersedes(&new)) { Fate::Superseded } else { Fate::Current };
-    let (launch, restart) = (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart));
-    if fate == Fate::Current && attempt.is_some() {
-        connection
+/// The split and step of a new point, and what made it.
+pub(super) struct Split<'a> {
+    pub connection: &'a Connection,
+    pub run: i64,
+    pub split: &'a str,
+    pub step: i64,
+    pub attempt: Option<Attempt>,
+    /// Of the new point, in seconds since 1970-01-01 UTC.
+    pub time: f64,
+}
+
+impl Split<'_> {
+    fn launch(&self) -> Option<u32> {
+        self.attempt.map(|attempt| attempt.launch)
+    }
+
+    fn restart(&self) -> Option<u32> {
+        self.attempt.map(|attempt| attempt.restart)
+    }
+}
+
+impl Site for Split<'_> {
+    fn before(&mut self) -> Result<Option<Made>, HistoryError> {
+        let before = self
+            .connection
+            .prepare_cached(
+                "SELECT launch, restart, time FROM point WHERE run = ?1 AND split = ?2 AND step <= ?3 \
+                 AND superseded = 0 ORDER BY step DESC LIMIT 1",
+            )?
+            .query_row(params![self.run, self.split, self.step], |row| {
+                let attempt = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
+                let attempt = attempt.map(|(launch, restart)| Attempt { launch, restart });
+                Ok(Made { attempt, time: row.get(2)? })
+            });
+        Ok(before.optional()?)
+    }
+
+    fn supersede(&mut self) -> Result<(), HistoryError> {
+        self.connection
             .prepare_cached(
                 "UPDATE point SET superseded = id WHERE run = ?1 AND split = ?2 AND step >= ?3 AND superseded = 0 \
                  AND iif(launch IS NULL, time < ?6, (launch, restart) < (?4, ?5))",
             )?
-            .execute(params![run, split, step, launch, restart, point.time])?;
+            .execute(params![self.run, self.split, self.step, self.launch(), self.restart(), self.time])?;
+        Ok(())
     }
-    let of_step = "FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 \
-                   AND iif(?4, superseded > 0 AND launch IS ?5 AND restart IS ?6, superseded = 0)";
-    let same = params![run, split, step, fate == Fate::Superseded, launch, restart];
-    let stored = connection
-        .prepare_cached(&format!("SELECT provisional, incomplete, rows_seen, time {of_step}"))?
-        .query_row(same, |row| {
-            let (provisional, incomplete, rows_seen): (bool, bool, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok((completeness(provisional, incomplete, rows_seen.cast_unsigned()), row.get(3)?))
-        })
-        .optional()?;
-    let own = completeness(point.provisional, point.incomplete, point.rows_seen);
-    if let Some((_, time)) = stored.filter(|(stored, _)| *stored > own) {
-        return Ok(Fate::Outranked { time });
-    }
-    connection.prepare_cached(&format!("DELETE {of_step}"))?.execute(same)?;
-    Ok(fate)
-}
 
-/// From the columns launch, restart and time.
-fn made(row: &Row<'_>) -> rusqlite::Result<Made> {
-    let attempt = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
-    Ok(Made { attempt: attempt.map(|(launch, restart)| Attempt { launch, restart }), time: row.get(2)? })
+    fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError> {
+        let rival = self
+            .connection
+            .prepare_cached(&format!("SELECT provisional, incomplete, rows_seen, time {RIVAL}"))?
+            .query_row(params![self.run, self.split, self.step, late, self.launch(), self.restart()], |row| {
+                let rows_seen = row.get::<_, i64>(2)?.cast_unsigned();
+                Ok(Rival { completeness: completeness(row.get(0)?, row.get(1)?, rows_seen), time: row.get(3)? })
+            });
+        Ok(rival.optional()?)
+    }
+
+    fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError> {
+        self.connection.prepare_cached(&format!("DELETE {RIVAL}"))?.execute(params![
+            self.run,
+            self.split,
+            self.step,
+            late,
+            self.launch(),
+            self.restart()
+        ])?;
+        Ok(())
+    }
 }

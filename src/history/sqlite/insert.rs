@@ -3,10 +3,10 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::branch::{UNNUMBERED, make_way};
+use super::branch::Split;
 use super::outbox;
 use super::seal::{Seal, insert, seal_run};
-use crate::history::branch::Fate;
+use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, finite, integer};
 use crate::history::stored::packed;
@@ -46,7 +46,8 @@ pub(super) fn insert_point(
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
-    let fate = make_way(connection, (run, step), point, attempt)?;
+    let mut at = Split { connection, run, split: &point.split, step, attempt, time: point.time };
+    let fate = make_way(&mut at, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
     }
