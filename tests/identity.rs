@@ -10,17 +10,11 @@ use conceptwatch::server::proto::{
 };
 use tonic::Code;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text};
 
 /// The declaration by the client of one rank of a launch.
 fn launched(name: &str, client: &str, job: &str) -> StartRunRequest {
     StartRunRequest { client: client.into(), job: job.into(), ..run(name) }
-}
-
-fn ranks(world_size: u32, request: StartRunRequest) -> StartRunRequest {
-    let mut request = request;
-    request.run.as_mut().unwrap().world_size = world_size;
-    request
 }
 
 async fn start(client: &mut Client, request: StartRunRequest) -> String {
@@ -140,8 +134,9 @@ async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
         let rank = |client, rank| Rank { run: "r", client, rank };
         let [old_0, old_1, new_0, new_1] = [rank("a", 0), rank("b", 1), rank("c", 0), rank("d", 1)];
         for (attempt, of) in [(0, &old_0), (0, &old_1), (1, &new_0), (1, &new_1)] {
-            let request = StartRunRequest { attempt, rank: of.rank, ..launched("r", of.client, job) };
-            start(&mut client, ranks(2, request)).await;
+            let (declared, job) = (run_of_ranks("r", 2), job.into());
+            let request = StartRunRequest { client: of.client.into(), job, attempt, rank: of.rank, ..declared };
+            start(&mut client, request).await;
         }
         // The old rank 0 ended the pass before all ranks restarted; of the new ranks, rank 1 ends it first.
         stream.ask(old_0.batch(5, 0..64)).await;

@@ -17,7 +17,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use common::rows::{floats, tensors};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, split, text, until};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, split, text, until};
 
 /// Rows per pass, more than the sample keeps.
 const ROWS: u64 = 600;
@@ -101,9 +101,7 @@ async fn ranks_in_any_order_give_the_scores_of_one_process() {
     let one = scores(&send_all(&mut client, "one", vec![chunk("one", 1, 0..ROWS)]).await);
     for (ranks, reversed) in [(2, false), (2, true), (4, false), (4, true)] {
         let name = format!("{ranks} ranks {reversed}");
-        let mut request = run(&name);
-        request.run.as_mut().unwrap().world_size = ranks;
-        client.start_run(request).await.unwrap();
+        client.start_run(run_of_ranks(&name, ranks)).await.unwrap();
         let mut order: Vec<u32> = (0..ranks).collect();
         if reversed {
             order.reverse();
@@ -219,9 +217,7 @@ async fn samples_stay_within_their_memory_limit_and_release_it() {
     assert!(taken >= 1 && used > 2e6 && used <= f64::from(8 << 20), "{used} bytes");
 
     // The run resumes with a different number of ranks, and finishes when all of these have.
-    let mut again = run("full");
-    again.run.as_mut().unwrap().world_size = 2;
-    client.start_run(again).await.unwrap();
+    client.start_run(run_of_ranks("full", 2)).await.unwrap();
     for rank in 0..2 {
         assert!(memory() > 0.0);
         client
@@ -262,9 +258,7 @@ async fn connections_are_capped() {
 async fn a_pass_without_all_ranks_closes_at_its_deadline_and_says_so() {
     let sidecar = Sidecar::start(&["--pass-deadline", "0.3"]);
     let mut client = sidecar.client().await;
-    let mut request = run("r");
-    request.run.as_mut().unwrap().world_size = 2;
-    client.start_run(request).await.unwrap();
+    client.start_run(run_of_ranks("r", 2)).await.unwrap();
     let point = send_all(&mut client, "r", vec![chunk("r", 1, 0..32)]).await;
     assert!(point.incomplete);
     assert_eq!(point.rows, 32);

@@ -7,7 +7,7 @@ use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, Point, Score, StartRunRequest};
 use futures::future::{join_all, try_join_all};
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, run};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, run_of_ranks};
 
 const RANKS: u64 = 1024;
 const ROWS: u64 = 20_000;
@@ -15,9 +15,9 @@ const ROWS: u64 = 20_000;
 /// A rank's connection, its stream on it, and its client id.
 async fn joined(sidecar: &Sidecar, world_size: u64, rank: u64) -> Result<(Client, Stream), tonic::Status> {
     let mut client = sidecar.client().await;
-    let mut request =
-        StartRunRequest { client: format!("rank-{rank}"), rank: rank as u32, job: "launch".into(), ..run("r") };
-    request.run.as_mut().unwrap().world_size = world_size as u32;
+    let declared = run_of_ranks("r", world_size as u32);
+    let request =
+        StartRunRequest { client: format!("rank-{rank}"), rank: rank as u32, job: "launch".into(), ..declared };
     client.start_run(request).await?;
     let stream = Stream::open(&mut client).await;
     Ok((client, stream))

@@ -15,7 +15,7 @@ use conceptwatch::server::proto::{
 use tonic::Code;
 
 use common::rows::{batch_of, run_of};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, text, until};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text, until};
 
 /// CPU shares with which nothing is scored within the time of a test, once the saved-up time is used.
 const SLOW: [&str; 4] = ["--cpu-share", "0.001", "--busy-cpu-share", "0.001"];
@@ -39,8 +39,8 @@ impl Rank {
 
     async fn start(self, client: &mut Client) -> String {
         let Self { rank, world_size, attempt } = self;
-        let mut request = StartRunRequest { client: self.client(), job: "job".into(), rank, attempt, ..run("r") };
-        request.run.as_mut().unwrap().world_size = world_size;
+        let declared = run_of_ranks("r", world_size);
+        let request = StartRunRequest { client: self.client(), job: "job".into(), rank, attempt, ..declared };
         client.start_run(request).await.unwrap().into_inner().incarnation
     }
 

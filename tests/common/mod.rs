@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-pub use rows::{Sent, chunk, end_pass, run};
+pub use rows::{Sent, chunk, end_pass, run, run_of_ranks};
 
 /// Time after which a test stops waiting. Tests never measure time, since a loaded machine may be arbitrarily slow.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -129,6 +129,13 @@ fn mixed(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
+/// The run `name`, which this many ranks train.
+pub fn run_of_ranks(name: &str, world_size: u32) -> StartRunRequest {
+    let mut start = run(name);
+    start.run.as_mut().unwrap().world_size = world_size;
+    start
+}
+
 /// The run `r` of `k` binary concepts.
 pub fn run_of(k: usize) -> StartRunRequest {
     let mut start = run("r");

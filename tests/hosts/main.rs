@@ -18,7 +18,7 @@ use conceptwatch::server::proto::{
 use prost::Message;
 use serde_json::Value;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, postgres, run, text, until};
+use common::{Client, Sidecar, Stream, chunk, end_pass, point, postgres, run_of_ranks, text, until};
 
 /// Rows of an evaluation, more than a sample holds.
 const ROWS: u64 = 1200;
@@ -59,9 +59,8 @@ impl Rank {
     async fn join(sidecar: &Sidecar, number: u32, world_size: u64, attempt: u32) -> Self {
         let name = format!("rank {number}, {attempt}");
         let mut client = sidecar.client().await;
-        let mut start =
-            StartRunRequest { client: name.clone(), rank: number, job: "launch".into(), attempt, ..run("r") };
-        start.run.as_mut().unwrap().world_size = world_size as u32;
+        let declared = run_of_ranks("r", world_size as u32);
+        let start = StartRunRequest { client: name.clone(), rank: number, job: "launch".into(), attempt, ..declared };
         assert_eq!(client.start_run(start).await.unwrap().into_inner().run, "r");
         let stream = Stream::open(&mut client).await;
         Self { client, stream, name, number, world_size, sequence: 0, model: 0, rows: ROWS }
