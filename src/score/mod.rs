@@ -123,15 +123,21 @@ pub fn available_at<'a>(prepared: &'a Prepared, cost: Cost) -> impl Iterator<Ite
     CATALOGUE.iter().filter(wanted)
 }
 
-/// The scores that are computed together with this one, because they are made of the same matrices; itself included.
-pub fn together(score: &'static Score) -> Vec<&'static Score> {
-    match score.panel {
-        None => vec![score],
-        panel => {
-            let alike = CATALOGUE.iter().filter(|other| other.panel == panel);
-            alike.map(|other| if other.id == score.id { score } else { other }).collect()
-        }
-    }
+/// The scores that are made of the same matrices of this sample, to be computed together; this one included, in catalogue
+/// order.
+pub fn together(prepared: &Prepared, score: &'static Score) -> Vec<&'static Score> {
+    alike(score, |own, other| own.is_same(other, prepared))
+}
+
+/// Those of [`together`] that are made of the same matrices in every sample.
+pub fn always_together(score: &'static Score) -> Vec<&'static Score> {
+    alike(score, |own, other| own == other)
+}
+
+fn alike(score: &'static Score, is_same: impl Fn(Panel, Panel) -> bool) -> Vec<&'static Score> {
+    let Some(own) = score.panel else { return vec![score] };
+    let alike = CATALOGUE.iter().filter(|other| other.panel.is_some_and(|other| is_same(own, other)));
+    alike.map(|other| if other.id == score.id { score } else { other }).collect()
 }
 
 /// The scores that have a test and whose inputs the sample has.

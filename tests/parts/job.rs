@@ -36,6 +36,8 @@ pub struct Job {
     pub rows: u64,
     pub sampling: Sampling,
     pub with_ids: bool,
+    /// Embeddings of one value stand in place of activations.
+    pub embedded: bool,
     pub step: u64,
     pub batch_rows: usize,
 }
@@ -51,7 +53,17 @@ pub struct Sent {
 impl Job {
     pub fn new(ranks: u32, rows: u64, kept: usize, seed: u64) -> Self {
         let sampling = Sampling { rows: kept, seed };
-        Self { run: run(2, ranks), ranks, first: 0, rows, sampling, with_ids: true, step: 7, batch_rows: 16 }
+        Self {
+            run: run(2, ranks),
+            ranks,
+            first: 0,
+            rows,
+            sampling,
+            with_ids: true,
+            embedded: false,
+            step: 7,
+            batch_rows: 16,
+        }
     }
 
     pub fn split(&self) -> Split {
@@ -127,8 +139,12 @@ impl Job {
             .flat_map(|&id| (0..k).zip(labels(id)).map(move |cell| (id, cell)))
             .flat_map(|(id, cell)| activation(id, cell).to_le_bytes());
         let numbers = |name, dtype, shape: &[u64], bytes: Vec<u8>| Tensor::numbers(name, dtype, shape, bytes.into());
+        let activations = activations.collect();
         let mut tensors = vec![
-            numbers(TensorName::ConceptActivations, DataType::Float32, &[n, k], activations.collect()),
+            match self.embedded {
+                false => numbers(TensorName::ConceptActivations, DataType::Float32, &[n, k], activations),
+                true => numbers(TensorName::ConceptEmbeddings, DataType::Float32, &[n, k, 1], activations),
+            },
             numbers(
                 TensorName::ConceptLabels,
                 DataType::UInt8,

@@ -123,6 +123,29 @@ fn networks_of_many_concepts_are_trained_by_several_workers_with_the_bits_of_one
 }
 
 #[test]
+fn networks_of_embeddings_alone_are_trained_once_for_all_scores_that_are_made_of_them() {
+    let few = Job { run: parts::run(3, 16), embedded: true, ..pass(7) };
+    let jobs = Arc::new(Memory::new(SETTINGS));
+    jobs.close(&few, whole(&few));
+    worker(&jobs).work().unwrap();
+    let of_networks = |jobs: &Memory| -> Vec<String> {
+        jobs.kinds().into_iter().filter(|kind| kind.contains("ois") || kind.contains("purity")).collect()
+    };
+    assert_eq!(of_networks(&jobs), ["slow:ois"]);
+    let point = &jobs.points()[0];
+    assert_eq!(content(point), content(&in_one_process(std::slice::from_ref(&few))[0]));
+    assert!(point.score("ois").unwrap().value().is_some());
+    assert_eq!(point.score("embedding_ois"), point.score("ois"));
+
+    let many = Job { embedded: true, ..many_concepts() };
+    let jobs = Arc::new(Memory::new(SETTINGS));
+    jobs.close(&many, whole(&many));
+    // The point alone.
+    Worker { options: WorkOptions { jobs: Some(1), ..options() }, ..worker(&jobs) }.work().unwrap();
+    assert_eq!(of_networks(&jobs), ["rows:ois:0-31", "rows:ois:31-33"]);
+}
+
+#[test]
 fn rows_that_nobody_can_compute_leave_a_reason() {
     let jobs = Arc::new(Memory::new(SETTINGS));
     jobs.close(&many_concepts(), whole(&many_concepts()));

@@ -121,6 +121,11 @@ impl Panel {
             && Representation::first(p) == Representation::Activations
     }
 
+    /// Whether both are of the same representation, and so the same networks.
+    pub fn is_same(self, other: Self, p: &Prepared) -> bool {
+        self.representation(p) == other.representation(p)
+    }
+
     fn representation(self, p: &Prepared) -> Representation {
         match self {
             Self::First => Representation::first(p),

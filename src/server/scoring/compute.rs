@@ -103,7 +103,7 @@ impl<'a> Computing<'a> {
         let prepared = self.prepare(evaluation);
         let mut pieces = Vec::new();
         for score in available_at(&prepared, Cost::Slow) {
-            match (score.panel, together(score)[0].id == score.id) {
+            match (score.panel, together(&prepared, score)[0].id == score.id) {
                 (Some(_), false) => {}
                 (None, _) => pieces.push(Piece::Score(score)),
                 (Some(panel), true) => match PurityRows::shares(&prepared, panel) {
@@ -130,7 +130,7 @@ impl<'a> Computing<'a> {
         {
             return Some(Err(why));
         }
-        let outcomes = evaluate(&prepared, Wanted::Named(&together(score)), self.go_on())?;
+        let outcomes = evaluate(&prepared, Wanted::Named(&together(&prepared, score)), self.go_on())?;
         Some(Ok(Late::of(outcomes, Vec::new())))
     }
 

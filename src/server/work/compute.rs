@@ -8,7 +8,7 @@ use crate::estimate::Settings;
 use crate::point::Outcome;
 use crate::sample::{Evaluation, PassOf, Union, union};
 use crate::score::catalogue::Score;
-use crate::score::{Influences, PurityRows, together};
+use crate::score::{Influences, PurityRows, always_together};
 use crate::server::scoring::compute::{Computing, Late, Piece};
 
 use super::jobs::{Claim, Finished, Kind, Material, Return};
@@ -133,7 +133,7 @@ impl Claim {
             Kind::Rows(_, from, _) => rows(&PurityRows::failed(from, reason)),
             Kind::Slow(score) => {
                 let of = |score: &Score| (score.id.to_owned(), Outcome::undefined(reason));
-                let outcomes = together(score).into_iter().map(of).collect();
+                let outcomes = always_together(score).into_iter().map(of).collect();
                 Finished::Late { late: Late { outcomes, tests: Vec::new() }, seconds: 0.0 }
             }
             // Its scores stay, without p-values.
