@@ -1,0 +1,106 @@
+//! Full disks, torn logs, and rows that are not what was written.
+
+use super::*;
+
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing_old() {
+    let history = memory();
+    history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
+    history.record_point(&point("a", "val", 0, 64), None).unwrap();
+    history.store().connection.pragma_update(None, "max_page_count", 60).unwrap();
+    let error =
+        (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64), None).err().map(|e| (step, e)));
+    let (step, error) = error.unwrap();
+    assert!(matches!(error, HistoryError::Full), "{error}");
+    assert_eq!(steps(&history, "a", "val"), (0..step).collect::<Vec<_>>());
+    assert_eq!(history.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 64)));
+}
+
+/// A power loss leaves a prefix of the log with a torn last frame; the points before it are intact.
+#[test]
+fn a_torn_log_keeps_the_older_points() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
+    let log = format!("{FILE_NAME}-wal");
+    let mut written = Vec::new();
+    for step in 0..4 {
+        history.record_point(&point("a", "val", step, 3), None).unwrap();
+        written.push(std::fs::metadata(directory.path().join(&log)).unwrap().len());
+    }
+    for (kept, length) in [(3, written[3] - 1), (3, written[2] + 100), (2, written[1] + 1), (1, written[0])] {
+        let copy = tempfile::tempdir().unwrap();
+        for name in [FILE_NAME, &log] {
+            std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
+        }
+        let torn = std::fs::OpenOptions::new().write(true).open(copy.path().join(&log)).unwrap();
+        torn.set_len(length).unwrap();
+        let found = Sqlite::open(Some(copy.path()), ROOMY).unwrap();
+        assert_eq!(steps(&found, "a", "val"), (0..kept).collect::<Vec<_>>());
+        assert_eq!(found.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 3)));
+    }
+}
+
+#[test]
+fn a_point_that_does_not_match_its_checksum_is_left_out() {
+    let changes = [
+        ("UPDATE point SET tie_fraction = 0.25 WHERE step = 2", true),
+        ("UPDATE point SET step = 5 WHERE step = 2", true),
+        ("UPDATE point SET checksum = checksum + 1 WHERE step = 2", true),
+        ("UPDATE value SET value = 0.5 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        (
+            "UPDATE value SET per_concept = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            true,
+        ),
+        ("UPDATE value SET position = 9 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        ("DELETE FROM value WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        ("UPDATE matrix SET cells = zeroblob(36) WHERE point = (SELECT id FROM point WHERE step = 2)", false),
+    ];
+    for (change, whole) in changes {
+        let history = memory();
+        history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+        for step in 0..3 {
+            history
+                .record_point(&Point { incomplete: false, ..point("r", "val", step, 3) }, Some(Attempt::default()))
+                .unwrap();
+        }
+        history.store().connection.execute(change, []).unwrap();
+        let complete = history.has_complete_point("r", "val", 2, Attempt::default()).unwrap();
+        assert_eq!(complete, !whole, "{change}");
+        let newest = history.point("r", "val", None, true).unwrap().unwrap();
+        assert_eq!(newest.step, if whole { 1 } else { 2 }, "{change}");
+        if !whole {
+            assert_eq!(newest, without_matrices(Point { incomplete: false, ..point("r", "val", 2, 3) }));
+        }
+        let matrix = history.matrix("r", "val", "icl", None).unwrap().unwrap();
+        assert_eq!(matrix.step, if change.contains("value") { 2 } else { 1 }, "{change}: it has a checksum of its own");
+        assert_eq!(steps(&history, "r", "val"), if whole { vec![0, 1] } else { vec![0, 1, 2] }, "{change}");
+        assert_eq!(history.usage().unwrap().damaged, 1, "{change}");
+        assert!(history.unscored("r", "val").unwrap().iter().all(|pass| pass.outcome == Ending::Damaged));
+    }
+    // A damaged declaration is never continued.
+    let history = memory();
+    history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+    history.store().connection.execute("UPDATE run SET declaration = replace(declaration, '1', '2')", []).unwrap();
+    assert!(history.runs().unwrap().is_empty());
+    assert!(matches!(history.point("r", "val", None, false), Err(HistoryError::Unknown { .. })));
+    assert_eq!(history.record_run(&run("r", 3), &Identity::default(), 1.0).unwrap().run.name, "r-2");
+}
+
+#[test]
+fn a_mark_that_is_wrong_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    history.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
+    for launch in [0, 1] {
+        history.record_point(&point("r", "val", 1, 2), Some(Attempt { launch, restart: 0 })).unwrap();
+    }
+    drop(history);
+    assert!(!examine(directory.path()).unwrap().damaged);
+    let file = Connection::open(directory.path().join(FILE_NAME)).unwrap();
+    file.execute("UPDATE point SET superseded = 77 WHERE superseded > 0", []).unwrap();
+    drop(file);
+    assert!(examine(directory.path()).unwrap().damaged);
+    let repaired = repair(directory.path()).unwrap();
+    assert_eq!((repaired.kept.points, repaired.lost.points), (1, 1));
+}

@@ -1,0 +1,118 @@
+//! The history in SQLite, by what happens to its file.
+
+mod away;
+mod damage;
+mod kept;
+mod limits;
+mod opening;
+mod schemas;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::history::{Dropped, Ending, Limits, MAX_NOTE, examine, repair};
+use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use crate::run::{Concept, Run, RunFields};
+use crate::sample::Attempt;
+use crate::step::Rank;
+
+const ROOMY: Limits = Limits { bytes: 1 << 30 };
+
+fn run(name: &str, k: usize) -> Run {
+    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
+}
+
+/// A point with a plain score, one per concept, one with a matrix and an undefined one.
+fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
+    let cell = |i: usize, j: usize| (i != j).then_some((i * k + j) as f64 / 8.0);
+    let matrix = (0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect();
+    let per_concept = (0..k).map(|i| (i != 1).then_some(0.1 * i as f64 + step as f64)).collect();
+    Point {
+        run: run.into(),
+        split: split.into(),
+        step,
+        epoch: Some(step as f64 / 10.0),
+        time: 1e9 + step as f64,
+        rows: 4096,
+        concept_rows: (0..k as u64).map(|i| 4096 - i).collect(),
+        rows_seen: 5000,
+        provisional: false,
+        incomplete: true,
+        tie_fraction: 0.46,
+        warnings: vec!["half precision".into()],
+        estimator: "tie_aware".into(),
+        neighbours: 3,
+        seed: u64::MAX,
+        catalogue_version: 7,
+        seconds: 0.25,
+        scores: vec![
+            ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
+            (
+                "icl".into(),
+                Outcome::Value(ScoreValue {
+                    value: 0.1 + step as f64,
+                    standard_error: Some(0.01),
+                    per_concept: Some(per_concept),
+                    matrix: Some(matrix),
+                    curve: Some(vec![(0.0, Some(0.5)), (0.25, None), (0.5, Some(-1.0))]),
+                    age: Some(22.5),
+                    ages: Some((0..k).map(|i| (0..k).map(|j| i.abs_diff(j) as f64 * 7.5).collect()).collect()),
+                    left_out: Some(left_out(k)),
+                    p_value: Some(0.005),
+                    per_concept_q: Some((0..k).map(|i| (i != 1).then_some(0.25)).collect()),
+                    matrix_q: Some(vec![vec![Some(0.5); k]; k]),
+                }),
+            ),
+            (
+                "ctl".into(),
+                Outcome::Undefined(Undefined {
+                    why: "one class".into(),
+                    left_out: Some(LeftOut { pairs: 0, ..left_out(k) }),
+                    per_concept_q: Some(vec![None; k]),
+                    ..Undefined::default()
+                }),
+            ),
+        ],
+        change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
+    }
+}
+
+fn left_out(k: usize) -> LeftOut {
+    LeftOut { concepts: vec![1], pairs: 2 * k as u64 - 2, of: k as u32, why: "labels: one class".into() }
+}
+
+fn without_matrices(mut point: Point) -> Point {
+    for (_, outcome) in &mut point.scores {
+        if let Outcome::Value(value) = outcome {
+            value.matrix = None;
+            value.ages = None;
+            value.matrix_q = None;
+        }
+    }
+    point
+}
+
+fn memory() -> Sqlite {
+    Sqlite::open(None, ROOMY).unwrap()
+}
+
+fn steps(history: &Sqlite, run: &str, split: &str) -> Vec<u64> {
+    history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
+}
+
+fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
+    Unscored {
+        run: "r".into(),
+        split: split.into(),
+        step,
+        time: 1e9 + step as f64,
+        outcome,
+        reason: format!("step {step} was not scored"),
+        rows_seen: 7,
+        attempt: Some(Attempt { launch: 1, restart: 2 }),
+    }
+}
