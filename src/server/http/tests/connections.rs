@@ -1,0 +1,143 @@
+//! Connections: events, deadlines, limits, and the end of the port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::port::{LONG, NAME, next_event, point, port, port_with};
+use super::*;
+use crate::alert::{Severity, State};
+use crate::server::live::{AlertChange, Event};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_arrive_in_order_and_losses_are_told() {
+    let port = port().await;
+    let mut stream = port.events().await;
+    let send = |event| assert!(port.app.events.send(event));
+    send(Event::Point(Arc::new(point(2))));
+    let (kind, content) = next_event(&mut stream).await;
+    assert_eq!((kind.as_str(), &content["step"], &content["run"]), ("point", &json!(2), &json!(NAME)));
+    let left_out = json!({"concepts": [1], "of": 2, "why": "one class"});
+    let icl = json!({"value": 0.25, "standard_error": 0.01, "left_out": left_out, "p_value": 0.005});
+    assert_eq!(content["scores"]["icl"], icl);
+    send(Event::Run("a".into()));
+    assert_eq!(next_event(&mut stream).await, ("run".to_owned(), json!({"run": "a"})));
+    let alert = AlertChange {
+        rule: "rise".into(),
+        run: "a".into(),
+        split: "val".into(),
+        score: "icl",
+        state: State::Firing,
+        since: 1.0,
+        evidence: "0.3 > 0.2".into(),
+        step: 5,
+        severity: Severity::Critical,
+        advises_stop: true,
+        value: Some(0.3),
+        baseline: None,
+        runbook: None,
+    };
+    send(Event::Alert(Arc::new(alert)));
+    let (kind, content) = next_event(&mut stream).await;
+    assert_eq!((kind.as_str(), &content["state"], &content["step"]), ("alert", &json!("firing"), &json!(5)));
+
+    // A burst far larger than the buffers of sockets and the channel, while nobody reads.
+    let large = Event::Run("x".repeat(1 << 20).into());
+    for _ in 0..64 {
+        send(large.clone());
+        tokio::task::yield_now().await;
+    }
+    let lost = timeout(LONG, async {
+        loop {
+            let (kind, content) = next_event(&mut stream).await;
+            if kind == "lost" {
+                return content["count"].as_u64().unwrap();
+            }
+        }
+    });
+    assert!(lost.await.expect("the loss is reported") > 0);
+    assert!(port.app.metrics.watch_events_lost.get() > 0);
+    drop(stream);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_stops_whatever_its_clients_do() {
+    let bounds = Bounds { drain: Duration::from_secs(10), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let mut silent = port.silent().await;
+    let mut waiting = port.events().await;
+    assert_eq!(port.get("/live").await.status, 200);
+    let open = port.app.metrics.connections.with_label_values(&["http"]);
+    port.stopped().await;
+    assert_eq!(open.get(), 0);
+    let mut rest = Vec::new();
+    // Both were closed; a reset also counts as closing.
+    let _ = timeout(LONG, silent.read_to_end(&mut rest)).await.expect("the silent socket is closed");
+    let _ = timeout(LONG, waiting.read_to_end(&mut rest)).await.expect("the event stream ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_are_let_go() {
+    let bounds = Bounds { first: Duration::from_millis(200), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let mut silent = port.silent().await;
+    let mut slow = TcpStream::connect(port.address).await.unwrap();
+    slow.write_all(b"GET /live HTTP/1.1\r\nHost: loc").await.unwrap();
+    for stream in [&mut silent, &mut slow] {
+        let _ = timeout(LONG, stream.read_to_end(&mut Vec::new())).await.expect("closed at the deadline");
+    }
+    port.deserted().await;
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn surplus_event_streams_are_refused_and_silent_connections_make_room() {
+    let bounds = Bounds { connections: 4, ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let held = [port.events().await, port.events().await];
+    assert_eq!(port.get("/api/v1/events").await.status, 503);
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        silent.push(port.silent().await);
+        assert_eq!(port.get("/live").await.status, 200);
+        assert_eq!(port.get("/api/v1/status").await.status, 200);
+    }
+    drop((held, silent));
+    port.deserted().await;
+    assert_eq!(port.get("/live").await.status, 200);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_is_let_go() {
+    let bounds = Bounds { write: Duration::from_millis(200), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    let stream = port.events().await;
+    let large = Event::Run("x".repeat(1 << 20).into());
+    // Fails once the only reader's connection is closed.
+    let send = async {
+        while port.app.events.send(large.clone()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LONG, send).await.expect("the reader is disconnected");
+    port.deserted().await;
+    drop(stream);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_takes_too_long_is_given_up() {
+    let bounds = Bounds { answer: Duration::from_millis(100), ..Bounds::default() };
+    let port = port_with(None, Ok(()), bounds).await;
+    port.busy.store(true, std::sync::atomic::Ordering::Relaxed);
+    let reply = port.get("/api/v1/status").await;
+    assert_eq!((reply.status, reply.field().as_str()), (503, "server"));
+    port.busy.store(false, std::sync::atomic::Ordering::Relaxed);
+    port.stopped().await;
+}
