@@ -3,11 +3,12 @@
 from . import _fork as _fork
 from ._diagnosis import Diagnosis, Evidence, Finding
 from ._head import Head, embedding_head, percentiles
+from ._init import init
 from ._interventions import interventions
 from ._plotting import plot
 from ._prompts import prompt
 from ._reading import Matrix, Runs, StoredRun, runs
-from ._run import ConceptwatchError, Pass, Run, init
+from ._run import ConceptwatchError, Pass, Run
 from ._scores import Score, Scores
 from ._source import ReadError
 from ._stats import Stats

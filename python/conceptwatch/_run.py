@@ -9,33 +9,27 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from types import EllipsisType, TracebackType
+from collections.abc import Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import numpy as np
 
 from . import _declaration, _sidecar
-from ._connection import Contact, contact_to, described
+from ._connection import Contact, described
 from ._diagnosis import Diagnosis
 from ._encode import Batch, wanted_rows
 from ._finish import Ending
 from ._fork import usable
 from ._forward import Forward
-from ._head import Head, Recent, even_counts
-from ._home import user_home
+from ._head import Head, Recent
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
-from ._joining import reach
-from ._launch import own_launch
 from ._link import EndOfPass, Link
-from ._loggers import Loggers, loggers_of
-from ._names import checked, composed
+from ._loggers import Loggers
+from ._names import composed
 from ._protocol import messages
 from ._reading import Matrix, StoredRun, stored
-from ._recording import SCHEME
 from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._source import ReadError, source_of
@@ -48,8 +42,6 @@ from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MODES = ("online", "offline", "disabled")
-DEFAULT_FOLDER = "conceptwatch-offline"
 EXIT_TIMEOUT = 5.0
 # Added to the timeout of a call that waits in the sidecar, for the way there and back.
 GRACE = 1.0
@@ -62,185 +54,6 @@ log = logging.getLogger("conceptwatch")
 
 class ConceptwatchError(RuntimeError):
     """Something logged could not be sent or was refused. Raised only with `raise_errors=True`."""
-
-
-def init(
-    name: str,
-    *,
-    concepts: int | Sequence[str | tuple[str, int]],
-    activation_kind: str = "probability",
-    activation_columns: str = "one_per_concept",
-    latents: int | None = None,
-    concept_labels: str = "class",
-    task_labels: str = "class",
-    missing_concept_labels: bool = False,
-    labels: Mapping[str, object] | None = None,
-    reference_task_accuracy: float | None = None,
-    concept_weights: Sequence[float] | None = None,
-    head_weights: Any = None,
-    head_bias: Any = None,
-    image_size: tuple[int, int] | None = None,
-    box_size: tuple[int, int] | None = None,
-    concept_parts: Sequence[Sequence[int]] | None = None,
-    concept_score_weight: float | None = None,
-    activity_threshold: float | None = None,
-    active_top_k: int | None = None,
-    clarity_weights: Sequence[float] | None = None,
-    head: Any = None,
-    intervention_counts: Sequence[int] | None = None,
-    world_size: int | None = None,
-    rank: int | None = None,
-    job: str | None = None,
-    attempt: int | None = None,
-    resume: bool = False,
-    mode: str | None = None,
-    offline_dir: str | os.PathLike[str] | None = None,
-    address: str | None = None,
-    token_file: str | os.PathLike[str] | None = None,
-    ca_file: str | os.PathLike[str] | None = None,
-    cert_file: str | os.PathLike[str] | None = None,
-    key_file: str | os.PathLike[str] | None = None,
-    spawn: bool = True,
-    data_dir: str | os.PathLike[str] | EllipsisType | None = ...,
-    log_to: Any = None,
-    queue_bytes: int = 256 << 20,
-    raise_errors: bool = False,
-) -> Run:
-    """Starts a run. Where another job has used the name, the run becomes name-2, name-3, ...; see `Run.name`.
-
-    concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
-    activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
-        leakage is estimated.
-    activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts always have a
-        column for each class.
-    latents: the number of columns of concept_activations where these were learnt without labels, as by a sparse
-        autoencoder: at least one for each concept. `alignment` matches them to the concepts.
-    concept_labels, task_labels: "class", or "continuous" for measured quantities.
-    missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. Each score of a concept or pair
-        then uses the rows in which its labels are known, and leaves it out where these are fewer than 50. Otherwise
-        such a label is an error.
-    labels: facts that distinguish runs, such as {"lambda": 0.01}.
-    reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
-    concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
-        latents [l, latents]. head_bias: its l biases.
-    image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
-    concept_score_weight: the factor of ConceptScore.
-    activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
-    clarity_weights: weights of sparsity, precision and accuracy in Clarity.
-    head: the part of the model from concepts to the task, a module or function, or a `Head` with options. Each batch of
-        an evaluation is then also predicted with concepts set to true and to wrong values: the intervention curves.
-    intervention_counts: numbers of concepts set in the columns of intervention predictions that you log yourself, if
-        these are not evenly spaced from 0 to k.
-    rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
-    job: names this launch of the training, the same on all its ranks. Processes of one job share a run; another job
-        gets its own. By default CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank,
-        a new job for each call. Several ranks without any of these resume the run of that name.
-    attempt: restarts of the job so far. A newer attempt replaces the older one, whose open evaluations are discarded.
-        By default as torchrun and Slurm count them, or 0.
-    resume: continue the run of exactly this name, as after loading a checkpoint; if there is none, start it.
-    mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` later scores or sends to a
-        sidecar; "disabled": nothing is recorded or sent. By default CONCEPTWATCH_MODE, or "online".
-    offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
-    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
-        socket of this user's sidecar, or 127.0.0.1:7800 where a sidecar of this user or of root listens there and
-        suits, as docs/operating.md says.
-    token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
-        those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
-        CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
-    spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It serves other jobs
-        too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
-        port 0 it serves this process alone, at a free port.
-    data_dir: where the curves are to be kept; None: in memory, and they end with the sidecar. A running sidecar that
-        keeps them elsewhere is not joined. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
-        directory, which `run.data_dir` names; a sidecar that another job started to keep none is then not joined, while
-        one that you run at 127.0.0.1:7800 is, and where that keeps them in memory, a warning says so.
-    log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
-        "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
-        these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
-    queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
-        settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
-        for new ones, which is counted, too.
-    raise_errors: raise instead of warning. By default nothing here raises into the training loop.
-
-    Raises ValueError for arguments that no sidecar accepts.
-    """
-    rank, world_size = _declaration.rank_and_world_size(rank, world_size)
-    declared_concepts = _declaration.concepts_of(concepts)
-    own_head = None if head is None else Head.of(head)
-    if own_head is not None:
-        if latents is not None:
-            raise ValueError(f"head: got one with {latents} latents, expected none: latents are no concepts to set")
-        counts = own_head.counts(len(declared_concepts))
-        if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
-            intervention_counts = counts
-    name = checked("name", name)
-    declared = messages.Run(
-        name=name,
-        concepts=declared_concepts,
-        activation_kind=_declaration.kind_of("activation_kind", activation_kind, _declaration.ACTIVATION_KINDS),
-        activation_columns=_declaration.kind_of(
-            "activation_columns", activation_columns, _declaration.ACTIVATION_COLUMNS
-        ),
-        latents=_declaration.latents_of(latents, activation_columns, len(declared_concepts)),
-        concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
-        task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
-        world_size=world_size,
-        missing_concept_labels=bool(missing_concept_labels),
-        constants=_declaration.constants_of(
-            reference_task_accuracy=reference_task_accuracy,
-            concept_weights=concept_weights,
-            head_weights=head_weights,
-            head_bias=head_bias,
-            image_size=image_size,
-            box_size=box_size,
-            concept_parts=concept_parts,
-            concept_score_weight=concept_score_weight,
-            activity_threshold=activity_threshold,
-            active_top_k=active_top_k,
-            clarity_weights=clarity_weights,
-            intervention_counts=intervention_counts,
-        ),
-        labels=_declaration.labels_of(labels),
-    )
-    mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
-    if mode not in MODES:
-        raise ValueError(f"mode: got {mode!r}, expected one of {', '.join(MODES)}")
-    launch = own_launch(name, world_size, job, attempt)
-    link = Link(declared, rank, queue_bytes, launch, resume)
-    if mode == "disabled":
-        return DisabledRun(link, raise_errors)
-    loggers = Loggers(loggers_of(log_to, lambda: link.name) if rank == 0 else (), partial(link.warn, is_fault=False))
-    if mode == "offline":
-        folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
-        print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
-        if loggers:
-            link.warn("log_to: offline there are no scores, so nothing is logged", is_fault=False)
-        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head)
-    address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
-    token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
-    token = None if token_file is None else _declaration.token_of(token_file)
-    contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
-    wish = _sidecar.Wish(token_file, data_dir)
-    reached = reach(contact.address if address else None, wish, token, spawn=spawn, rank=rank)
-    link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
-    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers)
-    run._token_file = None if token_file is None else os.fspath(token_file)
-    if spawn:
-        run._sender.replace = partial(_sidecar.replace, reached.address, wish)
-    if reached.started and not is_quiet():
-        print(f"conceptwatch: started a sidecar, its page is {run.page_url}{_kept(run, data_dir)}", file=sys.stderr)
-    return run
-
-
-def _kept(run: Run, wanted: object) -> str:
-    """Where the curves are, for the line that says that a sidecar was started."""
-    if run.data_dir is not None:
-        return f"; curves are kept in {run.data_dir}"
-    home = user_home()
-    if wanted is None or home is None or not run._link.declared or not run._link.incarnation:
-        return ""
-    return f"; curves are in memory, because {home} cannot be written"
 
 
 class Run:
@@ -626,58 +439,6 @@ class Run:
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
-
-
-class DisabledRun(Run):
-    """A run that records and sends nothing: the job needs no change, and logging costs nothing."""
-
-    def stored(self) -> StoredRun:
-        raise ReadError(f"run '{self.name}' is disabled, so there is nothing to read")
-
-    def __repr__(self) -> str:
-        return f"<conceptwatch.Run {self.name!r}, disabled>"
-
-    def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.address, self._head = "", None
-        self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
-
-    @property
-    def page_url(self) -> str | None:
-        return None
-
-    @property
-    def data_dir(self) -> str | None:
-        return None
-
-    @property
-    def stats(self) -> Stats:
-        return Stats()
-
-    def scores(
-        self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
-    ) -> Scores | None:
-        return None
-
-    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
-        return None
-
-    def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
-        return False
-
-    def finish(self, timeout: float | None = None) -> bool:
-        return True
-
-    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
-        return 0
-
-    def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
-        return tensors
-
-    def _reject(self, error: Exception, rows: int) -> None:
-        pass
-
-    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
-        pass
 
 
 class Pass:

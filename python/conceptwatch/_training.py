@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from ._init import init
 from ._launch import new_job, own_launch
-from ._run import Pass, Run, init
+from ._run import Pass, Run
 from ._tensors import Fault
 
 # From a batch and the model's outputs for it: the tensors of `Pass.log` by name, or None to leave the batch out.

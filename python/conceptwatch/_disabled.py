@@ -1,0 +1,67 @@
+"""The run of `mode="disabled"`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._diagnosis import Diagnosis
+from ._link import Link
+from ._reading import StoredRun
+from ._run import Run
+from ._scores import Scores
+from ._source import ReadError
+from ._stats import Stats
+from ._thinning import Panel
+
+
+class DisabledRun(Run):
+    """A run that records and sends nothing: the job needs no change, and logging costs nothing."""
+
+    def stored(self) -> StoredRun:
+        raise ReadError(f"run '{self.name}' is disabled, so there is nothing to read")
+
+    def __repr__(self) -> str:
+        return f"<conceptwatch.Run {self.name!r}, disabled>"
+
+    def __init__(self, link: Link, raise_errors: bool) -> None:
+        self.address, self._head = "", None
+        self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
+
+    @property
+    def page_url(self) -> str | None:
+        return None
+
+    @property
+    def data_dir(self) -> str | None:
+        return None
+
+    @property
+    def stats(self) -> Stats:
+        return Stats()
+
+    def scores(
+        self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
+    ) -> Scores | None:
+        return None
+
+    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
+        return None
+
+    def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
+        return False
+
+    def finish(self, timeout: float | None = None) -> bool:
+        return True
+
+    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
+        return 0
+
+    def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
+        return tensors
+
+    def _reject(self, error: Exception, rows: int) -> None:
+        pass
+
+    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+        pass
