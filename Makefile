@@ -105,7 +105,7 @@ bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, besi
 	cargo build --release --locked
 	.venv-peers/bin/python python/benches/joint_leakage.py target/release/conceptwatch
 
-# An hour; what was measured is kept in target/scale. ARGS="--parts stream" for one part, "--again" for all anew.
+# An hour; measurements are kept in target/scale. ARGS="--parts stream" for one part, "--again" to repeat all.
 bench-scale: .venv/ready ## hubs with 10,000 runs, 1,000 streams, outages and workers: the table of docs/scale.md
 	cargo build --release --locked --bin conceptwatch --bench scale
 	npm ci --prefix tests/page --no-audit --no-fund --silent

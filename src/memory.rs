@@ -35,11 +35,11 @@ pub fn give_back() {
 }
 
 /// Bytes that are allocated and not freed, over all arenas; a thread's cache of small freed pieces counts as allocated.
-/// `None` where the C library does not tell: before glibc 2.33, and without glibc.
+/// `None` where the C library does not report it: before glibc 2.33, and without glibc.
 pub fn in_use() -> Option<u64> {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // Looked up, because a program that is linked with it does not start with older libraries.
+        // Looked up at run time: a program linked with it does not start on older libraries.
         // SAFETY: the name ends with NUL.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
         if found.is_null() {

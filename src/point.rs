@@ -329,7 +329,7 @@ pub struct Brief {
     pub estimator: String,
     pub neighbours: u32,
     pub catalogue_version: u32,
-    /// In the order in which the scores were named; `None` for those that the point lacks.
+    /// In the order of the scores asked for; `None` for scores that the point lacks.
     pub scores: Vec<Option<Whole>>,
 }
 

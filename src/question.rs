@@ -19,7 +19,7 @@ use crate::score::catalogue;
 /// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
 /// its evaluations five times (Appendix A.3).
 const LAST: usize = 5;
-/// Values that are read at once.
+/// Values per query.
 const TOGETHER: usize = 1_000_000;
 /// Upper limit of `last`.
 const MOST: usize = 1000;

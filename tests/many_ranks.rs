@@ -33,7 +33,7 @@ async fn evaluated(stream: &mut Stream, world_size: u64, rank: u64) {
     assert_eq!(stream.ask(end).await.outcome(), Outcome::Accepted, "rank {rank}");
 }
 
-/// The point of a pass that so many ranks share, each over its own connection, all of them open at once.
+/// The point of a pass of `world_size` ranks, each with its own connection, all open at once.
 async fn scored(world_size: u64) -> Point {
     let sidecar = Sidecar::start(&[]);
     let mut ranks = try_join_all((0..world_size).map(|rank| joined(&sidecar, world_size, rank))).await.unwrap();

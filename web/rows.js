@@ -1,4 +1,4 @@
-// The rows of the overview: a page of runs at a time, those in sight first; runs that have changed come in one question.
+// The rows of the overview: one page of runs at a time, visible ones first; changed runs are fetched in one request.
 import { get } from "./api.js";
 
 /**
@@ -41,7 +41,7 @@ export function rowLoader({ take, fault }) {
         names.push(name);
         room -= name.length;
       }
-      // Rows that take long come with the next answer.
+      // Rows that take long arrive with the next answer.
       return { query: { run: names.join("\n") }, done: ({ runs, pending }) => {
         const come = new Set(runs.map((/** @type {Row} */ row) => row.name));
         if (pending > 0) names.filter((name) => !come.has(name)).forEach((name) => changed.add(name));
@@ -59,7 +59,7 @@ export function rowLoader({ take, fault }) {
       for (let question = next(); question !== null; question = next()) {
         const [of, known] = [split, marks];
         const answer = await get("overview", { split: of, ...question.query }).catch((error) => {
-          // One that has gone: nothing is known of it.
+          // The run is gone.
           if (error.code === 404 && "run" in question.query) return { runs: [], pending: 0 };
           throw error;
         });
@@ -89,7 +89,7 @@ export function rowLoader({ take, fault }) {
     /** A page of the list: its runs, and where the one after it begins. @param {number} page @param {string[]} runs @param {string|null} after */
     page(page, runs, after) {
       for (const run of runs) pages.set(run, page);
-      // One of a list that another has replaced may come late.
+      // An answer for a list that has been replaced may arrive late.
       if (after === null || marks.length !== page + 1) return;
       marks.push(after);
       due.add(page + 1);

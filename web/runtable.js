@@ -1,4 +1,4 @@
-// The table of runs: pinned ones first, groups by a label, sorted by any column. Rows far from sight are not laid out.
+// The table of runs: pinned ones first, groups by a label, sorted by any column. Rows far outside the window are not laid out.
 import { MARKS, hueOf, lookOf } from "./palette.js";
 import { columns as keptColumns, isHidden, isPinned, keepColumns, prefsAt, titleOf, toggleHidden, togglePin } from "./prefs.js";
 import { byValue } from "./query.js";
@@ -171,7 +171,7 @@ export function runTable(host) {
   function layOut(ahead = AHEAD) {
     const shown = last;
     if (!shown || !table.isConnected) return;
-    // Heights are known once rows are laid out, so the second time finds what the first has missed.
+    // Heights are known only once rows are laid out, so the second pass finds what the first has missed.
     for (let turn = 0; turn < 2; turn += 1) {
       const tops = topsNow();
       start = table.getBoundingClientRect().top + head.offsetHeight;

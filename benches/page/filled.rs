@@ -11,7 +11,7 @@ use conceptwatch::score::catalogue::CATALOGUE_VERSION;
 
 const LIMITS: Limits = Limits { bytes: 4 << 30 };
 const LAMBDAS: [&str; 5] = ["0.01", "0.1", "1", "5", "10"];
-/// Those that a concept bottleneck model with a head has without being asked for more. The first have a value for each
+/// The scores of a concept bottleneck model that logs its head and nothing optional. The first have a value for each
 /// concept.
 const SCORES: [&str; 12] = [
     "ctl_conditional",
@@ -58,7 +58,7 @@ fn declared(name: &str, lambda: &str, seed: usize, concepts: u64) -> Run {
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }
 
-/// A number between 0 and 1, by its place.
+/// A pseudorandom number in [0, 1) for an index.
 fn noise(at: u64) -> f64 {
     (priority(1, at) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Fills a directory with curves, opens a sidecar on it, and measures its page: run.sh FOLDER, which has what cargo built.
-# What is given after it goes to tests/page/real.mjs.
+# Fills a directory with curves, opens a sidecar on it and measures its page: run.sh FOLDER, where cargo has put the programs.
+# Further arguments go to tests/page/real.mjs.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 built=$(cd "$1" && pwd)
 shift
-# In memory, where possible: writing 100,000 points durably takes long and says nothing of the page.
+# In memory where possible: writing 100,000 points durably is slow and does not affect the page.
 scratch=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/conceptwatch-page.XXXXXX")
 sidecar=
 trap '[ -z "$sidecar" ] || kill "$sidecar" 2>/dev/null; rm -rf "$scratch"' EXIT INT TERM

@@ -1,4 +1,4 @@
-//! A database with thousands of runs, and what a run takes of it.
+//! Fills a database with thousands of runs, and measures the bytes per run.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::{LAMBDAS, Options, older, point, run};
 
-/// Runs whose rows are copied at once.
+/// Runs copied per statement.
 const TOGETHER: usize = 500;
-/// The schema of a database from before there were rows of newest evaluations: opening it migrates.
+/// The last schema without rows of newest evaluations; opening such a database migrates it.
 const OLDER: u32 = 2;
 
-/// Fills an empty database with `runs` runs that have `values` values in all: runs that the store itself has recorded are
-/// copied with other names, times and values.
+/// Fills an empty database with `runs` runs of `values` values in total: copies, with other names, times and values, of
+/// runs that the store itself has recorded.
 pub fn fill(options: &Options) -> Value {
     let url = options.text("store");
     let (runs, values, concepts): (usize, usize, usize) =
@@ -32,7 +32,7 @@ pub fn fill(options: &Options) -> Value {
     }
     drop(store);
     let mut database = Client::connect(url, NoTls).unwrap();
-    // The rows are whole by how they are made, so keys are not checked one by one.
+    // The copied rows are consistent by construction, so foreign keys are not checked row by row.
     database.batch_execute("SET session_replication_role = replica; SET synchronous_commit = off").unwrap();
     for first in (0..runs).step_by(TOGETHER) {
         let last = runs.min(first + TOGETHER) - 1;
@@ -105,7 +105,7 @@ pub fn size(options: &Options) -> Value {
         store.record_run(&run(&name, at, concepts), &Identity::default(), 1.8e9).unwrap();
         for step in 1..=points {
             store.record_point(&point(&name, at, step, concepts, true), None).unwrap();
-            // As often as hubs do so for a run whose evaluations are minutes apart.
+            // Hubs do this as often for a run whose evaluations are minutes apart.
             if step % 8 == 0 {
                 store.retain().unwrap();
             }

@@ -22,7 +22,7 @@ use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::{Concept, Run, RunFields};
 use conceptwatch::score::catalogue::CATALOGUE;
 
-/// Options by name.
+/// The options of a command, by name.
 struct Options(BTreeMap<String, String>);
 
 impl Options {
@@ -62,7 +62,7 @@ fn main() {
 
 const LAMBDAS: [&str; 6] = ["0.01", "0.1", "0.5", "1", "5", "10"];
 
-/// The label λ of a run by its place.
+/// The label λ of the run with this index.
 fn lambda(at: usize) -> &'static str {
     LAMBDAS[at % LAMBDAS.len()]
 }
@@ -73,12 +73,12 @@ fn run(name: &str, at: usize, concepts: usize) -> Run {
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }
 
-/// A number between 0 and 1, by its place.
+/// A pseudorandom number in [0, 1) for an index.
 fn noise(at: u64) -> f64 {
     (conceptwatch::sample::priority::priority(1, at) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// All scores of the catalogue, each other of them with a value for each concept; with `matrices` four with one for each pair.
+/// All scores of the catalogue, every other one with values per concept; with `matrices`, four with values per pair.
 fn point(run: &str, at: usize, step: u64, concepts: usize, matrices: bool) -> Point {
     let level = (at % LAMBDAS.len()) as f64;
     let outcome = |place: usize| {

@@ -57,7 +57,7 @@ impl Stream {
         self.push(convert::entry(1, &Change::Declare(Box::new(declared)))).await;
     }
 
-    /// Pushes a point at each of these moments. The times from the moment until it was acknowledged.
+    /// Pushes a point at each of these times and returns how long each took to be acknowledged.
     async fn points(mut self, begin: Instant, every: Duration, count: u64, concepts: usize) -> Vec<Duration> {
         let mut took = Vec::new();
         for step in 1..=count {
@@ -72,7 +72,7 @@ impl Stream {
     }
 }
 
-/// `streams` sidecars push `rate` points a second in all for `seconds`.
+/// `streams` sidecars together push `rate` points per second for `seconds`.
 pub fn push(options: &Options) -> Value {
     let hubs: Vec<String> = options.text("hubs").split(',').map(str::to_owned).collect();
     let (streams, seconds, rate, concepts): (usize, f64, f64, usize) =
@@ -127,7 +127,7 @@ pub fn push(options: &Options) -> Value {
     })
 }
 
-/// The most connections that hubs had to the database.
+/// Peak number of connections from hubs to the database.
 fn most_connections(url: &str, stop: &AtomicBool) -> i64 {
     let mut database = Client::connect(url, NoTls).unwrap();
     let mut most = 0;

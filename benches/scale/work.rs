@@ -1,4 +1,4 @@
-//! Passes whose ranks are on several hosts: what their parts weigh, and jobs for workers.
+//! Passes over several hosts: the size of their parts, and jobs for workers.
 
 use conceptwatch::estimate::{Kind, Settings};
 use conceptwatch::history::{Identity, PassKey, Postgres, Store};
@@ -16,7 +16,7 @@ fn large(step: u64) -> Job {
     Job { run: run(112, 64), batch_rows: 64, step, ..Job::new(64, 40_000, 4096, 0) }
 }
 
-/// The bytes of a pass for each rank: of a first pass, and of those after it.
+/// Bytes per rank of a first pass, and of later passes.
 pub fn bytes() -> Value {
     let job = large(7);
     let bytes = |parts: &[Vec<u8>]| parts.iter().map(Vec::len).sum::<usize>() as u64 / 64;
@@ -27,7 +27,7 @@ pub fn bytes() -> Value {
     json!({"whole": bytes(&whole), "cut": bytes(&cut)})
 }
 
-/// Puts the parts of passes of 112 concepts that keep `rows` rows, so that there are jobs.
+/// Queues jobs: stores the parts of passes of 112 concepts that keep `rows` rows.
 pub fn put(options: &Options) -> Value {
     let (passes, rows): (u64, usize) = (options.number("passes"), options.number("rows"));
     let store = Postgres::open(options.text("store")).unwrap();

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts two hubs with a worker each over the database of database.sh, until they are ended with Ctrl-C.
+# Starts two hubs with a worker each over the database of database.sh; Ctrl-C ends them.
 # usage: hubs.sh DIRECTORY [PORT]      ports PORT to PORT + 11, by default 7810; the pages are at PORT + 1 and PORT + 11
 set -eu
 [ $# -ge 1 ] && [ -r "$1/url" ] || { echo "usage: hubs.sh DIRECTORY, the one that database.sh was given" >&2 && exit 2; }

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import conceptwatch
 
-# The weight of the concept loss beside the task's, of each run.
+# The weight of the concept loss relative to the task's, by run.
 WEIGHTS = (1.0, 0.01)
 HOSTS = 2
 ROWS, FEATURES, CONCEPTS = 4000, 8, 3
@@ -85,7 +85,7 @@ def train(host: int, weight: float, address: str, epochs: int) -> None:
                 sample_ids=mine,
             )
         time.sleep(0.2)
-    # A hub that dies with a job keeps it from others for 15 seconds.
+    # A job leased by a hub that dies is blocked for 15 seconds.
     if not run.finish(timeout=120):
         sys.exit(f"host {host}: not everything was settled")
 

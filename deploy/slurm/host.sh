@@ -1,8 +1,8 @@
 #!/bin/sh
-# A host of a training: its sidecar, and torchrun with the host's ranks. Slurm starts it once on each node.
+# One host of a training job: its sidecar, and torchrun with its ranks. Slurm starts it once per node.
 # usage: host.sh PROGRAM [ARGUMENTS]      with RENDEZVOUS=HOST:PORT; RANKS_PER_HOST, by default one for each GPU
 set -eu
-# Kept until the hub has it. The rendezvous id is the job: all ranks of the launch have it, and no other launch does.
+# The directory is kept until the hub has its curves. The rendezvous id names the job: it is unique to the launch.
 data=${CONCEPTWATCH_DATA:-$SLURM_SUBMIT_DIR/conceptwatch}/$SLURM_JOB_ID-$SLURM_NODEID
 mkdir -p "$data"
 rm -f "$data/ports"

@@ -1,4 +1,4 @@
-"""Hubs, workers and sidecars under load, beside the goals of docs/scale.md.
+"""Measures hubs, workers and sidecars under load, against the goals of docs/scale.md.
 
 usage: scale.py [--parts small,stream,...] [--again] [--outage-seconds 600] [--stream-seconds 300]
 
@@ -39,12 +39,12 @@ DATABASE = ROOT / "deploy" / "hub" / "database.sh"
 BINARY = os.environ.get("CONCEPTWATCH_BINARY", str(ROOT / "target" / "release" / "conceptwatch"))
 
 STREAMS, RATE, CONCEPTS = 1000, 33, 12
-# Values of each run.
+# Values per run.
 SMALL, LARGE = 200, 1000
-# Requests of each kind.
+# Requests per kind.
 ASKED = 200
 COMPARED = 40
-# Seconds in which a hub judges the runs that it finds.
+# Seconds within which a hub judges the runs that it finds at start.
 JUDGED = 30
 
 Part = Callable[[argparse.Namespace], dict[str, Any]]
@@ -55,13 +55,13 @@ def shell() -> str:
 
 
 def built() -> str:
-    """The program of benches/scale that `cargo bench --bench scale --no-run` has made last."""
+    """The newest program that `cargo bench --bench scale --no-run` has built."""
     found = [path for path in (ROOT / "target" / "release" / "deps").glob("scale-*") if not path.suffix]
     return str(max(found, key=lambda path: path.stat().st_mtime))
 
 
 def program(command: str, **options: object) -> Any:
-    """What the program of benches/scale says."""
+    """The JSON that the program of benches/scale prints."""
     given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
     beside = os.environ.get("SCALE_PROGRAM") or built()
     said = subprocess.run([beside, command, *given], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -69,7 +69,7 @@ def program(command: str, **options: object) -> Any:
 
 
 def free_ports() -> int:
-    """A port that is free together with the one above it."""
+    """A free port whose successor is free, too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ def wait_for(ready: Callable[[], bool], seconds: float = 120) -> None:
 
 @contextlib.contextmanager
 def database(name: str) -> Iterator[str]:
-    """A PostgreSQL of its own; what is in it stays for the parts that follow."""
+    """A PostgreSQL of its own, whose content stays for the following parts."""
     directory = Path(tempfile.gettempdir()) / f"conceptwatch-scale-{os.getuid()}" / name
     subprocess.run([shell(), DATABASE, directory], check=True, stdout=subprocess.DEVNULL)
     try:
@@ -99,7 +99,7 @@ def database(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def serving(port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The program as a hub or sidecar, with its page one port above; ends with the block."""
+    """Runs the program as a hub or sidecar, its page one port above, until the end of the block."""
     command = [BINARY, "serve", "--grpc-address", f"127.0.0.1:{port}", "--http-address", f"127.0.0.1:{port + 1}"]
     with subprocess.Popen([*command, "--log", "warn", *options, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
         try:
@@ -136,7 +136,7 @@ class Page:
         return json.loads(self.get(path, **query))
 
     def times(self, count: int, ask: Callable[[int], tuple[str, dict[str, object]]]) -> list[float]:
-        """Milliseconds of requests one after another, ascending; the first warms up and does not count."""
+        """Sorted milliseconds of sequential requests; the first warms up and does not count."""
         found = []
         for number in range(count + 1):
             path, query = ask(number)
@@ -256,13 +256,13 @@ def parts(_: argparse.Namespace) -> dict[str, Any]:
 
 
 def resident(process: int) -> float:
-    """MiB."""
+    """Resident memory in MiB."""
     status = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
 def memory(_: argparse.Namespace) -> dict[str, Any]:
-    """Of a sidecar without flags that has nothing to do."""
+    """Memory of an idle sidecar without flags."""
     found = []
     for _ in range(5):
         with tempfile.TemporaryDirectory() as directory:
@@ -331,7 +331,7 @@ def steps(page: Page) -> list[int]:
 
 
 def work(given: argparse.Namespace) -> dict[str, Any]:
-    """Passes of 112 concepts with all slow scores: by one worker, and by two of which one is killed."""
+    """Passes of 112 concepts with all slow scores: by one worker, and by two, one of which is killed."""
     found: dict[str, Any] = {"rows": given.rows}
     with database("work") as url:
         command = [BINARY, "work", "--store", url, "--threads", "1", "--log", "warn"]
@@ -399,7 +399,7 @@ def shared_out(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What was measured, in words; the goal; the value."""
+    """Rows of the table: what was measured, the goal, the value."""
 
     def reads(name: str, of: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield f"{name}: list, p95", "< 100 ms", f"{of['list']['p95']:.0f} ms"

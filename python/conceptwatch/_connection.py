@@ -83,7 +83,7 @@ def _credentials(contact: Contact) -> grpc.ChannelCredentials:
 
 
 def channel_to(contact: Contact, patience: float = 2.0) -> grpc.Channel:
-    """patience: seconds in which what listens has to begin HTTP/2."""
+    """patience: seconds within which the listener has to begin HTTP/2."""
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),  # messages are cut to the size the sidecar states
         ("grpc.max_receive_message_length", _LARGEST_ANSWER),

@@ -33,7 +33,7 @@ def may_keep() -> bool:
 
 
 def same_directory(wanted: str | None, stated: str) -> bool:
-    """Whether a sidecar keeps curves where a job wants them. None, and an empty text: in memory."""
+    """Whether a sidecar keeps curves where a job wants them. None and an empty text mean in memory."""
     if wanted is None or not stated:
         return wanted is None and not stated
     return os.path.realpath(wanted) == os.path.realpath(stated)

@@ -1,4 +1,4 @@
-"""Which sidecar a job uses where no address is stated: one that listens and suits it, or one of its own.
+"""Chooses the sidecar of a job that states no address: a running one that suits the job, or one of its own.
 
 What listens is asked what it is before anything is declared to it. It suits where it takes runs, is of this client's
 release, and keeps curves where the job's `data_dir` says, or at all where the job leaves it to the default, unless the
@@ -36,16 +36,16 @@ from ._version import __version__, same_release
 with contextlib.suppress(ImportError):  # Windows
     import pwd
 
-# Seconds in which a sidecar says what it is. One that takes longer is used: its other ranks may have its answer.
+# Seconds within which a sidecar states what it is. A slower one is used: other ranks may have its answer.
 PATIENCE = 5.0
-# How often something is asked that does not answer as a sidecar: one may be starting, or have no room for a moment.
+# How often a listener that does not answer as a sidecar is asked: it may be starting, or short of room for a moment.
 TRIES, PAUSE = 3, 0.2
-# How often the choice is made again where another job has taken the place of a sidecar that was to be started.
+# How often the choice is repeated if another job starts a sidecar at the same place first.
 CHOICES = 3
 
 log = logging.getLogger("conceptwatch")
 
-# What was said, so that a process that starts a hundred runs says it once.
+# Messages printed so far, so that a process that starts a hundred runs prints each once.
 _said: set[str] = set()
 
 
@@ -65,14 +65,14 @@ class _Found:
     """What listens at an address."""
 
     address: str
-    # As it says itself; None: it has not answered in time.
+    # Its own statement; None: it has not answered in time.
     what: messages.GetSidecarResponse | None
     # Why this job does not use it; empty where it suits.
     hindrance: str = ""
 
 
 def reach(stated: str | None, wish: Wish, token: str | None, *, spawn: bool, rank: int) -> Reached:
-    """The sidecar at the stated address; without one, that which suits, or one that was started."""
+    """The sidecar at the stated address; without an address, one that suits, or a new one."""
     if stated is not None:
         return _reached(_sidecar.own_address(stated), wish, spawn=spawn) or Reached(stated)
     tries = itertools.count(1)
@@ -94,7 +94,7 @@ def reach(stated: str | None, wish: Wish, token: str | None, *, spawn: bool, ran
 
 
 def _reached(address: str, wish: Wish, *, spawn: bool) -> Reached | None:
-    """What listens at an address, where nothing does a sidecar that is started; None: it could not be."""
+    """The listener at an address; if there is none, a new sidecar. None if that could not be started."""
     try:
         started = _sidecar.ensure(address, wish) if spawn else None
     except (NotStarted, OSError) as hindrance:
@@ -115,7 +115,7 @@ def _choose(wish: Wish, token: str | None, *, spawn: bool) -> tuple[_Found | Non
     if spawn:
         taken = [found.address for found in passed_over]
         return None, passed_over, next((address for address in sockets if address not in taken), _sidecar.DEFAULT)
-    # One that suits less is better than none, but not one of another user.
+    # A poor match is better than none, unless it is of another user.
     taking = next((found for found in passed_over if found.what is not None), None)
     if taking is not None:
         return taking, [], taking.address
@@ -123,7 +123,7 @@ def _choose(wish: Wish, token: str | None, *, spawn: bool) -> tuple[_Found | Non
 
 
 def _sockets(wish: Wish) -> list[str]:
-    """Where sidecars of this user are started: the first place where it is free, and that for such jobs alone."""
+    """Where sidecars of this user are started: the usual place if it is free, else the one for jobs like this."""
     if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
         return []
     try:
@@ -213,7 +213,7 @@ def _shown(wanted: str | EllipsisType | None) -> str:
 
 
 def _tell_of_joined(address: str, what: messages.GetSidecarResponse, wish: Wish) -> None:
-    """Says which sidecar is joined, where its curves are, and how to have another.
+    """Prints which sidecar is joined, where its curves are, and how to get another.
 
     Nothing of one that another job of this user has started and that keeps curves where this one would.
     """

@@ -85,7 +85,7 @@ class Link:
         )
 
     def tell_place(self, before: str, address: str) -> None:
-        """Says, after a declaration, what the user does not know or want of where the curves are."""
+        """Warns, after a declaration, if the curves are kept where the user does not expect or want them."""
         if self.rank != 0 or not self.incarnation:
             return
         place = f"in {self.data_dir}" if self.data_dir else "in memory"

@@ -34,7 +34,7 @@ def _axes(ax: Any) -> Any:
 def _draw(ax: Any, points: Sequence[dict[str, Any]], label: str, colour: str) -> None:
     left = sorted((point for point in points if point["superseded"]), key=lambda point: point["time"])
     points = [point for point in points if not point["superseded"]]
-    # What earlier attempts have measured beyond the checkpoints that the run returned to: a line each.
+    # One line for the evaluations of each earlier attempt beyond the checkpoint that the run returned to.
     starts = [at for at, point in enumerate(left) if at == 0 or point["step"] <= left[at - 1]["step"]]
     for start, end in zip(starts, [*starts[1:], len(left)], strict=False):
         branch = left[start:end]

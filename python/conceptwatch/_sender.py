@@ -90,7 +90,7 @@ class Sender:
         self._streaming = False
         self.down = False  # the last attempt failed
         self.down_since = 0.0  # by `time.monotonic`, while it is down
-        self.refusal = ""  # why, where a sidecar answered that it cannot take the run
+        self.refusal = ""  # why a sidecar cannot take the run, in its words
         self._outage = False  # it was down since the runs were declared last
         # Held from taking a sequence number until its item is queued, so that the queue is in their order.
         self.logging = threading.Lock()

@@ -81,7 +81,7 @@ class Wish:
 
     @property
     def directory(self) -> str | EllipsisType | None:
-        """The directory that is given, also by the environment; None: in memory; ...: none is given."""
+        """The directory from the argument or the environment; None: in memory; ...: not given."""
         given = (os.environ.get("CONCEPTWATCH_DATA_DIR") or ...) if self.data_dir is ... else self.data_dir
         return given if given is None or given is ... else os.path.abspath(given)
 
@@ -224,7 +224,7 @@ def listens(address: str) -> bool:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Whether a port can be listened at: a connection of any program can have it, too."""
+    """Whether a port can be listened on. An outgoing connection of any program can occupy it, too."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""The version of this package, and which sidecars it goes with."""
+"""The version of this package, and the sidecars that it works with."""
 
 from importlib import metadata
 

@@ -156,7 +156,7 @@ def test_a_terminal_that_is_closed_leaves_all(curves: Path) -> None:
 
 
 def test_a_name_that_is_wrong_removes_nothing(curves: Path) -> None:
-    # It is said before a question is asked.
+    # It is reported before any question.
     terminal = removal(curves, "a", "nobody")
     status, shown = terminal.end()
     assert (status, shown.count("\n")) == (2, 1)

@@ -36,7 +36,7 @@ class Victim(Protocol):
     def kill(self) -> None: ...
 
     def start(self) -> None:
-        """Does not wait until it works."""
+        """Starts it without waiting until it serves."""
 
 
 class Database:
@@ -60,7 +60,7 @@ class Database:
 
     def start(self) -> None:
         def started() -> bool:
-            # Not while processes of the one before are left.
+            # Only once all processes of the previous one have ended.
             with contextlib.suppress(OSError):
                 self.script(str(self.folder))
                 return True
@@ -79,18 +79,18 @@ class Database:
         return [line.split("|") for line in said.splitlines()]
 
     def points(self) -> tuple[Counter[int], int]:
-        """How often each step has a point, and how many points are of no curve any more."""
+        """Number of points of each step, and of points that are superseded."""
         rows = self.ask("SELECT step, superseded > 0 OR provisional FROM point")
         current = Counter(int(step) for step, is_past in rows if is_past == "f")
         return current, len(rows) - current.total()
 
     def waiting(self) -> int:
-        """Jobs that are not done."""
+        """Number of unfinished jobs."""
         return int(self.ask("SELECT count(*) FROM job WHERE NOT done")[0][0])
 
 
 class Program:
-    """A sidecar or hub that starts again as it was."""
+    """A sidecar or hub that can be restarted unchanged."""
 
     def __init__(self, name: str, sidecar: Sidecar) -> None:
         self.name, self.sidecar = name, sidecar
@@ -125,7 +125,7 @@ def _ip(*arguments: str) -> None:
 
 
 class Link:
-    """The network between a host and the hubs; it is parted when it is killed."""
+    """The network between a host and the hubs; killing it cuts the connection."""
 
     def __init__(self, host: int, namespace: str) -> None:
         self.name, self._namespace = f"network of host {host}", namespace
@@ -239,7 +239,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(setting: Setting, folder: Path, rules: str, *, parted: bool) -> Iterator[Cluster]:
-    """parted: hosts and hubs are in networks of their own."""
+    """parted: hosts and hubs get networks of their own."""
     network = Network() if parted else None
     # Names of sockets are short.
     with tempfile.TemporaryDirectory(prefix="conceptwatch-") as sockets, contextlib.ExitStack() as after:

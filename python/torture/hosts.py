@@ -20,9 +20,9 @@ SHAPE = Shape(rows=400, batch=25)
 RANKS = 4
 RUN = "killed"
 EVERY = 2.0  # seconds between two kills
-LONGEST = 3.0  # seconds that a victim is down
+LONGEST = 3.0  # seconds that a victim is down at most
 ADVICE = 90.0  # seconds that a rank waits for advice
-# Fires and ends again: half of the evaluations are above.
+# Fires and resolves repeatedly: half of the evaluations are above.
 RULE = """
 [[alerts]]
 name = "above the middle"
@@ -32,16 +32,16 @@ above = {limit}
 hysteresis = 0.0
 advise_stop = true
 """
-# What a rank is told that got no answer in time.
+# The answer to a rank that got none in time.
 UNANSWERED = ("no advice yet", "the sidecar did not answer")
-# Kept for some points alone.
+# Kept for some points only.
 OF_MATRICES = ("step", "concepts", "matrix", "ages", "matrix_q")
 APART = "steps at which some ranks stop and others do not"
 KINDS = ("hub", "worker", "PostgreSQL", "sidecar", "network")
 
 
 class Chaos:
-    """Kills every two seconds, and starts again what was killed after at most three."""
+    """Kills a victim every two seconds, and restarts it within three."""
 
     def __init__(self, victims: list[Victim], seed: int) -> None:
         self._victims, self._random = victims, random.Random(seed)
@@ -121,7 +121,7 @@ def _has_told_all(sidecar: Sidecar) -> bool:
 def judged(
     hosts: Cluster, reports: list[Report], expected: list[Point], *, sidecars_died: bool
 ) -> tuple[Figures, list[str]]:
-    """What hubs and sidecars have of the passes that were logged, and what the ranks were told."""
+    """Compares what hubs and sidecars have with the logged passes, and the advice of the ranks."""
     steps = max(report.last for report in reports) + 1
     counts: dict[str, int] = dict.fromkeys(("equal", "incomplete", "recorded", "later"), 0)
     faults: list[str] = []

@@ -61,7 +61,7 @@ class _Local(http.client.HTTPConnection):
 
 
 class Sidecar:
-    """Keeps its ports and its directory when it is started again. A hub, if the options say so."""
+    """A sidecar, or a hub by its options, that keeps its ports and directory over restarts."""
 
     def __init__(
         self,

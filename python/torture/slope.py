@@ -8,7 +8,7 @@ BLOCKS = 12
 
 
 def block_means(values: list[float]) -> list[float]:
-    """The means of successive blocks: a line grows in every block, what reaches a plateau late does not."""
+    """The means of successive blocks: a line rises in every block, a late plateau does not."""
     return [float(block.mean()) for block in np.array_split(np.array(values, float), BLOCKS) if block.size]
 
 

@@ -32,7 +32,7 @@ WARM_UP = 1 / 3
 # Standard errors within which a slope is none; and what is none in any case, by the hour.
 ERRORS = 3.0
 NONE = {"resident": 1 << 20, "files": 0.5, "threads": 0.5}
-# What is measured besides: bytes allocated and not freed. Resident memory also holds what the allocator keeps free.
+# Also measured: bytes allocated and not freed. Resident memory includes what the allocator keeps free.
 HEAP = "conceptwatch_heap_bytes"
 # What the page, Prometheus and people read.
 PAGES = ("/", "/metrics", "/api/v1/runs")

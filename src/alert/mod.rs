@@ -163,7 +163,7 @@ impl Alerts {
         self.end(name, time, "the run finished")
     }
 
-    /// Forgets a run that was removed from memory. Whatever was pending or firing ends: nobody would end it later.
+    /// Forgets a run that was removed from memory. Its pending and firing alerts end, because nothing would end them later.
     pub fn forget(&mut self, name: &str, time: f64) -> Vec<Change> {
         let changes = self.end(name, time, "the run was removed from memory");
         self.runs.remove(name);

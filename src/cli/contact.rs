@@ -47,8 +47,8 @@ pub fn default_address() -> Remote {
     first.map_or_else(|| Remote::Tcp { host: "127.0.0.1".to_owned(), port: 7800, tls: false }, Remote::Unix)
 }
 
-/// Sockets at which sidecars listen that jobs of this user started, in order. Beside `grpc.sock` are those of jobs that it
-/// does not suit, `python/conceptwatch/_joining.py`.
+/// Sockets of sidecars that jobs of this user started, in order: `grpc.sock`, then those of jobs that could not use it
+/// (`python/conceptwatch/_joining.py`).
 pub fn own_sockets() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let directory = match runtime.filter(|path| is_private(path)) {

@@ -43,8 +43,8 @@ pub struct NoteOptions {
 
 /// Remove runs with their curves
 ///
-/// Asks before it does, and ends with status 1 where a run was kept. A run that is open, because its job has not finished, is
-/// refused. Where a run cannot be removed, none is.
+/// Asks first, and exits with status 1 if a run was kept. An open run, whose job has not finished, is refused. If one run
+/// cannot be removed, none is.
 #[derive(Args)]
 pub struct RemoveOptions {
     /// The runs' names.
@@ -96,7 +96,7 @@ fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<St
     })
 }
 
-/// Whether all runs were removed. Those that cannot be are named, a line each, before any is.
+/// Whether all runs were removed. Runs that cannot be are reported, one per line, before any is removed.
 fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
     let mut questions: Vec<(&str, String)> = Vec::new();
     let mut refused: Option<Failure> = None;
@@ -171,7 +171,7 @@ fn asked(question: &str) -> Result<Answer, Failure> {
     }
     tell_part(&format!("{question} [y/N] "));
     let mut line = Vec::new();
-    // Bytes, since what is no text is no yes.
+    // Bytes: input that is not UTF-8 counts as no.
     if input.lock().read_until(b'\n', &mut line).map_err(Failure::running)? == 0 {
         return Ok(Answer::NoMore);
     }

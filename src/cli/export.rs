@@ -23,8 +23,8 @@ use super::terminal::tell;
 ///
 /// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and pairs (its
 /// values for concepts and for pairs of them), and unscored (passes without an evaluation). Every number is written in full:
-/// read back, it is the same. In CSV a text that a spreadsheet would compute, as '=1+1', has an apostrophe before it.
-/// `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
+/// read back, it is the same. In CSV a text that a spreadsheet would evaluate, such as '=1+1', is prefixed with an
+/// apostrophe. `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.
@@ -42,7 +42,7 @@ pub struct Options {
     /// Kinds of rows to leave out, such as pairs, which are most of the bytes.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
     without: Vec<Kind>,
-    /// Write texts of CSV as they are, without apostrophes, for programs that are no spreadsheet.
+    /// Write CSV texts unchanged, without apostrophes, for programs other than spreadsheets.
     #[arg(long)]
     as_is: bool,
     #[command(flatten)]
@@ -414,7 +414,7 @@ fn pick(object: &Value, columns: &[&str]) -> Vec<Value> {
 }
 
 /// A value as a cell; lists and objects as JSON.
-/// With an apostrophe before a text that a spreadsheet would compute, unless it is wanted as it is.
+/// Prefixes a text that a spreadsheet would evaluate with an apostrophe, unless texts are to stay unchanged.
 fn cell(value: &Value, as_is: bool) -> String {
     match value {
         Value::Null => String::new(),

@@ -23,7 +23,7 @@ pub struct Options {
     /// The database: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: String,
-    /// Project to which the runs shall belong, as in the hub's --projects.
+    /// Project of the imported runs, one of the hub's --projects.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROJECT)]
     project: String,
 }

@@ -1,5 +1,5 @@
-//! One side of a comparison by label: runs trained alike, of each of which only means are kept, so that thousands of
-//! runs are compared in little time.
+//! One side of a comparison by label: the runs with one value of it. Only the means of each run are kept, so that
+//! thousands of runs are compared quickly.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -9,11 +9,11 @@ use crate::point::{Brief, Whole};
 use super::interval::{Estimate, Measured};
 use super::side::{Made, Side, Sided, mean_of_folds, why_not};
 
-/// Runs trained alike, as far as some scores are concerned.
+/// Some scores of the runs with one value of a label.
 #[derive(Clone, Debug)]
 pub struct Class {
     name: String,
-    /// Those with evaluations.
+    /// Names of the runs with evaluations.
     pub(super) runs: Vec<String>,
     scores: Vec<(String, OfScore)>,
 }

@@ -63,7 +63,7 @@ impl Side {
     }
 }
 
-/// A side, as far as a verdict reads it.
+/// What a verdict reads of a side.
 pub trait Sided {
     fn name(&self) -> &str;
 

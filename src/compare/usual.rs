@@ -38,7 +38,7 @@ pub const USUAL: [&str; 18] = [
 /// Compared by default between groups, whose table has a column for each.
 pub const USUAL_OF_GROUPS: [&str; 7] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
-/// All that a comparison of groups reads by default: the scores of its table, of its verdicts and of its criterion.
+/// The scores that a comparison of groups reads by default: those of its table, its verdicts and its criterion.
 pub const OF_GROUPS: [&str; 10] = [
     "ctl_conditional",
     "icl_conditional",

@@ -1,9 +1,9 @@
 //! Branches of a run: a resume from an earlier checkpoint begins one.
 //!
 //! A point is *superseded* when a later attempt of its run has made a point of its split at its step or before. It stays in
-//! the history, beside a newer one of its step where there is one, and is part of no conclusion. The others are *current*: at most one at
-//! each step, by attempts that never decrease along the steps. Engines store 0 for a current point, and the point's own
-//! number for one that is superseded.
+//! the history, possibly beside a newer point of its step, but no conclusion reads it. The other points are *current*: at
+//! most one per step, and their attempts never decrease along the steps. Engines store 0 for a current point, and the
+//! point's own number for a superseded one.
 
 use super::error::HistoryError;
 use super::point::completeness;
@@ -33,11 +33,11 @@ impl Made {
     }
 }
 
-/// What becomes of a point that is about to be stored.
+/// The place of a new point in the history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     Current,
-    /// A later attempt was here before it.
+    /// A later attempt has already made a point at its step or before.
     Superseded,
     /// The branch has a more complete point of the step, whose sample was closed at `time`.
     Outranked {
@@ -54,7 +54,7 @@ pub(super) struct Rival {
     pub time: f64,
 }
 
-/// What an engine has of the split and step of a point that is about to be stored.
+/// The split and step of a new point, in an engine.
 pub(super) trait Site {
     /// Who made the newest current point of the split at the step or before.
     fn before(&mut self) -> Result<Option<Made>, HistoryError>;
@@ -70,7 +70,7 @@ pub(super) trait Site {
     fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError>;
 }
 
-/// Removes the point that a new one replaces, and marks those that it supersedes, unless it is of no use.
+/// Prepares the split for a new point: marks the points that it supersedes and removes the one that it replaces.
 pub(super) fn make_way(site: &mut impl Site, point: &Point, attempt: Option<Attempt>) -> Result<Fate, HistoryError> {
     let new = Made { attempt, time: point.time };
     let late = site.before()?.is_some_and(|before| before.supersedes(&new));

@@ -53,7 +53,7 @@ pub struct StoredRun {
     pub note: Option<String>,
 }
 
-/// What a choice of runs by their labels reads of each.
+/// What selecting runs by label reads of each run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledRun {
     pub name: String,

@@ -120,8 +120,8 @@ impl Advice {
         self.tell(|given| given.alerts.finish(run, time));
     }
 
-    /// Forgets a run, at `time` in seconds since 1970-01-01 UTC, and tells receivers that its alerts are over: they would
-    /// keep them, and Alertmanager be sent them, for ever.
+    /// Forgets a run, at `time` in seconds since 1970-01-01 UTC, and resolves its alerts at the receivers, which would
+    /// otherwise keep them for ever.
     pub fn forget(&self, run: &str, time: f64) {
         self.tell(|given| {
             given.newest.remove(run);
@@ -162,12 +162,12 @@ impl Advice {
         newest.into_values().cloned().collect()
     }
 
-    /// The answer that was given for an attempt and a step.
+    /// The answer given for an attempt and a step.
     pub fn given(&self, run: &str, attempt: Attempt, step: u64) -> Option<Decision> {
         lock(&self.state).decisions.get(run)?.get(&(attempt, step)).cloned()
     }
 
-    /// Keeps an answer that was given elsewhere, unless there is one. Returns the one that is kept.
+    /// Keeps an answer from elsewhere unless there is one already. Returns the kept answer.
     pub fn keep(&self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
         lock(&self.state).answer(run, attempt, step, decision)
     }
@@ -249,7 +249,7 @@ mod tests {
         Advice::new(Alerts::new(default_rules()), Events::new(Bounds::default()), notifier)
     }
 
-    /// Whoever was told that an alert fires keeps it until it is told that it is over.
+    /// A receiver keeps a firing alert until it is resolved there.
     #[tokio::test]
     async fn each_alert_of_a_run_that_is_forgotten_is_over() {
         let (advice, run): (_, Arc<str>) = (advice(), "r".into());

@@ -170,7 +170,7 @@ async fn open_history(options: &mut Options) -> Result<Arc<Sqlite>, ServeError> 
         (directory, _) => Sqlite::open(directory.as_deref(), limits).map(|history| (history, directory)),
     });
     let (history, directory) = opening.await.map_err(std::io::Error::other)??;
-    // Jobs in other directories are told it.
+    // Jobs in other working directories are told this path.
     options.data_dir = directory.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok(Arc::new(history))
 }

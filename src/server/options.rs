@@ -37,7 +37,7 @@ pub struct Options {
     pub history_bytes: u64,
     pub alerts: Rules,
     pub notify: NotifyOptions,
-    /// Hubs that are told what is new in the history.
+    /// Hubs to which changes of the history are sent.
     pub upstream: Option<UpstreamOptions>,
     /// If set, every call on either port must carry it.
     pub token: Option<String>,

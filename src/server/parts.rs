@@ -56,7 +56,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// `upstream` tells the hub, if there is one.
+    /// `upstream` sends to the hub, if there is one.
     pub fn assemble(
         options: Options,
         history: Arc<dyn Store>,

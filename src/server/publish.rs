@@ -57,7 +57,7 @@ impl Publisher {
         self.join(evaluation, &Arc::new(joined(point, &late, seconds)), late.outcomes);
     }
 
-    /// Publishes the whole of a point, of which `published` was, where slow scores were computed elsewhere.
+    /// Publishes the completed form of the point `published`, whose slow scores were computed elsewhere.
     pub fn publish_whole(&self, evaluation: &Evaluation, published: &Point, whole: &Arc<Point>) {
         let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
         if newest.is_some_and(|newest| newest.step == whole.step && newest.time != published.time) {

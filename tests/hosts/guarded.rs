@@ -1,4 +1,4 @@
-//! Between sidecars and hubs: TLS, the tokens of projects, and a hub that comes back where it was.
+//! Between sidecars and hubs: TLS, tokens of projects, and a hub that restarts at its address.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::common::certificates::Authority;
 use super::common::{Sidecar, point, text, until, write_secret};
 use super::{a_database, all, assert_same, of_one_process, passes, ranks, settled, sidecar, upstream};
 
-/// Files of two projects with a token each.
+/// The files of two projects with one token each.
 struct Projects {
     directory: TempDir,
     file: PathBuf,
@@ -86,7 +86,7 @@ async fn a_forged_token_is_refused_by_name_while_training_goes_on() {
         sidecar(&format!("http://{}", hub.grpc), data[host].path(), &["--upstream-token-file", text(&tokens[host])])
     });
     let mut ranks = ranks(&[&hosts[0], &hosts[1]], 1, 0).await;
-    // Accepted at both, as ever; the hub has the part of one.
+    // Both sidecars accept it; the hub has the part of one.
     passes(&mut ranks, 1).await;
     until("a part is sent", || upstream(&hosts[0])["parts_sent"] == 1).await;
     let why = || upstream(&hosts[1])["why"].as_str().unwrap_or_default().to_owned();
@@ -118,7 +118,7 @@ async fn ranks_with_the_token_of_another_project_are_no_part_of_the_run() {
     });
     let mut ranks = ranks(&[&hosts[0], &hosts[1]], 1, 0).await;
     passes(&mut ranks, 1).await;
-    // Each is incomplete by itself: rows of two projects are never of one point.
+    // Each is incomplete on its own: rows of two projects never form one point.
     assert!(all(&settled(&mut ranks, 1).await, Outcome::Incomplete));
     let mut listed = Vec::new();
     for (host, rank) in ranks.iter_mut().enumerate() {

@@ -49,7 +49,7 @@ struct Rank {
     number: u32,
     world_size: u64,
     sequence: u64,
-    /// Another one has other activations.
+    /// Models of other numbers have other activations.
     model: u64,
     /// Rows of an evaluation, over all ranks.
     rows: u64,
@@ -76,7 +76,7 @@ impl Rank {
             BatchChunk { client: self.name.clone(), rank: self.number, step, ..chunk("r", self.sequence, rows) };
         let mut batch = batch;
         for tensor in batch.tensors.iter_mut().filter(|tensor| tensor.name == "sample_ids") {
-            // The rows are those of every evaluation.
+            // Every evaluation has the same rows.
             let ids = (u64::from(self.number)..self.rows).step_by(self.world_size as usize);
             tensor.data = ids.flat_map(u64::to_le_bytes).collect::<Vec<u8>>().into();
         }
@@ -160,7 +160,7 @@ async fn of_one_process(steps: std::ops::Range<u64>) -> Vec<Point> {
             timeout_seconds: common::PATIENCE.as_secs_f64(),
         };
         if points.is_empty() {
-            // Slow scores and tests have joined it then.
+            // By then slow scores and tests have joined it.
             rank.client.get_diagnosis(diagnosis).await.unwrap();
         }
         points.push(point(&mut rank.client, "r", "val", step).await);
@@ -268,7 +268,7 @@ async fn ranks_on_two_hosts_have_the_points_of_one_process_to_the_bit() {
         let runs = host.client().await.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
         assert!(runs[0].finished, "{runs:?}");
     }
-    // The points of the sidecars were not told again.
+    // The points of the sidecars were not sent again.
     assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 0.0);
     assert_eq!(at_hub(&hub).await, (3, true));
     assert_found(&mut hub.client().await, &expected[2]).await;
@@ -395,7 +395,7 @@ async fn without_a_hub_passes_are_given_up_and_counted_and_advice_is_not_to_stop
     // Nothing listens there.
     let host = sidecar("http://127.0.0.1:9", data.path(), &["--pass-deadline", "0.1"]);
     let mut ranks = [Rank::join(&host, 0, 4, 0).await, Rank::join(&host, 1, 4, 0).await];
-    // Before, so short a deadline closes passes here.
+    // Before that, such a short deadline closes passes here.
     let decided = || std::fs::read_to_string(host.log()).unwrap().contains("has ranks on other hosts");
     until("it is known that ranks are elsewhere", decided).await;
     for step in 1..4 {

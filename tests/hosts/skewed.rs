@@ -1,4 +1,4 @@
-//! Clocks of hubs that are wrong: what is late is judged by the database's clock alone.
+//! Hubs with wrong clocks: lateness is judged by the database's clock alone.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ async fn a_hub_whose_clock_is_wrong_closes_no_pass_and_fires_no_alert_early() {
     let directory = tempfile::tempdir().unwrap();
     let rules = directory.path().join("rules.toml");
     std::fs::write(&rules, "[[alerts]]\nname = \"silent\"\nsplit = \"val\"\nstale = 1800.0\n").unwrap();
-    // An hour ahead and an hour behind. Waiting is by another clock, which is right.
+    // An hour ahead and an hour behind. Waiting uses the monotonic clock, which is right.
     let hubs = ["+3600", "-3600"].map(|skew| {
         let mut command = program();
         command.env("LD_PRELOAD", &library).env("FAKETIME", skew).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");

@@ -76,7 +76,7 @@ fn slow_scores_whose_parts_are_lost_do_not_touch_the_point() {
     let job = hub.claim().unwrap();
     assert_eq!(job.kind, "tests");
     assert!(hub.store.reopen_pass(&job).unwrap());
-    // At once, since nobody has the rows any more.
+    // Immediately, since no sidecar has the rows any more.
     assert_eq!(
         hub.store.pass_states("source-0", &[pass]).unwrap(),
         [PassState::Settled { incomplete: false, is_final: true }]

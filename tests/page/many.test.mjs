@@ -1,5 +1,5 @@
-// Thousands of runs on the page of all runs, in a real Chromium: few are laid out, all are reached, and nobody who looks, types or
-// listens loses their place.
+// Thousands of runs on the page of all runs, in a real Chromium: few are laid out, all can be reached, and neither focus,
+// typing nor a screen reader loses its place.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { serve, world } from "./mock.mjs";
@@ -43,7 +43,7 @@ test("the end of ten thousand runs is one key away, and few of them are laid out
   assert.match(await place(page), /^Rows 99\d\d to 10000 of 10000$/);
   const last = page.locator(`.runs tr[data-run="${listed.at(-1)}"]`);
   assert.equal(await last.getAttribute("aria-rowindex"), String(RUNS + 1));
-  // With what is known of it, though its page of rows is the last.
+  // With its verdict, though its page of rows is the last.
   await eventually("its verdict", async () => /Sound|Leaking|Possibly/.test(await last.innerText()) || last.innerText());
   await page.evaluate(() => scrollTo(0, 100_000));
   await eventually("where the window is", async () => {
@@ -128,7 +128,7 @@ test("a list that is sorted, grouped or searched starts from what it has, and a 
   await page.locator(".runs .sort", { hasText: "Run" }).click();
   const sorted = listed.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
   await eventually("by name", async () => (await laidOut(page)).slice(0, 3).join() === sorted.slice(0, 3).join() || (await laidOut(page)).slice(0, 3).join());
-  // A run that changes far from the window moves nothing in it.
+  // A run that changes far outside the window moves nothing inside it.
   const before = await inSight(page);
   mock.send("run", { run: sorted.at(-1) });
   await page.waitForTimeout(800);

@@ -57,7 +57,7 @@ async function inputs(page, what, acts) {
       await page.evaluate(() => window.longest.clear());
       await act();
       await page.waitForTimeout(400);
-      // Inputs that the browser does not report took less than it reports.
+      // Inputs that the browser does not report were faster than its threshold.
       const times = await page.evaluate(() => [...window.longest.values()]);
       found.push(...(times.length ? times : [SHORTEST]));
     }

@@ -173,7 +173,7 @@ impl Job {
         closed.remove(0)
     }
 
-    /// The splits of so many processes, each of which serves as many ranks in a row.
+    /// The splits of `processes` processes, each of which serves the same number of consecutive ranks.
     pub fn in_processes(&self, processes: u32, batches: &[Sent]) -> Vec<Split> {
         let mut splits: Vec<Split> = (0..processes).map(|_| self.split()).collect();
         let process = |rank: u32| (rank * processes / self.ranks) as usize;

@@ -1,4 +1,4 @@
-//! What comparisons of many runs read is what single runs show, however it is kept.
+//! Comparisons of many runs read what single runs show, whatever is cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::shared::take_back;
 
 const SCORES: [&str; 6] = ["task_accuracy", "concept_accuracy", "ctl", "icl", "icl_conditional", "purity"];
 
-/// A run whose labels are its λ and its place.
+/// A run labelled with its λ and its index.
 fn run(at: usize) -> Run {
     let declared = fixtures::run(&format!("r{at}"), 2);
     let labels =
@@ -47,7 +47,7 @@ fn point(at: usize, split: &str, step: u64) -> Point {
     }
 }
 
-/// Runs of none to nine points, which do not come in the order of their steps, and some of which come again.
+/// Runs of zero to nine points, which arrive out of order, some of them twice.
 fn fill(history: &dyn Store, runs: usize) {
     for at in 0..runs {
         history.record_run(&run(at), &Identity::default(), at as f64).unwrap();
@@ -65,7 +65,7 @@ fn names(runs: usize) -> Vec<String> {
     (0..runs).map(|at| format!("r{at}")).chain(["unknown".to_owned()]).collect()
 }
 
-/// From the evaluations of each run by itself.
+/// From the evaluations of each run alone.
 pub fn one_by_one(history: &dyn Store, runs: &[&str], scores: &[&str], most: usize) -> Vec<Arc<[Brief]>> {
     let of = |run: &&str| {
         let points = history.evaluations(run, "val", most).unwrap_or_default();
@@ -84,7 +84,7 @@ pub fn briefs_are_those_of_the_evaluations(history: &dyn Store) {
             assert_eq!(found, one_by_one(history, &names, scores, most), "{scores:?} {most}");
         }
     }
-    // More than are read at once.
+    // More than one query reads.
     let many: Vec<String> = (0..600).map(|at| format!("r{at}")).collect();
     let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
     many.remove(7);
@@ -159,7 +159,7 @@ fn comparisons_are_the_same_whatever_keeps_the_history() {
     };
     agree("from the rows of newest evaluations", &shared);
     agree("from memory", &shared);
-    // As another version would have written them, and as an older one would not.
+    // Written by another version, and not written at all by an older one.
     let mut admin = server.admin(url.rsplit('/').next().unwrap());
     admin
         .batch_execute("UPDATE recent SET body = 'x' WHERE run % 2 = 0; DELETE FROM recent WHERE run % 3 = 0")

@@ -1,5 +1,5 @@
-//! What a process keeps of the database in memory is what the database holds, whoever changes it and in whichever order
-//! changes are committed.
+//! What a process caches of the database equals the database, whoever changes it and in whatever order changes are
+//! committed.
 
 use conceptwatch::compare::OF_GROUPS;
 use conceptwatch::history::{Identity, Listing, Postgres, Remark, Store, Wanted};
@@ -59,7 +59,7 @@ fn what_other_processes_change_is_seen_at_once() {
     let state = &mut 7;
     for turn in 0..300 {
         let name = format!("r{}", chance(state, RUNS as u64));
-        // Errors where the run is not there, or open: then nothing changes.
+        // Fails, and changes nothing, if the run is absent or open.
         let what = match chance(state, 12) {
             0 | 1 => {
                 let job = format!("job-{turn}");

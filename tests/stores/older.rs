@@ -1,13 +1,13 @@
-//! Databases as releases of older schemas have left them. The benchmark of hubs reads this file, too.
+//! Databases as left by releases of older schemas. The benchmark of hubs includes this file, too.
 
-/// What takes a schema of PostgreSQL back to the one before, newest first.
+/// Statements that take a schema of PostgreSQL back to the previous one, newest first.
 const BEFORE: [(u32, &str); 3] = [
     (5, "ALTER TABLE job DROP COLUMN result"),
     (4, "ALTER TABLE point DROP COLUMN superseded; ALTER TABLE point ADD UNIQUE (run, split, step)"),
     (3, "DROP TABLE recent"),
 ];
 
-/// The statements that make a database one of an older schema.
+/// The statements that take a database back to an older schema.
 pub fn back_to(schema: u32) -> String {
     let later = BEFORE.iter().filter(|(version, _)| *version > schema).map(|(_, back)| *back);
     let version = format!("UPDATE conceptwatch_schema SET version = {schema}");

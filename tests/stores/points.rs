@@ -283,7 +283,7 @@ pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
         assert_eq!(history.matrix("a", split, "icl", None).unwrap().unwrap().step, 40);
         let listed = history.splits("a").unwrap().into_iter().find(|listed| listed.split == split).unwrap();
         assert_eq!((listed.points, listed.last_step), (4, 40));
-        // All of it is there.
+        // All points are still stored.
         let (whole, _) = history.whole_points("a", split, 0, 99, true).unwrap();
         let mut all: Vec<_> = whole.iter().map(|whole| (of_branch(&whole.point), whole.superseded)).collect();
         assert!(all.is_sorted_by_key(|((step, _), superseded)| (*step, *superseded)), "{all:?}");
@@ -292,7 +292,7 @@ pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
             points.map(|(step, attempt)| ((step, attempt as u64), !newest.contains(&(step, attempt as u64))));
         assert_eq!(all, expected, "{split}");
     }
-    // A pass that has no point in the newest branch is said to have none.
+    // A pass without a point in the newest branch is listed as such.
     let unscored = |attempt: usize| Unscored {
         run: "a".into(),
         split: "val".into(),
@@ -305,7 +305,7 @@ pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
     };
     history.record_unscored(&[unscored(2)]).unwrap();
     assert_eq!(history.unscored("a", "val").unwrap(), [unscored(2)]);
-    // A late point of an older branch is no answer to that.
+    // A late point of an older branch does not change that.
     history.record_point(&made("val", 50, 0), attempts[0]).unwrap();
     assert_eq!(history.unscored("a", "val").unwrap(), [unscored(2)]);
 }
@@ -321,10 +321,10 @@ pub fn a_point_whose_attempt_is_unknown_belongs_to_the_branch_of_its_time(histor
     for (step, time) in [(10, 1.0), (20, 2.0), (30, 3.0)] {
         history.record_point(&at(step, time), None).unwrap();
     }
-    // A job that says which it is resumes at step 20.
+    // A named job resumes at step 20.
     history.record_point(&at(20, 4.0), named).unwrap();
     assert_eq!(seen(), [(10, 1.0, false), (20, 4.0, false), (20, 2.0, true), (30, 3.0, true)]);
-    // It goes on without saying so.
+    // Points of no known attempt continue it.
     history.record_point(&at(30, 5.0), None).unwrap();
     history.record_point(&at(20, 6.0), None).unwrap();
     let now = [(10, 1.0, false), (20, 6.0, false), (20, 2.0, true), (30, 5.0, false), (30, 3.0, true)];
@@ -347,7 +347,7 @@ pub fn whole_points_come_in_order_and_in_parts(history: &dyn Store) {
     let (points, next) = history.whole_points("a", "val", 30, 3, false).unwrap();
     assert_eq!((points[0].superseded, next), (true, None));
     assert_eq!(points[0].point, without_matrices(point("a", "val", 30, 3)));
-    // A part ends with a step, whatever branches there are.
+    // An answer ends with a whole step, including all its branches.
     history.record_point(&point("a", "val", 20, 3), second).unwrap();
     let parts = |most| {
         let (mut parts, mut next) = (Vec::new(), Some(0));

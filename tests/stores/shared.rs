@@ -12,7 +12,7 @@ use super::common::postgres::{Server, database};
 use super::fixtures::{point, run};
 use super::older::back_to;
 
-/// Makes a database one that a release of an older schema has left.
+/// Takes a database back to an older schema.
 pub fn take_back(server: &Server, database: &str, schema: u32) {
     server.admin(database).batch_execute(&back_to(schema)).unwrap();
 }
@@ -287,7 +287,7 @@ fn a_branch_shows_its_own_newest_values_and_bounds_what_was_left() {
     let store = Postgres::open(&url).unwrap();
     store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     let by = |launch| Some(Attempt { launch, restart: 0 });
-    // A score that not every point has.
+    // Not every point has this score.
     let rare = |step: u64| {
         let mut scores = point("a", "val", step, 2).scores;
         scores.push(("ois".into(), scores[1].1.clone()));
@@ -303,7 +303,7 @@ fn a_branch_shows_its_own_newest_values_and_bounds_what_was_left() {
     assert_eq!((newest("icl"), newest("ois")), (Some(40), Some(40)));
     store.record_point(&point("a", "val", 25, 2), by(1)).unwrap();
     assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
-    // What comes late of the older branch changes nothing.
+    // Late points of the older branch change nothing.
     store.record_point(&rare(50), by(0)).unwrap();
     assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
     let small = |step: u64| Point { scores: Vec::new(), ..point("a", "val", step, 2) };
@@ -340,7 +340,7 @@ fn a_database_of_an_older_schema_is_migrated() {
     assert_eq!(superseded, [20, 40]);
     drop(store);
     take_back(server, name(&url), 3);
-    // The newest value was of the older branch.
+    // The newest value belonged to the older branch.
     server.admin(name(&url)).batch_execute("UPDATE latest SET step = 40 WHERE split = 'val'").unwrap();
     let store = Postgres::open(&url).unwrap();
     assert_eq!(store.whole_points("a", "val", 0, 9, true).unwrap(), before);

@@ -72,7 +72,7 @@ fn worker(jobs: &Arc<Memory>) -> Worker {
     Worker { jobs, options: options(), counts: Arc::default(), stop: Stop::default() }
 }
 
-/// A worker with nothing to do leaves while another computes a point, so each starts again until all is done.
+/// A worker without work exits while another computes a point, so each restarts until everything is done.
 fn work_at_once(workers: &[Worker], jobs: &Memory) {
     std::thread::scope(|scope| {
         for worker in workers {
@@ -107,7 +107,7 @@ fn two_workers_give_the_points_of_one_process_once() {
     assert!(!jobs.renew(&dead, LONG).unwrap(), "its lease is another's");
 }
 
-/// Of so many concepts that their networks are shared out: in two pieces.
+/// Enough concepts that their networks are divided into two jobs.
 fn many_concepts() -> Job {
     Job { run: parts::run(33, 16), ..pass(7) }
 }

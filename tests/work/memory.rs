@@ -28,7 +28,7 @@ struct Entry {
     until: Instant,
     leases: u32,
     failures: u32,
-    /// What a job for rows gave.
+    /// The result of a job for rows.
     rows: Option<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ struct Content {
     calls: usize,
     stolen: bool,
     at_material: Option<Arc<dyn Fn() + Send + Sync>>,
-    /// Renewals that fail, of those to come.
+    /// Number of renewals yet to fail.
     failing_renewals: usize,
     /// Of each renewal, whether the lease had not ended.
     renewed: Vec<bool>,
@@ -120,7 +120,7 @@ impl Memory {
         self.lock().jobs.iter().map(|job| job.kind.to_string()).collect()
     }
 
-    /// As many workers have died at this job as may.
+    /// Counts as many failures of a job as are allowed.
     pub fn exhaust(&self, kind: &Kind) {
         self.lock().jobs.iter_mut().filter(|job| job.kind == *kind).for_each(|job| job.failures = 10);
     }

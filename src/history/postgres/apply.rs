@@ -157,7 +157,7 @@ impl Applying<'_> {
         let run = self.run_of(local_run)?;
         let id = super::runs::run_to_change(self.link, &run)?;
         finish_rank(self.link, id, attempt, rank.get(), finished)?;
-        // Where ranks are on several hosts, no source knows that this was the last one.
+        // Where ranks are on several hosts, no source can tell that this was the last one.
         match was_last(self.link, id, attempt)? {
             true => finish_run(self.link, &run, finished),
             false => Ok(()),

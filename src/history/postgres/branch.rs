@@ -1,4 +1,4 @@
-//! Where a point stands among those that other attempts have made.
+//! The branches of a split in PostgreSQL: see [`crate::history::branch`].
 
 use super::link::Link;
 use super::recent::set_recent;
@@ -8,7 +8,7 @@ use crate::history::error::HistoryError;
 use crate::history::point::completeness;
 use crate::sample::Attempt;
 
-/// Superseded points that a split keeps: no size limit removes them.
+/// Superseded points kept per split. A database has no size limit that would remove them.
 const KEPT: i64 = 5000;
 
 /// A statement about the point of a step that a new one replaces; its parameters identify the new one, and say whether it
@@ -88,7 +88,7 @@ impl Site for Split<'_> {
     }
 }
 
-/// Bounds what a split keeps of older branches, and forgets their values as its newest.
+/// Removes the oldest superseded points of a split beyond [`KEPT`], and their values from its newest values.
 fn begin_branch(link: &mut Link, run: i64, split: &str, step: i64) -> Result<(), HistoryError> {
     link.execute(
         "DELETE FROM point WHERE id IN (SELECT id FROM point WHERE run = $1 AND split = $2 AND superseded > 0 \
@@ -96,7 +96,7 @@ fn begin_branch(link: &mut Link, run: i64, split: &str, step: i64) -> Result<(),
         &[&run, &split, &KEPT],
     )?;
     link.execute("DELETE FROM latest WHERE run = $1 AND split = $2 AND step >= $3", &[&run, &split, &step])?;
-    // Scores that are not of every point have their newest value some points before.
+    // The newest value of a score that not every point has may be some points back.
     link.execute(
         "INSERT INTO latest (run, split, score, step, epoch, time, provisional, incomplete, value, standard_error, \
          undefined) SELECT DISTINCT ON (score) run, split, score, step, epoch, time, provisional, incomplete, value, \

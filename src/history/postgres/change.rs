@@ -20,8 +20,8 @@ pub struct ChangeCursor {
 /// What a follower sees of the database before it reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Looked {
-    /// It is not the one that the cursor is of, or was put back to a time before it: what a follower has read is not what it
-    /// holds.
+    /// It is another database than that of the cursor, or was restored to a time before it: what a follower has read may no
+    /// longer be there.
     pub is_restored: bool,
     /// Of its clock, in seconds since 1970-01-01 UTC.
     pub time: f64,
@@ -82,13 +82,13 @@ impl Postgres {
         Ok(ChangeCursor { cluster, xid: oldest - 1, id: i64::MAX })
     }
 
-    /// Looks whether the database is the one that a cursor is of, and at its clock.
+    /// Checks that the database is still that of a cursor, and reads its clock.
     pub fn look(&self, cursor: ChangeCursor) -> Result<Looked, HistoryError> {
         let (cluster, oldest, time) = self.clock()?;
         Ok(Looked { is_restored: cluster != cursor.cluster || oldest <= cursor.xid, time })
     }
 
-    /// The cluster, the oldest transaction at work, which never decreases, and the time.
+    /// The cluster, the oldest open transaction, which never decreases, and the time.
     fn clock(&self) -> Result<((i64, i32), i64, f64), HistoryError> {
         let row = self.read(|link| {
             link.query_one(
@@ -101,7 +101,7 @@ impl Postgres {
     }
 
     /// The changes after a place, at most `most`, in their order, and the place to ask from next. Changes are kept for an
-    /// hour; who was away longer reads everything anew.
+    /// hour; a follower that was away longer reads everything again.
     pub fn changes_after(
         &self,
         cursor: ChangeCursor,

@@ -70,7 +70,7 @@ pub(super) fn declare_run(
     Ok((id, RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished }))
 }
 
-/// The record of a rank that has declared itself and finished since: what is repeated of its declaration changes nothing.
+/// The record of a rank that has declared itself and finished since: repeating its declaration changes nothing.
 pub(super) fn finished_declaration(
     link: &mut Link,
     project: &str,

@@ -1,4 +1,5 @@
-//! What lists, searches and comparisons read of every run: little beside their declarations, which are read for one page.
+//! What lists, searches and comparisons read of every run: a fraction of its declaration, which is read for the runs of a
+//! page only.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub struct LeasedJob {
     pub kind: String,
     /// Distinguishes this lease from all others.
     pub lease: String,
-    /// How often it could not be computed before, or its worker was not heard of again.
+    /// Earlier tries that failed or whose worker disappeared.
     pub failures: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct JobMaterial {
     pub parts: Result<Vec<Part>, Fault>,
     /// Of the split's evaluation before.
     pub earlier: Option<Influences>,
-    /// With what the point was made that the result joins; `None` for a point itself.
+    /// How the point was made that the result joins; `None` where the job computes the point.
     pub point: Option<MadeWith>,
 }
 

@@ -1,8 +1,8 @@
-//! What is kept in memory from one reading to the next, and brought up to date in the snapshot of each.
+//! A cache that each reading brings up to date with its own snapshot.
 //!
-//! A reading is one snapshot of the database. What transactions wrote that are older than all that were at work at the reading
-//! before is kept from then; of what others have written, the table `change` says which runs it concerns, and these alone are
-//! read again. So what is kept is what the snapshot holds, also where transactions commit in another order than they began.
+//! A reading is one snapshot of the database. Writes of transactions older than every transaction open at the previous
+//! reading are in the cache already; for all other writes the table `change` names the runs, and only these are read again.
+//! So the cache equals the snapshot, even where transactions commit in another order than they began.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use super::change::Changed;
 use super::link::Link;
 use crate::history::error::HistoryError;
 
-/// After this long all is read again. Changes are kept for an hour.
+/// Age at which everything is read again. Changes are kept for an hour.
 const WHOLE: Duration = Duration::from_secs(600);
-/// From so many changed runs on, all are read: that is one pass over the table.
+/// Number of changed runs from which one pass over the whole table is cheaper.
 const MANY: usize = 2000;
 
-/// What a reading keeps for the next one.
+/// The cache between two readings.
 pub(super) struct Kept<T>(Mutex<Option<(Mark, Arc<T>)>>);
 
-/// What is kept holds all that transactions before `oldest` have written.
+/// The cache holds every write of transactions before `oldest`.
 struct Mark {
     database: Database,
     oldest: i64,
-    /// When all was read.
+    /// When everything was last read.
     whole: Instant,
 }
 
-/// Cluster, timeline and database: what is restored is another.
+/// Cluster, timeline and database; a restored database has others.
 type Database = (i64, i32, u32);
 
 impl<T> Default for Kept<T> {
@@ -37,11 +37,11 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Clone> Kept<T> {
-    /// What the snapshot of the link's transaction holds. To be asked before anything else in a transaction, so that a
-    /// snapshot is never older than what is kept.
+    /// The content as of the snapshot of the link's transaction. Call it before any other query of the transaction, so that
+    /// the snapshot is never older than the cache.
     ///
-    /// `whole` reads all; `again` reads runs of these names again, of which some may be gone: those with a change of these
-    /// `kinds`, in this `split` where the change is of one.
+    /// `whole` reads everything; `again` rereads the named runs, some of which may be gone: those with a change of these
+    /// `kinds`, in this `split` if the change names one.
     pub fn current(
         &self,
         link: &mut Link,
@@ -49,7 +49,7 @@ impl<T: Clone> Kept<T> {
         whole: impl FnOnce(&mut Link) -> Result<T, HistoryError>,
         again: impl FnOnce(&mut Link, &mut T, &[String]) -> Result<(), HistoryError>,
     ) -> Result<Arc<T>, HistoryError> {
-        // Held while it is read, so that snapshots are taken in the order in which they are kept.
+        // Locked while reading, so that snapshots are cached in the order in which they are taken.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let row = link.query_one(
             "SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database()), \
@@ -58,7 +58,7 @@ impl<T: Clone> Kept<T> {
         )?;
         let (database, oldest): (Database, i64) = ((row.get(0), row.get(1), row.get(2)), row.get(3));
         let usable = |mark: &Mark| mark.database == database && mark.oldest <= oldest && mark.whole.elapsed() < WHOLE;
-        // Taken out: what fails half way is not kept.
+        // Taken out, so that a reading that fails half-way leaves no cache behind.
         if let Some((mark, mut known)) = kept.take().filter(|(mark, _)| usable(mark)) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             let rows = link.query(

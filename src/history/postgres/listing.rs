@@ -12,7 +12,7 @@ use crate::history::error::HistoryError;
 use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted};
 use crate::history::run::StoredRun;
 
-/// A page, with the declarations of its runs alone. To be asked first in a transaction.
+/// A page; only the declarations of its runs are read. Call it first in a transaction.
 pub(super) fn listing(link: &mut Link, known: &Kept<Directory>, wanted: &Wanted) -> Result<Listing, HistoryError> {
     let (mut found, mut ids, mut last) = (Listing::default(), Vec::new(), None);
     for entry in known.runs(link)?.iter() {

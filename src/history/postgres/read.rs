@@ -29,7 +29,7 @@ macro_rules! points {
     };
 }
 
-/// Also whether it is superseded.
+/// The flag says whether it is superseded.
 type Made = (Point, Option<Attempt>, bool);
 
 /// A point without its scores.
@@ -200,7 +200,7 @@ pub(super) fn whole_points(
         if whole.len() >= most || bytes > ENOUGH {
             break;
         }
-        // Whole steps, whatever branches there are.
+        // Whole steps, with all their branches.
         let limit = at_once.min(most - whole.len()) as i64;
         let statement = points!(
             "AND step >= $3 AND step <= (SELECT max(step) FROM (SELECT step FROM point WHERE run = $1 AND split = $2 \

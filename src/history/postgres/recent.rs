@@ -1,4 +1,4 @@
-//! The newest evaluations of a split in one row, so that thousands of runs are compared in one reading.
+//! The newest evaluations of a split in one row, so that one query compares thousands of runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ use crate::compare::OF_GROUPS;
 use crate::history::error::HistoryError;
 use crate::point::{Brief, Whole};
 
-/// Evaluations that a row holds: as many as a comparison reads unless it is asked for more.
+/// Evaluations per row: as many as a comparison reads by default.
 const KEPT: usize = 5;
-/// Runs whose rows are written at once.
+/// Runs whose rows are written by one statement.
 const TOGETHER: usize = 500;
-/// Values of points that are read at once: a row of an answer takes half a kilobyte.
+/// Values read by one query; a row of its answer takes half a kilobyte.
 const AT_ONCE: usize = 20_000;
-/// Splits whose evaluations are kept in memory: of 10,000 runs, 25 MB each.
+/// Splits whose evaluations are cached, each 25 MB for 10,000 runs.
 const SPLITS: usize = 4;
 
 /// The newest evaluations with the scores of [`OF_GROUPS`] of all runs that have any, by name.
 type Evaluations = HashMap<Arc<str>, Arc<[Brief]>>;
 
-/// Those of the splits that were asked for last.
+/// Most recently read splits.
 #[derive(Default)]
 pub(super) struct Newest(Mutex<Vec<(String, Arc<Kept<Evaluations>>)>>);
 
@@ -50,7 +50,7 @@ struct Recent<'a> {
     evaluations: Vec<Brief>,
 }
 
-/// Of each run, in the order of `runs`. To be asked first in a transaction.
+/// One entry per run, in the order of `runs`. Call it first in a transaction.
 pub(super) fn briefs(
     link: &mut Link,
     newest: &Newest,
@@ -87,13 +87,13 @@ pub(super) fn briefs(
     Ok(found)
 }
 
-/// An evaluation with other scores: those at these places.
+/// An evaluation with the scores at these indices.
 fn with(evaluation: &Brief, places: &[Option<usize>]) -> Brief {
     let at = |place: &Option<usize>| place.and_then(|place| evaluation.scores[place].clone());
     Brief { scores: places.iter().map(at).collect(), estimator: evaluation.estimator.clone(), ..*evaluation }
 }
 
-/// Reads the scores `others` of the newest evaluations, which are known but for these.
+/// Adds the scores `others` to the newest evaluations.
 fn add(
     link: &mut Link,
     runs: &[&str],
@@ -104,7 +104,7 @@ fn add(
     let with_any: Vec<usize> = (0..runs.len()).filter(|at| !found[*at].is_empty()).collect();
     for together in with_any.chunks((AT_ONCE / (KEPT * others.len())).max(1)) {
         let names: Vec<&str> = together.iter().map(|at| runs[*at]).collect();
-        // Places from 1 on, that of the newest evaluation first.
+        // Counted from 1, the newest evaluation first.
         let rows = link.query(
             "SELECT wanted.at, newest.place, array_position($3::text[], score), value, standard_error, undefined \
              FROM unnest($1::text[]) WITH ORDINALITY wanted (name, at) JOIN run ON run.name = wanted.name \
@@ -117,7 +117,7 @@ fn add(
             let (run, age): (i64, i64) = (row.get(0), row.get(1));
             let evaluations = &mut found[together[run as usize - 1]];
             let Some(at) = evaluations.len().checked_sub(age as usize) else { continue };
-            // Made above, so nobody else has them.
+            // Created above, so there is no other reference.
             let Some(evaluation) = Arc::get_mut(evaluations).map(|evaluations| &mut evaluations[at]) else { continue };
             evaluation.scores[row.get::<_, i32>(2) as usize - 1] = Some(whole(row, 3));
         }
@@ -150,7 +150,7 @@ fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, Hi
     let (mut found, mut others) = (Evaluations::new(), BTreeMap::new());
     for row in rows {
         let name: Arc<str> = row.get::<_, &str>(1).into();
-        // A row of another version is read as if it were not there.
+        // A row of another version counts as absent.
         let recent = row.get::<_, Option<&[u8]>>(2).and_then(|body| postcard::from_bytes::<Recent<'_>>(body).ok());
         match recent.filter(|recent| recent.scores == OF_GROUPS) {
             Some(recent) => {
@@ -170,7 +170,7 @@ fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, Hi
     Ok(found)
 }
 
-/// More evaluations than rows hold.
+/// More evaluations than a row holds.
 fn from_points(
     link: &mut Link,
     runs: &[&str],
@@ -191,7 +191,7 @@ fn from_points(
     Ok(found)
 }
 
-/// From the points themselves, of runs that have any, by number.
+/// From the points themselves: runs that have any, by number.
 fn read(
     link: &mut Link,
     runs: &[i64],
@@ -266,7 +266,7 @@ fn set_all(link: &mut Link, runs: &[i64], split: &str) -> Result<(), HistoryErro
     Ok(())
 }
 
-/// Writes the rows of all points that were stored before there were such rows.
+/// Writes the rows of points that an older schema has stored.
 pub(super) fn fill_recent(link: &mut Link) -> Result<(), HistoryError> {
     let mut runs: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for row in link.query("SELECT DISTINCT split, run FROM point WHERE NOT provisional", &[])? {

@@ -20,7 +20,8 @@ pub struct Removed {
 
 impl Postgres {
     /// Removes changes older than an hour, and matrices other than those of each split's newest points and of the points
-    /// whose place in the newest branch of their split is a power of two. To be called once a minute by each process; one of them does it.
+    /// whose index in the newest branch of their split is a power of two. Each process calls it once a minute; one does
+    /// the work.
     pub fn retain(&self) -> Result<Removed, HistoryError> {
         self.write(|link| {
             if !link.query_one(LOCK, &[])?.get::<_, bool>(0) {

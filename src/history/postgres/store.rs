@@ -32,7 +32,7 @@ pub struct Postgres {
     unreachable: Mutex<Option<String>>,
     /// By this process.
     dropped: Mutex<Dropped>,
-    /// Of the runs that are declared outside any source.
+    /// The project of runs that no source declares.
     project: String,
     pub(super) runs: Kept<Directory>,
     pub(super) newest: Newest,

@@ -1,4 +1,4 @@
-//! Where a point stands among those that other attempts have made.
+//! The branches of a split in SQLite: see [`crate::history::branch`].
 
 use rusqlite::{Connection, OptionalExtension, params};
 

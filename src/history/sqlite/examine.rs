@@ -282,7 +282,7 @@ fn check(connection: &Connection, select: &str, id: i64, seal: Seal, columns: us
     read.ok().flatten()
 }
 
-/// Whether it is of the newest branch or rightly marked as superseded. No checksum covers the mark.
+/// Whether a point is current, or marked as superseded with its own number. No checksum covers the mark.
 fn is_marked(connection: &Connection, point: i64) -> bool {
     let right = "SELECT superseded IN (0, id) FROM point WHERE id = ?1";
     connection.prepare_cached(right).and_then(|mut right| right.query_row([point], |row| row.get(0))).unwrap_or(false)

@@ -121,7 +121,7 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
 
-    // A migration may replace a table, whose rows others refer to.
+    // A migration may replace a table that others refer to.
     connection.pragma_update(None, "foreign_keys", false)?;
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;

@@ -1,5 +1,5 @@
-//! Passes of an attempt whose ranks send to several processes. This one cannot know when all of them have ended a pass, so it
-//! stays open here, whatever its number and deadline, until it is known elsewhere how it ended.
+//! Passes of an attempt whose ranks send to several processes. One process cannot know when all ranks have ended a pass, so
+//! the pass stays open here, whatever its deadline and the limit of open passes, until another process reports its end.
 
 use super::{Remembered, Split};
 use crate::sample::evaluation::{Evaluation, Now};
@@ -7,8 +7,8 @@ use crate::sample::window::{Begun, Unfinished};
 use crate::step::Step;
 
 impl Split {
-    /// Whether ranks of the current attempt send to other processes, too. A newer attempt is not shared until it is said to
-    /// be. Returns what is complete once an attempt is no longer shared.
+    /// Whether ranks of the current attempt send to other processes, too. A newer attempt is not shared until this is
+    /// called for it. Returns what is complete once an attempt is no longer shared.
     pub fn share(&mut self, shared: bool, now: Now) -> Vec<Evaluation> {
         let mut closed = Vec::new();
         if self.shared && !shared {

@@ -21,13 +21,13 @@ use purity::{MOST_BESIDE, cells, first_error, purity_of};
 pub use purity::{Panel, PurityRows};
 
 /// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2: twice the root mean square of the entries that have a value. A concept's
-/// value is the same of its row.
+/// value is that of its row.
 pub fn ois(p: &Prepared) -> Outcome {
     ois_of(p, Representation::first(p))
 }
 
-/// OIS of the embeddings, also where there are activations; then undefined for many concepts, whose k² networks would hold up
-/// the other slow scores.
+/// OIS of the embeddings. Beside activations it is undefined for many concepts, because k² more networks would delay the
+/// other slow scores.
 pub fn embedding_ois(p: &Prepared) -> Outcome {
     if Panel::Embeddings.holds_others_up(p) {
         let k = p.concepts();

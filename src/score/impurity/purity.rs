@@ -114,7 +114,7 @@ pub enum Panel {
 }
 
 impl Panel {
-    /// Whether its k² networks are refused, because they would hold up those of activations.
+    /// Whether its k² networks are refused because they would delay those of activations.
     pub fn holds_others_up(self, p: &Prepared) -> bool {
         self == Self::Embeddings
             && p.concepts() > MOST_BESIDE
@@ -137,10 +137,10 @@ impl Panel {
 /// Concepts whose embeddings are scored beside activations.
 pub const MOST_BESIDE: usize = 40;
 
-/// Networks that are worth a process's while: it takes seconds to train them, and a tenth of one to prepare a sample.
+/// Networks per share: they train for seconds, where preparing the sample takes a tenth of one.
 const WORTHWHILE: usize = 2048;
 
-/// Rows of both matrices that one process has computed. Written with serde they come back to the bit.
+/// Rows of both matrices that one process has computed. Serde preserves them bit for bit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PurityRows {
     /// The number of the first.
@@ -149,7 +149,7 @@ pub struct PurityRows {
 }
 
 impl PurityRows {
-    /// How the rows of a sample's matrices are best shared out; `None` where one process had better compute all.
+    /// The shares into which the rows of the matrices are divided; `None` where one process computes all faster.
     pub fn shares(p: &Prepared, panel: Panel) -> Option<Vec<Range<usize>>> {
         let k = p.concepts();
         let rows = (WORTHWHILE / (2 * k)).max(1);
@@ -162,12 +162,12 @@ impl PurityRows {
         Self { from, rows: rows_of(p, panel.representation(p), range).map(|(rows, _)| rows) }
     }
 
-    /// Rows that nobody could compute.
+    /// Rows that no worker could compute.
     pub fn failed(from: usize, why: &str) -> Self {
         Self { from, rows: Err(why.to_owned()) }
     }
 
-    /// Lets the scores of a panel be made of these rows instead of computing them. Errors where rows are missing, or of
+    /// Makes the scores of a panel use these rows instead of computing them. Errors where rows are missing, or of
     /// another sample.
     pub fn give(p: &Prepared, panel: Panel, mut shares: Vec<Self>) -> Result<(), String> {
         let k = p.concepts();

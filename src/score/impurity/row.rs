@@ -27,7 +27,7 @@ const EPOCHS: usize = 25;
 const BATCH: usize = 512;
 const LEARNING_RATE: f32 = 1e-3;
 
-/// What the networks of one matrix train and are tested on.
+/// The rows on which the networks of one matrix are trained and tested.
 pub struct Side {
     pub holdout: Holdout,
     /// By concept.
@@ -115,7 +115,7 @@ impl Row {
         row
     }
 
-    /// Whether it can be of `k` concepts in so many rows of a sample.
+    /// Whether its dimensions are those of `k` concepts and `rows` rows.
     pub fn fits(&self, k: usize, rows: usize) -> bool {
         let sums = [&self.deviation, &self.between].map(Sum::rows);
         let own = self.own.as_ref().map_or(rows, |own| own.influence.len());

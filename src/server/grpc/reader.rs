@@ -45,7 +45,7 @@ impl Reader {
         }
     }
 
-    /// The runs that are asked for.
+    /// The runs of a request.
     pub async fn listing(&self, request: proto::ListRunsRequest) -> Result<Listing, Status> {
         let proto::ListRunsRequest { page_size, page_token, search } = request;
         let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
@@ -141,7 +141,7 @@ impl Reader {
     }
 }
 
-/// The answer to a request for runs; `splits` says what there is of the splits of the run of a name.
+/// The answer to a ListRuns; `splits` returns the status of the splits of a run.
 pub fn listed(
     listing: Listing,
     splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,

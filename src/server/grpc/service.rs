@@ -178,7 +178,7 @@ impl ConceptWatch for Service {
                 .await?;
                 let rank = Rank::of(rank, u32::MAX).unwrap_or_default();
                 return match &self.spread {
-                    // Others go on, but whoever started it here is told how it went.
+                    // Other ranks go on, but the client that started it here learns how it went.
                     Some(spread) if spread.finished(&name, attempt, rank) => self.ended(name.into(), deadline).await,
                     _ => Ok(Response::new(proto::FinishRunResponse::default())),
                 };
@@ -319,11 +319,13 @@ impl Service {
         ReceiverStream::new(receiver)
     }
 
-    /// Waits until all evaluations of a run are settled, and ends its alerts. Answers what is not, and what has fired.
+    /// Waits until all evaluations of a run are settled, and ends its alerts. Answers with what is not, and with the
+    /// alerts that have fired.
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
         let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
         let runs = Arc::clone(&self.ingest.runs);
-        // A task of its own: the alerts end also where the client has gone, and after its last evaluations were judged.
+        // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
+        // judged.
         let ended = tokio::spawn(async move {
             let unsettled = tokio::select! {
                 unsettled = settlement.settled(&name, deadline) => unsettled,

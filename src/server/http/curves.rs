@@ -21,8 +21,8 @@ pub(super) struct Curves {
     /// Places of evaluations whose sample was still filling, and of those cut short.
     provisional: Vec<usize>,
     incomplete: Vec<usize>,
-    /// Places of evaluations that are superseded: the run has returned to their step or an earlier one since. A list for
-    /// each attempt that made some.
+    /// Indices of superseded evaluations, to whose step or an earlier one the run has returned since. One list per attempt
+    /// that made any.
     superseded: Vec<Vec<usize>>,
     scores: BTreeMap<String, Column>,
 }

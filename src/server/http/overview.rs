@@ -25,9 +25,9 @@ const LOOKED_BACK: [usize; 2] = [100, 1000];
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Rows that are computed from one reading.
 const TOGETHER: usize = 8;
-/// Rows of runs that are gone, of a split, beyond which they are dropped: not at each.
+/// Rows of removed runs that a split may have before they are dropped.
 const GONE: usize = 64;
-/// Splits of which each run has a row, beyond which those of other splits than the newest are dropped.
+/// Splits that may have rows of all runs; beyond it, only the rows of the split asked for are kept.
 const MOST_SPLITS: usize = 16;
 /// Points of a row's curve.
 const SPARK: usize = 30;
@@ -123,7 +123,7 @@ impl Rows {
         let latest: HashMap<(&str, &str), &Latest> = latest.iter().map(|one| ((&*one.run, &*one.split), one)).collect();
         let (runs, next) = match only {
             [name] => (vec![app.history.listed(name)?], None),
-            // Of several, some may have been removed since they were heard of.
+            // Some of several runs may have been removed since they were listed.
             [_, ..] => (app.history.listed_of(only)?, None),
             [] => {
                 let listing = app.history.listing(wanted)?;
@@ -178,7 +178,7 @@ impl Rows {
 }
 
 impl Rows {
-    /// Drops rows of runs that are gone, and of splits that nobody reads any more, where there are many.
+    /// Drops rows of removed runs, and of splits no longer read, once there are many.
     fn bound(&self, app: &App, split: &str, listing: &Listing, wanted: &Wanted) -> Result<(), Refusal> {
         let rows = lock(&self.0);
         let of_split = rows.keys().filter(|(_, of)| of == split).count();

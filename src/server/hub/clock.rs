@@ -1,4 +1,4 @@
-//! The database's clock, by which all hubs judge what is late: their own may differ.
+//! The database's clock, by which all hubs judge lateness, because their own clocks may differ.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -34,7 +34,7 @@ const PAGE: usize = 500;
 const CHANGES: usize = 1000;
 /// Finished runs that are read between two looks.
 const AT_ONCE: usize = 20;
-/// Changes are kept for an hour: who could not read them for this long reads everything anew.
+/// Changes are kept for an hour: a follower that could not read for this long reads everything again.
 const AWAY: Duration = Duration::from_secs(3000);
 
 /// Where a follower is.
@@ -111,7 +111,7 @@ impl Follower {
                 follower.board.clock.set(looked.time);
                 if looked.is_restored {
                     tracing::warn!(
-                        "the database was restored, or another has taken its place: reading everything anew"
+                        "the database was restored, or another has taken its place: reading everything again"
                     );
                     follower.board.known().iter().for_each(|run| follower.forget(run));
                     return follower.begin();

@@ -31,8 +31,7 @@ const QUEUE: usize = 256;
 /// Attempts to deliver a change to a webhook, and the pause after the first attempt; it doubles after each one.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Alerts that are known to fire, or to be over, of which a receiver has not been told. Beyond it the oldest are dropped
-/// and counted.
+/// Maximum number of alerts, firing or resolved, that wait for a receiver. Beyond it the oldest are dropped and counted.
 const MOST: usize = 10_000;
 /// Pause before Alertmanager is tried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);

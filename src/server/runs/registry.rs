@@ -108,7 +108,7 @@ pub(super) struct State {
     pub heard: Duration,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
     pub held: Option<Duration>,
-    /// Attempts whose ranks send to other processes, too, and who is to know when one here ends a pass.
+    /// Attempts whose ranks also send to other processes, and whom to notify when a rank here ends a pass.
     pub shared: BTreeMap<Attempt, Arc<Notify>>,
 }
 

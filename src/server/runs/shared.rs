@@ -29,7 +29,7 @@ pub struct SharedPass {
 }
 
 impl Runs {
-    /// From now on no pass of an attempt is closed here. `ended` is notified when a rank has ended one.
+    /// Stops closing passes of an attempt here. `ended` is notified when a rank has ended one.
     pub fn share(&self, running: &Running, attempt: Attempt, ended: Arc<Notify>) {
         let (mut state, now) = (lock(&running.state), self.now());
         state.shared.insert(attempt, ended);
@@ -38,7 +38,7 @@ impl Runs {
         }
     }
 
-    /// All ranks of an attempt have declared themselves here, after all: passes close when they have ended them.
+    /// All ranks of an attempt have declared themselves here after all: passes close here again once all have ended them.
     pub fn share_no_longer(&self, running: &Running, attempt: Attempt) {
         let (mut state, now) = (lock(&running.state), self.now());
         state.shared.remove(&attempt);
@@ -75,7 +75,7 @@ impl Runs {
         lock(&running.state).members.newest().is_some_and(|newest| newest > attempt)
     }
 
-    /// What is held of an open pass, without rows of a priority above `cutoff`.
+    /// The part of an open pass that is held here, without rows of a priority above `cutoff`.
     pub fn part(&self, running: &Running, pass: &Pass, cutoff: Option<u64>) -> Option<Part> {
         let mut state = lock(&running.state);
         let intake = state.splits.get_mut(&*pass.key.split)?;

@@ -98,7 +98,7 @@ impl<'a> Computing<'a> {
 
 /// The parts of [`late`](Computing::late), for processes that share them.
 impl<'a> Computing<'a> {
-    /// What is to be computed of a sample after its point.
+    /// What remains to be computed of a sample after its point.
     pub fn following(&self, evaluation: &'a Evaluation) -> Vec<Piece> {
         let prepared = self.prepare(evaluation);
         let mut pieces = Vec::new();
@@ -116,8 +116,8 @@ impl<'a> Computing<'a> {
         pieces
     }
 
-    /// A score of a sample and those that are made of the same matrices, of `rows` of these if there are any; `None` if it is
-    /// stopped first.
+    /// A slow score together with the scores of the same matrices, made of `rows` if any are given; `None` if it is stopped
+    /// first.
     pub fn slow(
         &self,
         evaluation: &'a Evaluation,
@@ -181,7 +181,7 @@ impl Late {
 /// The point with what was computed for it in `seconds`, in catalogue order.
 pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
-    // Where a job was done twice, by two releases that share the work out in different ways.
+    // Two releases that divide the work differently may both have computed a score.
     whole.scores.retain(|(id, _)| late.outcomes.iter().all(|(late, _)| late != id));
     whole.scores.extend(late.outcomes.iter().cloned());
     for (id, significance) in &late.tests {

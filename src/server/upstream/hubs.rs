@@ -18,14 +18,14 @@ use super::turn::{Next, Turn};
 /// How long a connection may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// The hubs of a database, any of which can be told.
+/// The hubs of a database, any of which takes what is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamOptions {
     /// Tried in turn; at least one.
     pub addresses: Vec<Remote>,
     /// File with the hub's token. Read again for each connection.
     pub token_file: Option<PathBuf>,
-    /// Others may read that file.
+    /// Other users may read that file.
     pub shared_secrets: bool,
     /// Authorities of an https hub's certificate; `None` trusts those of the system.
     pub ca_file: Option<PathBuf>,
@@ -102,7 +102,7 @@ impl<'a> Line<'a> {
         Self { hubs, turn: Turn::new(hubs.count()), calls: None }
     }
 
-    /// Makes a call once, after the pause that earlier failures call for. `limit` is for the call alone.
+    /// Makes one call, after the pause due to earlier failures. `limit` bounds the call without the pause.
     pub async fn ask<T>(
         &mut self,
         limit: Duration,
@@ -125,7 +125,7 @@ impl<'a> Line<'a> {
             },
         };
         match &answer {
-            // A request that no hub takes says nothing of this one.
+            // A request that every hub refuses is no fault of this hub.
             Ok(_) | Err(Unanswered { failure: Failure::Unfit, .. }) => self.turn.answered(),
             Err(Unanswered { failure, .. }) => {
                 self.calls = None;
@@ -146,7 +146,7 @@ pub async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Waits, at most until `stop`.
+/// Sleeps, or returns early at `stop`.
 pub async fn until(pause: Duration, stop: &CancellationToken) {
     tokio::select! {
         () = sleep(pause) => {}

@@ -27,7 +27,7 @@ pub struct Parts {
     pub sent: AtomicU64,
     pub bytes: AtomicU64,
     pub refused: AtomicU64,
-    /// Passes that ranks here have ended and whose end the hub has yet to tell, of all runs.
+    /// Passes of all runs that ranks here have ended and the hub has yet to settle.
     pub waiting: AtomicU64,
     pub lost: AtomicU64,
 }
@@ -61,9 +61,9 @@ pub struct UpstreamStatus {
     pub part_bytes: u64,
     /// Parts that the hub can never take.
     pub parts_refused: u64,
-    /// Passes whose end the hub has yet to tell.
+    /// Passes that the hub has yet to settle.
     pub passes_waiting: u64,
-    /// Passes that were given up because no hub told their end in time.
+    /// Passes given up because no hub settled them in time.
     pub passes_lost: u64,
     /// Since the hub's last answer, or since the start where there was none.
     pub seconds_since_answer: f64,

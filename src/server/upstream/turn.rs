@@ -1,7 +1,7 @@
 //! Which hub is called next, and when, as plain state without clock or socket.
 //!
-//! A hub that cannot be reached is left for the next one at once; when all have failed there is a pause, which doubles up to
-//! [`LONGEST`].
+//! After a hub that cannot be reached the next one follows at once; when all have failed there is a pause, which doubles up
+//! to [`LONGEST`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::server::grpc::hub::client::Failure;
 
 /// The first pause after every hub has failed.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest pause: a hub that is back hears of it within this time.
+/// The longest pause: a hub that is back is called within this time.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// The next thing to do.
@@ -49,7 +49,7 @@ impl Turn {
         (self.failures, self.tried, self.pause) = (0, 0, None);
     }
 
-    /// The present hub has not answered. `jitter` in [0, 1] spreads the pauses of many sidecars.
+    /// Notes that the current hub has not answered. `jitter` in [0, 1] spreads the pauses of many sidecars.
     pub fn failed(&mut self, failure: &Failure, jitter: f64) {
         self.failures = self.failures.saturating_add(1);
         self.tried += 1;
@@ -59,7 +59,7 @@ impl Turn {
         }
         self.tried = 0;
         let pause = match failure {
-            // A person has to do something first.
+            // Retrying does not help before someone mends it.
             Failure::Refused => LONGEST,
             Failure::Unreachable { pause: Some(pause) } => (*pause).clamp(FIRST, LONGEST),
             _ => {

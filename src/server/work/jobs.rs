@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// With what the names of the jobs begin that compute rows for this one.
+    /// The prefix of the names of jobs that compute rows for this score.
     pub fn of_rows(score: &Score) -> String {
         format!("{ROWS}{}:", score.id)
     }
@@ -91,7 +91,7 @@ pub struct Claim {
     pub kind: Kind,
     /// Distinguishes this lease from all others of the job.
     pub lease: String,
-    /// How often a worker has reported before that it could not be computed, or was not heard of again.
+    /// Earlier tries that failed or whose worker disappeared.
     pub failures: u32,
 }
 
@@ -112,9 +112,9 @@ pub struct Material {
     pub parts: Result<Vec<Part>, Fault>,
     /// Of the evaluation before, for a point.
     pub earlier: Option<Influences>,
-    /// What jobs for rows gave that this one is made of. Any order.
+    /// The results of the jobs for rows that this job uses, in any order.
     pub rows: Vec<Vec<u8>>,
-    /// With what the point was made that the result joins, if there is one yet.
+    /// How the point was made that the result joins, if there is one yet.
     pub point: Option<MadeWith>,
 }
 
@@ -159,8 +159,9 @@ pub trait Jobs: Send + Sync {
     /// How all workers compute; `None` until a hub has stated it.
     fn settings(&self) -> Result<Option<Settings>, HistoryError>;
 
-    /// Leases the job that has waited longest; `None` if none waits. A job whose lease has ended waits again, and counts one
-    /// failure more. The points of a split are computed one after the other, because the error of a change needs the evaluation before.
+    /// Leases the job that has waited longest; `None` if none waits. A job whose lease has ended waits again and counts one
+    /// more failure. The points of a split are computed in order, because the error of a change needs the evaluation
+    /// before.
     fn claim(&self, lease: Duration) -> Result<Option<Claim>, HistoryError>;
 
     /// Whether the lease still holds; if so it lasts this long from now on.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::jobs::{Claim, Jobs};
 use super::stop::Stop;
 
-/// Time after which another worker takes over the job of one that is not heard of. That one computes on for nothing if it
-/// was only cut off, so a machine must not be taken for dead because it is slow: four renewals in a row have to fail.
+/// Time without renewal after which another worker takes the job over. A worker that was only cut off has then computed in
+/// vain, so a slow machine must not pass for a dead one: four renewals in a row have to fail.
 pub const LEASE: Duration = Duration::from_secs(15);
 
 /// The share of a lease after which it is renewed.
@@ -44,7 +44,7 @@ impl<'scope> Lease<'scope> {
                         lost.store(true, Ordering::Release);
                         return;
                     }
-                    // Where the store cannot be reached nobody else can lease the job either.
+                    // While the store cannot be reached, no other worker can lease the job either.
                     Err(error) => {
                         tracing::warn!(job = %claim, %error, "the lease could not be renewed");
                         pause = pause.min(AGAIN);

@@ -15,8 +15,8 @@ use super::stop::Stop;
 
 /// How often a job may fail before what it would have given is recorded as missing.
 const TRIES: u32 = 3;
-/// How often a worker may have died with it, or have been cut off. Schedulers kill workers for many reasons, so there are more
-/// of these.
+/// Workers that may die or be cut off while they compute a job. More than failures, because schedulers kill workers for
+/// many reasons.
 const DEATHS: u32 = 10;
 
 /// How long a worker waits before it asks again for a job, and at most: many may be idle.

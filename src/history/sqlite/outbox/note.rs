@@ -78,7 +78,7 @@ fn note_earlier_launches(
     Ok(())
 }
 
-/// Whether the hub has the passes of an attempt from others, too, and computes them.
+/// Whether ranks of the attempt also send to other sidecars, so that the hub computes its passes.
 pub fn is_shared(connection: &Connection, run: i64, attempt: Option<Attempt>) -> Result<bool, HistoryError> {
     let Some(Attempt { launch, restart }) = attempt else { return Ok(false) };
     let statement = "SELECT 1 FROM outbox_shared WHERE run = ?1 AND launch = ?2 AND restart = ?3";

@@ -57,8 +57,8 @@ impl Sqlite {
         source(&self.store().connection)
     }
 
-    /// Whether the hub has the passes of an attempt from other sidecars, too, and computes them: what is recorded of them
-    /// here is then no news to it. Errors while the history cannot be written.
+    /// Notes whether ranks of an attempt also send to other sidecars, so that the hub computes its passes: the hub then has
+    /// what is recorded of them here. Errors while the history cannot be written.
     pub fn share(&self, run: &str, attempt: Attempt, shared: bool) -> Result<(), HistoryError> {
         self.store().commit_outbox(|connection| share(connection, run_id(connection, run)?, attempt, shared))
     }

@@ -112,7 +112,7 @@ fn points_that_were_superseded_are_marked_when_a_history_is_migrated() {
         (faults, enforced)
     };
     assert_eq!(faults(&history), (0, true));
-    // It goes on as one that was never old: rows follow their point and run.
+    // It behaves as a history that was never old: rows are removed with their point and run.
     history.record_point(&point("r", "val", 40, 2), Some(Attempt { launch: 1, restart: 0 })).unwrap();
     assert_eq!(history.newest_steps("r", "val", 9).unwrap(), [10, 20, 25, 35, 40]);
     history.finish_run("r", 9.0).unwrap();

@@ -92,7 +92,7 @@ pub struct PassName {
     pub step: u64,
 }
 
-/// What a part is of: its pass, how many ranks the attempt has, and which of them the part holds.
+/// Identifies a part: its pass, the number of ranks of the attempt, and the ranks in the part.
 #[derive(Clone, Debug)]
 pub struct PartOf {
     pub pass: PassName,
@@ -115,8 +115,8 @@ pub struct Taken {
 pub enum State {
     Open,
     NeedsWhole,
-    /// Nothing joins a final point any more. `lacks` says what an incomplete one lacks. The next parts of the split can be
-    /// cut at `cutoff`.
+    /// No score joins a final point any more. `lacks` says what an incomplete point lacks. The next parts of the split can
+    /// be cut at `cutoff`.
     Settled {
         point: Box<Point>,
         is_final: bool,
@@ -219,7 +219,7 @@ impl HubCalls {
         answer.passes.into_iter().map(|state| state_of(state).map_err(unfit)).collect()
     }
 
-    /// Whether training should stop: the answer that is kept for the attempt and the step.
+    /// Whether training should stop: the answer kept for the attempt and the step.
     pub async fn advice(
         &mut self,
         source: &str,
@@ -251,7 +251,7 @@ fn state_of(state: proto::PassState) -> Result<State, Fault> {
         Outcome::Open => State::Open,
         Outcome::NeedsWhole => State::NeedsWhole,
         Outcome::Unscored => State::Unscored {
-            // What its database has lost is final here.
+            // A pass that the hub's database has lost is over here, too.
             ending: match state.ending() {
                 proto::unscored::Ending::Discarded => Ending::Discarded,
                 _ => Ending::Failed,

@@ -8,7 +8,7 @@ use crate::server::metrics::Metrics;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A port with room for so many, and its address.
+/// A port with room for `limit` connections, and its address.
 async fn port(limit: usize, patience: Patience) -> (mpsc::Receiver<Connection>, std::net::SocketAddr, IntGauge) {
     port_of(Protocol::Http2, limit, patience).await
 }

@@ -1,4 +1,4 @@
-//! An attempt with ranks on several hosts, as far as it is known here.
+//! What a sidecar knows of an attempt with ranks on several hosts.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ pub struct Followed {
     ranks: Mutex<Ranks>,
     /// A rank has declared itself, ended a pass or finished.
     pub wake: Arc<Notify>,
-    /// What the hub calls the attempt, and this sidecar; `None` until it was asked.
+    /// The hub's names of the attempt and of this sidecar; `None` until it has answered.
     pub place: watch::Sender<Option<(String, Place)>>,
 }
 

@@ -27,14 +27,14 @@ const ANSWERING: Duration = Duration::from_secs(30);
 const SENDING: Duration = Duration::from_secs(120);
 /// How long the hub is asked to wait for the end of a pass.
 const LONG_POLL: Duration = Duration::from_secs(20);
-/// Passes in one question: an answer has their points.
+/// Passes per request: the answer has their points.
 const ASKED: usize = 16;
-/// Interval at which deadlines are looked at.
+/// Interval at which deadlines are checked.
 const TICK: Duration = Duration::from_millis(500);
 /// Interval at which the hub is asked for slow scores, and how long they may take.
 const LATE: Duration = Duration::from_secs(2);
 const LATEST: Duration = Duration::from_secs(3600);
-/// Evaluations that slow scores can join at a time, the newest.
+/// Maximum number of evaluations, the newest, that slow scores can still join.
 const MOST_LATE: usize = 64;
 /// A pass that no hub settles is given up after this many times the deadline of passes: by default after an hour.
 const PATIENCE: u32 = 30;
@@ -83,14 +83,14 @@ enum Woken {
 }
 
 impl Ends {
-    /// Notes whether an attempt is shared where it survives a restart. Until that is written, nothing of it is told twice
-    /// either: what cannot be written is not told.
+    /// Records durably whether an attempt is shared. Until that is written, nothing of the attempt is sent twice: what
+    /// cannot be written is not sent.
     pub async fn note(&self, of: &Followed, shared: bool) {
         loop {
             let (history, run, attempt) = (Arc::clone(&self.history), Arc::clone(&of.running.name), of.attempt);
             match blocking(move || history.share(&run, attempt, shared)).await {
                 Ok(()) => return,
-                Err(why) => tracing::warn!(why, "a run over several hosts cannot be noted as one"),
+                Err(why) => tracing::warn!(why, "a run over several hosts could not be recorded as one"),
             }
             sleep(LATE).await;
         }
@@ -230,14 +230,14 @@ impl<'a> Courier<'a> {
             }
             Err(Unanswered { failure: Failure::Unfit, why }) => {
                 parts.refused.fetch_add(1, Relaxed);
-                tracing::error!(run = %pass.key.run, step = %pass.step, why, "the hub refuses a part of a pass for ever");
+                tracing::error!(run = %pass.key.run, step = %pass.step, why, "the hub permanently refuses a part of a pass");
                 self.abandon(&of, Ending::Failed, &format!("the hub refuses its part: {why}"));
             }
             Err(unanswered) => self.failed(unanswered),
         }
     }
 
-    /// Applies what the hub says of a pass.
+    /// Applies the hub's answer about a pass.
     async fn learn(&mut self, name: PassName, state: State) {
         let Some(sent) = self.sent.get_mut(&name) else { return };
         let (key, step) = (sent.key.clone(), sent.step);
@@ -280,7 +280,7 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Looks whether slow scores have joined the points of evaluations.
+    /// Asks whether slow scores have joined the points of evaluations.
     async fn look_for_late(&mut self) {
         self.late_asked = Instant::now();
         let names: Vec<PassName> = self.late.keys().rev().take(ASKED).cloned().collect();
@@ -336,7 +336,7 @@ impl<'a> Courier<'a> {
         if let Err(why) = blocking(finishing).await {
             tracing::error!(run = %running.name, why, "the end of a run could not be recorded");
         }
-        tracing::info!(run = %running.name, "the ranks of a run that are here have finished");
+        tracing::info!(run = %running.name, "the ranks of a run at this sidecar have finished");
         parts.publisher.board.finish(&running.name);
         parts.publisher.advice.finish(&running.name, unix_time());
         parts.publisher.events.send(Event::Run(Arc::clone(&running.name)));

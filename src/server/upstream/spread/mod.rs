@@ -1,11 +1,11 @@
 //! Runs whose ranks are on several hosts. Each sidecar sends the hub its part of a pass, and the hub tells all of them the
 //! point; it reaches clients, rules and the page as if it had been computed here.
 //!
-//! Whether a run is one of these is decided for each attempt by the ranks that have declared themselves here: all of them,
-//! and nothing of this is done; fewer, [`GRACE`] after the newest one, and the hub closes its passes. Launchers say how many
-//! processes they start on a host, but not how many sidecars there are: a sidecar may serve several hosts. The history
-//! remembers who has declared itself, so a restart of the sidecar does not change the answer. One that was wrong costs bytes:
-//! a part with the late rank replaces the one without, and where nothing was sent yet, passes close here again.
+//! Each attempt is classified by the ranks that have declared themselves here. If all have, it is not spread, and its
+//! passes close here; if some are missing [`GRACE`] after the newest declaration, the hub closes them. Launchers tell
+//! how many processes they start on a host, but not how many sidecars there are: a sidecar may serve several hosts. The
+//! history remembers the declared ranks, so a restart of the sidecar changes nothing. A wrong guess costs bytes: a part
+//! with the late rank replaces the part without it, and where nothing was sent yet, passes close here again.
 
 mod attempt;
 mod courier;
@@ -32,11 +32,11 @@ use courier::Courier;
 
 pub use attempt::SpreadParts;
 
-/// Time after the newest declaration of a rank within which the others of its host come. The ranks of a launcher start at
-/// the same time; no pass has ended by then that could wait for this.
+/// Time after the newest declaration within which the other ranks of a host declare themselves. A launcher starts its ranks
+/// together, and no pass ends this early.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Of the time that a rank waits for advice, what is left for the way to the hub and back.
+/// Part of the time for which a rank waits for advice that is left for the round trip to the hub.
 const WAY: Duration = Duration::from_secs(1);
 
 /// All attempts that may have ranks on other hosts.
@@ -83,7 +83,7 @@ impl Spread {
     }
 
     /// The advice of the hub; `None` where it is given here because the attempt has no ranks elsewhere. The first answer for
-    /// an attempt and a step is kept, also the one that there is none because no hub has answered by the deadline.
+    /// an attempt and a step is kept, even if it is only that no hub has answered by the deadline.
     pub async fn advice(&self, run: &Arc<str>, attempt: Attempt, step: u64, deadline: Instant) -> Option<Decision> {
         let followed = self.of(run, attempt)?;
         let Ends { hubs, parts, .. } = &*self.ends;
@@ -92,7 +92,7 @@ impl Spread {
             return Some(given);
         }
         let mut place = followed.place.subscribe();
-        // Not kept alive by this call: that its task has ended is the answer that all ranks are here.
+        // This call does not keep it alive: its task ends when all ranks turn out to be here.
         drop(followed);
         let mut why = "the hub does not know the run yet".to_owned();
         let placed = match timeout_at(deadline, place.wait_for(Option::is_some)).await {
@@ -150,7 +150,7 @@ impl Spread {
         if Courier::new(&self.ends, of).run().await {
             return;
         }
-        tracing::info!(run = %of.running.name, "all ranks of the run are here, after all");
+        tracing::info!(run = %of.running.name, "all ranks of the run send to this sidecar after all");
         parts.runs.share_no_longer(&of.running, of.attempt);
         self.ends.note(of, false).await;
     }
@@ -158,7 +158,7 @@ impl Spread {
     /// Whether an attempt has ranks elsewhere.
     async fn is_spread(&self, of: &Followed) -> bool {
         let (history, run, attempt) = (Arc::clone(&self.ends.history), Arc::clone(&of.running.name), of.attempt);
-        // A decision of the process before this one.
+        // Decided by an earlier process.
         let known = blocking(move || history.is_shared(&run, attempt)).await.unwrap_or_default();
         loop {
             let left = GRACE.saturating_sub(of.age());
