@@ -1,7 +1,7 @@
 //! Opening the store: its path, its durability, and the migration of older schemas.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -135,6 +135,15 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
         let why = format!("schema version {found} with {tables} tables and indices");
         return Err(Fault::Typed(Box::new(HistoryError::NotHistory { path: path.to_owned(), why })));
     }
+    let began = Instant::now();
+    let is_older = 0 < found && found < known;
+    if is_older {
+        let mebibytes = std::fs::metadata(path).map_or(0, |file| file.len() >> 20);
+        tracing::info!(
+            path = %path.display(), mebibytes, from = found, to = known,
+            "migrating the history, which takes up to a minute for each gigabyte and as much room on the disk again"
+        );
+    }
     for migration in &MIGRATIONS[found as usize..] {
         transaction.execute_batch(migration)?;
     }
@@ -145,6 +154,9 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
         transaction.pragma_update(None, "user_version", known)?;
     }
     transaction.commit()?;
+    if is_older {
+        tracing::info!(seconds = began.elapsed().as_secs(), "the history is migrated");
+    }
     connection.pragma_update(None, "foreign_keys", true)?;
     if found == known && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
         let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
