@@ -353,7 +353,7 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     let declare = DeclareRequest { source: OTHER.into(), start: Some(start.clone()), time: 1_000_000.0 };
     let status = client.declare(with_token(declare.clone(), tokens[1])).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-    assert!(status.message().contains("run: 'r' belongs to project 'vision'"), "{status:?}");
+    assert!(status.message().contains("run: 'r' belongs to project 'vision', got 'audio'"), "{status:?}");
     let mut ask = GetAdviceRequest { source: OTHER.into(), run: "r".into(), step: 1, ..Default::default() };
     ask.attempt = Some(Attempt::default());
     let status = client.get_advice(with_token(ask, tokens[1])).await.unwrap_err();

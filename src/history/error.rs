@@ -56,8 +56,8 @@ pub enum HistoryError {
     Denied { why: String },
     #[error("history: the database takes no changes: it is read-only")]
     ReadOnly,
-    #[error("run: '{run}' belongs to project '{project}'")]
-    OtherProject { run: String, project: String },
+    #[error("run: '{run}' belongs to project '{project}', got '{got}'")]
+    OtherProject { run: String, project: String, got: String },
     #[error("history: {0}")]
     Storage(Cause),
     #[error("history: stored JSON cannot be read: {0}")]

@@ -222,10 +222,17 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
     assert_eq!(declare("three", "red", "other job"), "a-2");
     assert_eq!(declare("four", "blue", "job"), "a-3", "the same job of another project is another");
     assert_eq!((store.project_of("a").unwrap(), store.project_of("a-3").unwrap()), ("red".into(), "blue".into()));
+    // Rank by rank, also where both say that they are the same.
+    let rank = |project: &str, client| {
+        let identity = Identity { job: "job", client, ..Identity::default() };
+        store.declare(project, &run("a", 2), &identity, 1.0).unwrap().run.name.clone()
+    };
+    assert_eq!([rank("red", "x"), rank("blue", "y"), rank("red", "x")], ["a", "a-3", "a"]);
+    assert_eq!(store.ranks("a").unwrap().iter().map(|rank| rank.client.as_str()).collect::<Vec<_>>(), ["x"]);
     let resume = Identity { job: "x", resume: true, ..Identity::default() };
     let refused = store.declare("blue", &run("a", 2), &resume, 1.0);
     assert!(
-        matches!(&refused, Err(HistoryError::OtherProject { run, project }) if run == "a" && project == "red"),
+        matches!(&refused, Err(HistoryError::OtherProject { run, project, got }) if run == "a" && project == "red" && got == "blue"),
         "{refused:?}"
     );
     assert!(store.apply("one", "blue", 2, |_| Ok(())).is_err(), "a source has one project");

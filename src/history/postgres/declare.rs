@@ -108,7 +108,10 @@ fn own_name(link: &mut Link, project: &str, declared: &str, identity: &Identity<
     if identity.job.is_empty() || identity.resume {
         return match owner == project {
             true => Ok(declared.to_owned()),
-            false => Err(HistoryError::OtherProject { run: declared.to_owned(), project: owner }),
+            false => {
+                let (run, got) = (declared.to_owned(), project.to_owned());
+                Err(HistoryError::OtherProject { run, project: owner, got })
+            }
         };
     }
     for count in 2_u64.. {
