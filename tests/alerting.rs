@@ -38,7 +38,8 @@ async fn pass(client: &mut Client, step: u64) {
 }
 
 async fn advice(client: &mut Client, step: u64) -> GetAdviceResponse {
-    let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: String::new() };
+    let request =
+        GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: String::new(), ..Default::default() };
     client.get_advice(request).await.unwrap().into_inner()
 }
 

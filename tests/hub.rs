@@ -383,6 +383,7 @@ async fn all_hubs_give_the_first_advice_of_an_attempt_and_a_step() {
     let mut clients = [client(&hubs[0]).await, client(&hubs[1]).await];
     push(&mut clients[0], &numbered(vec![declared("r"), of_point("r", 1)])).await.unwrap();
     let ask = |step, timeout_seconds| GetAdviceRequest {
+        unanswered_steps: Vec::new(),
         source: SOURCE.into(),
         run: "r".into(),
         attempt: Some(Attempt::default()),

@@ -210,7 +210,13 @@ async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_t
     for (of, step) in [("trainer", 2), ("evaluator", 1)] {
         let mut answers = Vec::new();
         for _ in 0..2 {
-            let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: of.into() };
+            let request = GetAdviceRequest {
+                run: "r".into(),
+                step,
+                timeout_seconds: 20.0,
+                client: of.into(),
+                ..Default::default()
+            };
             answers.push(client.get_advice(request).await.unwrap().into_inner());
         }
         assert_eq!(answers[0], answers[1]);

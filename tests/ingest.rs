@@ -406,7 +406,8 @@ async fn advice_for_a_step_never_changes() {
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
     let advice = async |client: &mut Client, step, timeout_seconds| {
-        let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds, client: String::new() };
+        let request =
+            GetAdviceRequest { run: "r".into(), step, timeout_seconds, client: String::new(), ..Default::default() };
         client.get_advice(request).await.unwrap().into_inner()
     };
     let early = advice(&mut client, 2, 0.0).await;

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 EXIT_TIMEOUT = 5.0
 # Added to the timeout of a call that waits in the sidecar, for the way there and back.
 GRACE = 1.0
+# Steps without an answer that are asked about again: as many as a sidecar takes.
+MOST_UNANSWERED = 64
 DECLARATION_TIMEOUT = 2.0
 # Seconds that the last scores may take to reach the job's loggers.
 LOGGING_TIMEOUT = 30.0
@@ -82,6 +84,8 @@ class Run:
         self._token_file: str | None = None
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
+        # Steps without an answer: another rank may have had one, or have it later.
+        self._unanswered: list[int] = []
         self._ended: dict[str, int] = {}  # by split, the step of the pass that ended last
         self._forward = Forward(loggers, self._settled_scores) if loggers else None
         if self._forward is not None:
@@ -215,17 +219,27 @@ class Run:
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
-        The answer for a step never changes; `stop_reason` gives the reason. False when the sidecar cannot be reached:
-        where ranks must agree in any case, call this on one rank and broadcast its answer.
+        The answer for a step never changes; `stop_reason` gives the reason. False when the sidecar, or of a run over
+        several hosts a hub, cannot be reached: if other ranks were advised to stop at that step, the next answer that
+        this rank gets is True. Where ranks must stop at the same step, call this on one rank and broadcast its answer.
         """
         if step not in self._advice:
             left = self._flush(timeout)
             request = messages.GetAdviceRequest(
-                run=self.name, step=step, timeout_seconds=left or 0.0, client=self._sender.client
+                run=self.name,
+                step=step,
+                timeout_seconds=left or 0.0,
+                client=self._sender.client,
+                unanswered_steps=self._unanswered,
             )
             answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
-            self._advice[step] = answer is not None and answer.stop
-            self._reasons[step] = answer.reason if answer is not None else "the sidecar did not answer"
+            stop, reason = (False, "the sidecar did not answer") if answer is None else (answer.stop, answer.reason)
+            if answer is not None and not stop and answer.HasField("missed_step"):
+                stop, reason = True, f"missed at step {answer.missed_step}: {answer.missed_reason}"
+                self._unanswered = [unanswered for unanswered in self._unanswered if unanswered > answer.missed_step]
+            if answer is None or answer.undecided:
+                self._unanswered = [*self._unanswered, step][-MOST_UNANSWERED:]
+            self._advice[step], self._reasons[step] = stop, reason
         return self._advice[step]
 
     def stop_reason(self, *, step: int) -> str:

@@ -88,6 +88,9 @@ class Sidecar:
     finish_requests: list[Any] = field(default_factory=list)
     _open: list[queue.Queue[Any]] = field(default_factory=list)
     advice_asked: int = 0
+    undecided: bool = False
+    # Steps at which other ranks were advised to stop.
+    stopped: list[int] = field(default_factory=list)
     server: Any = None
 
     def serve(self, address: str = "127.0.0.1:0") -> str:
@@ -168,7 +171,14 @@ class Sidecar:
 
     def _advice(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.advice_asked += 1
-        return messages.GetAdviceResponse(stop=self.stop, reason="a rule fires" if self.stop else "no rule fires")
+        missed = max(set(self.stopped) & set(request.unanswered_steps), default=None)
+        return messages.GetAdviceResponse(
+            stop=self.stop,
+            reason="a rule fires" if self.stop else "no rule fires",
+            undecided=self.undecided,
+            missed_step=missed,
+            missed_reason="" if missed is None else "it fired",
+        )
 
     def _ingest(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         self.streams += 1

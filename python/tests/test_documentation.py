@@ -43,7 +43,7 @@ ELSEWHERE = {
 # Commands that ask a sidecar.
 ASKING = ("compare", "diagnose", "export", "ls", "note", "rename")
 # Their Python is run by `test_integration_docs.py` and `test_tutorial.py`.
-APART = {"docs/integrations.md", "docs/tutorial.md"}
+APART = {"docs/integrations.md", "docs/scale.md", "docs/tutorial.md"}
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +48,51 @@ def run(code: str, **given: Any) -> dict[str, Any]:
     names: dict[str, Any] = {**given, "concept_names": NAMES}
     exec(compile(code, "block", "exec"), names)  # noqa: S102
     return names
+
+
+HOST = """
+import os, sys, torch, torch.distributed
+import conceptwatch
+
+rank, store, block = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+generator = torch.Generator().manual_seed(rank)
+concepts = torch.randint(0, 2, (64, 3), generator=generator)
+validation_loader = [(concepts.float(), concepts, concepts[:, 0], torch.arange(rank, 128, 2))]
+given = {
+    "torch": torch, "conceptwatch": conceptwatch, "concept_names": ["a", "b", "c"], "epochs": 10,
+    "train": lambda model: None, "validation_loader": validation_loader,
+    "model": lambda x: (0.1 + 0.8 * x, torch.stack([1 - x[:, 0], x[:, 0]], 1)),
+}
+asked = []
+ask = conceptwatch.Run.should_stop
+conceptwatch.Run.should_stop = lambda run, **keywords: asked.append(1) or ask(run, **keywords)
+exec(block, given)
+print(given["epoch"], given["stop"], len(asked))
+"""
+# Fires at the third evaluation.
+FEW = '[[alerts]]\nname = "few"\nfew_rows = 1000\nevaluations = 3\nadvise_stop = true\n'
+
+
+def test_ranks_that_broadcast_the_advice_stop_at_one_step(torch: Any, tmp_path: Path) -> None:
+    (block,) = blocks("docs/scale.md", "### Stopping")
+    rules = tmp_path / "rules.toml"
+    rules.write_text(FEW)
+    with eager("--config", str(rules)) as address:
+        environment = {
+            **os.environ,
+            "CONCEPTWATCH_ADDRESS": address,
+            "CONCEPTWATCH_JOB": "j",
+            "CONCEPTWATCH_QUIET": "1",
+        }
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", HOST, str(rank), str(tmp_path / "store"), block],
+                env=environment, stdout=subprocess.PIPE, text=True,
+            )
+            for rank in range(2)
+        ]  # fmt: skip
+        assert [rank.communicate(timeout=120)[0] for rank in ranks] == ["2 [True] 3\n", "2 [True] 0\n"]
 
 
 @pytest.fixture

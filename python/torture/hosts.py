@@ -34,6 +34,8 @@ advise_stop = true
 """
 # The answer to a rank that got none in time.
 UNANSWERED = ("no advice yet", "the sidecar did not answer")
+# What it is told later, of a step at which others were advised to stop.
+MISSED = "missed at step "
 # Kept for some points only.
 OF_MATRICES = ("step", "concepts", "matrix", "ages", "matrix_q")
 APART = "steps at which some ranks stop and others do not"
@@ -193,11 +195,19 @@ def _as_kept(expected: Point, got: Point) -> Point:
 
 
 def _advice(reports: list[Report], steps: int) -> tuple[Figures, Counter[str]]:
-    """All ranks of a step are told the same; one that got no answer in time does not stop, whatever others do."""
+    """All ranks of a step are told the same; one that got no answer in time does not stop, whatever others do, but
+    learns it with its next answer.
+    """
     bad: Counter[str] = Counter()
-    answers = {"asked": 0, "stops": 0, "unanswered": 0}
+    answers = {"asked": 0, "stops": 0, "unanswered": 0, "missed": 0}
     for step in range(steps):
-        told = [report.advice[step] for report in reports if step in report.advice]
+        given = [report.advice[step] for report in reports if step in report.advice]
+        told = [one for one in given if not one[1].startswith(MISSED)]
+        for _, reason in given:
+            if reason.startswith(MISSED):
+                missed = int(reason.removeprefix(MISSED).partition(":")[0])
+                answers["missed"] += 1
+                bad["advice missed that nobody had"] += not any(report.advice[missed][0] for report in reports)
         known = [one for one in told if not one[1].startswith(UNANSWERED)]
         answers["asked"] += bool(told)
         answers["stops"] += any(stop for stop, _ in told)
@@ -217,7 +227,8 @@ def measured(figures: list[Figures]) -> str:
         f"{total('kills')} kills ({killed}) in {total('seconds')} s, {total('passes')} passes: {total('equal')} points "
         f"equal to the bit, {total('incomplete')} incomplete, {total('recorded')} with a recorded reason; advice asked "
         f"for {total('asked')} of them, {total('stops')} to stop, {total('unanswered')} questions of ranks without an "
-        f"answer in time, at {apart} steps while others stopped because their sidecar lived; "
+        f"answer in time, at {apart} steps while others stopped because their sidecar lived, "
+        f"{sum(int(of.get('missed', 0)) for of in figures)} of them told later; "
         f"{total('later')} points without all p-values"
     )
 

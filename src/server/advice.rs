@@ -25,7 +25,19 @@ pub struct Decision {
     pub reason: String,
     /// Newest evaluation the answer rests on.
     pub decided_by_step: u64,
+    /// No hub could be asked in time: what other hosts are told is not known here.
+    pub undecided: bool,
 }
+
+/// Advice to stop that some rank was given at a step for which another had no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    pub step: u64,
+    pub reason: String,
+}
+
+/// Steps without an answer that a question may name.
+pub const MOST_UNANSWERED: usize = 64;
 
 /// The state of all alert rules, and the stop advice already given.
 pub struct Advice {
@@ -167,6 +179,15 @@ impl Advice {
         lock(&self.state).decisions.get(run)?.get(&(attempt, step)).cloned()
     }
 
+    /// The newest of `steps` at which the attempt was advised to stop.
+    pub fn missed(&self, run: &str, attempt: Attempt, steps: &[u64]) -> Option<Missed> {
+        let given = lock(&self.state);
+        let of_run = given.decisions.get(run)?;
+        let stopped = |step: &u64| of_run.get(&(attempt, *step)).filter(|decision| decision.stop);
+        let newest = steps.iter().filter(|step| stopped(step).is_some()).max()?;
+        stopped(newest).map(|decision| Missed { step: *newest, reason: decision.reason.clone() })
+    }
+
     /// Keeps an answer from elsewhere unless there is one already. Returns the kept answer.
     pub fn keep(&self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
         lock(&self.state).answer(run, attempt, step, decision)
@@ -192,7 +213,7 @@ impl Advice {
             (true, false) => "no rule that advises stopping fires".to_owned(),
         };
         let decided_by_step = given.newest.get(run).copied().unwrap_or_default();
-        let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step };
+        let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step, undecided: false };
         given.answer(run, attempt, step, decision)
     }
 }

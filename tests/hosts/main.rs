@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod guarded;
+mod missed;
 mod skewed;
 
 use std::path::Path;
@@ -103,7 +104,13 @@ impl Rank {
     }
 
     async fn advice(&mut self, step: u64, timeout_seconds: f64) -> GetAdviceResponse {
-        let request = GetAdviceRequest { run: "r".into(), step, timeout_seconds, client: self.name.clone() };
+        let request = GetAdviceRequest {
+            run: "r".into(),
+            step,
+            timeout_seconds,
+            client: self.name.clone(),
+            ..Default::default()
+        };
         self.client.get_advice(request).await.unwrap().into_inner()
     }
 

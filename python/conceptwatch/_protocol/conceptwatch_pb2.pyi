@@ -690,26 +690,34 @@ class AlertChange(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., run: _Optional[str] = ..., split: _Optional[str] = ..., score: _Optional[str] = ..., state: _Optional[_Union[AlertState, str]] = ..., since: _Optional[float] = ..., evidence: _Optional[str] = ..., step: _Optional[int] = ..., severity: _Optional[str] = ...) -> None: ...
 
 class GetAdviceRequest(_message.Message):
-    __slots__ = ("run", "step", "timeout_seconds", "client")
+    __slots__ = ("run", "step", "timeout_seconds", "client", "unanswered_steps")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_STEPS_FIELD_NUMBER: _ClassVar[int]
     run: str
     step: int
     timeout_seconds: float
     client: str
-    def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., client: _Optional[str] = ...) -> None: ...
+    unanswered_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., client: _Optional[str] = ..., unanswered_steps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetAdviceResponse(_message.Message):
-    __slots__ = ("stop", "reason", "decided_by_step")
+    __slots__ = ("stop", "reason", "decided_by_step", "undecided", "missed_step", "missed_reason")
     STOP_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DECIDED_BY_STEP_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_STEP_FIELD_NUMBER: _ClassVar[int]
+    MISSED_REASON_FIELD_NUMBER: _ClassVar[int]
     stop: bool
     reason: str
     decided_by_step: int
-    def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ...) -> None: ...
+    undecided: bool
+    missed_step: int
+    missed_reason: str
+    def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ..., undecided: bool = ..., missed_step: _Optional[int] = ..., missed_reason: _Optional[str] = ...) -> None: ...
 
 class GetDiagnosisRequest(_message.Message):
     __slots__ = ("run", "split", "step", "timeout_seconds")

@@ -23,6 +23,25 @@ impl Postgres {
         self.read(|link| given(link, run, attempt, step))
     }
 
+    /// The newest of `steps` at which the attempt was advised to stop, with the reason.
+    pub fn advised_to_stop(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        steps: &[u64],
+    ) -> Result<Option<(u64, String)>, HistoryError> {
+        let steps: Vec<i64> = steps.iter().map(|step| integer("step", *step)).collect::<Result<_, _>>()?;
+        let (launch, restart) = (i64::from(attempt.launch), i64::from(attempt.restart));
+        let row = self.read(|link| {
+            link.query_opt(
+                "SELECT step, reason FROM given_advice JOIN run ON run.id = given_advice.run WHERE name = $1 \
+                 AND launch = $2 AND restart = $3 AND step = ANY($4) AND stop ORDER BY step DESC LIMIT 1",
+                &[&run, &launch, &restart, &steps],
+            )
+        })?;
+        Ok(row.map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1))))
+    }
+
     /// Keeps an answer unless there is one. Returns the one that is kept, which every caller gets.
     pub fn keep_advice(
         &self,

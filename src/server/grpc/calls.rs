@@ -4,6 +4,7 @@
 use std::mem::size_of;
 
 use super::{hub, proto};
+use crate::server::advice::MOST_UNANSWERED;
 
 /// Bytes of a message that carries a few names: enough that one that is far too long is named.
 const SMALL: usize = 2 << 20;
@@ -173,7 +174,10 @@ static GET_SCORES: Message = Message { name: "message", fields: &[text(1, "run")
 static GET_SERIES: Message =
     Message { name: "message", fields: &[text(1, "run"), text(2, "split"), text(3, "score"), text(4, "concept")] };
 static WATCH: Message = Message { name: "message", fields: &[many(1, "runs", 1 << 10, Kind::Texts)] };
-static GET_ADVICE: Message = Message { name: "message", fields: &[text(1, "run"), text(4, "client")] };
+static GET_ADVICE: Message = Message {
+    name: "message",
+    fields: &[text(1, "run"), text(4, "client"), many(5, "unanswered_steps", MOST_UNANSWERED, Kind::Varints(8))],
+};
 static GET_SIDECAR: Message = Message { name: "message", fields: &[] };
 static GET_DIAGNOSIS: Message = Message { name: "message", fields: &[text(1, "run"), text(2, "split")] };
 
@@ -310,7 +314,13 @@ static PASSES: Message = Message {
 static PASS: Message = Message { name: "passes", fields: &[text(1, "split"), each(2, "attempt", &NUMBERS)] };
 static HUB_ADVICE: Message = Message {
     name: "message",
-    fields: &[text(1, "source"), text(2, "run"), one(3, "attempt", &NUMBERS), many(6, "splits", 1 << 8, Kind::Texts)],
+    fields: &[
+        text(1, "source"),
+        text(2, "run"),
+        one(3, "attempt", &NUMBERS),
+        many(6, "splits", 1 << 8, Kind::Texts),
+        many(7, "unanswered_steps", MOST_UNANSWERED, Kind::Varints(8)),
+    ],
 };
 static HEALTH: Message = Message { name: "message", fields: &[text(1, "service")] };
 

@@ -109,7 +109,8 @@ impl Client {
     /// Waits for the evaluation of `step` and returns why training should stop; `None` if it should continue.
     pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
         let (run, client) = (self.run.clone(), self.name.clone());
-        let request = GetAdviceRequest { run, step, timeout_seconds: timeout.as_secs_f64(), client };
+        let request =
+            GetAdviceRequest { run, step, timeout_seconds: timeout.as_secs_f64(), client, ..Default::default() };
         let advice = self.relay.calls.get_advice(request).await?.into_inner();
         Ok(advice.stop.then_some(advice.reason))
     }

@@ -23,7 +23,7 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::server::advice::{Advice, Decision};
+use crate::server::advice::{Advice, Decision, Missed};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
@@ -259,21 +259,23 @@ impl ConceptWatch for Service {
         let request = request.into_inner();
         check_name("run", &request.run).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
+        let unanswered = &*request.unanswered_steps;
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
         if let Some(spread) = &self.spread
-            && let Some(decision) = spread.advice(&running.name, attempt, request.step, deadline).await
+            && let Some((decision, missed)) =
+                spread.advice(&running.name, attempt, request.step, unanswered, deadline).await
         {
-            return Ok(Response::new(advised(decision)));
+            return Ok(Response::new(advised(decision, missed)));
         }
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
         for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let decision = self.advice.decide(&running.name, attempt, request.step);
-        Ok(Response::new(advised(decision)))
+        Ok(Response::new(advised(decision, self.advice.missed(&running.name, attempt, unanswered))))
     }
 
     async fn get_sidecar(
@@ -439,7 +441,10 @@ impl Lookout for Service {
     }
 }
 
-fn advised(decision: Decision) -> proto::GetAdviceResponse {
-    let Decision { stop, reason, decided_by_step } = decision;
-    proto::GetAdviceResponse { stop, reason, decided_by_step }
+/// An answer as a message.
+pub(super) fn advised(decision: Decision, missed: Option<Missed>) -> proto::GetAdviceResponse {
+    let Decision { stop, reason, decided_by_step, undecided } = decision;
+    let (missed_step, missed_reason) = missed.map(|missed| (missed.step, missed.reason)).unzip();
+    let missed_reason = missed_reason.unwrap_or_default();
+    proto::GetAdviceResponse { stop, reason, decided_by_step, undecided, missed_step, missed_reason }
 }

@@ -13,7 +13,7 @@ use crate::history::{
 use crate::point::Point;
 use crate::run::{Run, RunFields};
 use crate::sample::{Attempt, Part};
-use crate::server::advice::{Advice, Decision};
+use crate::server::advice::{Advice, Decision, Missed};
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use crate::step::Rank;
@@ -245,10 +245,17 @@ impl Intake {
         let offered = GivenAdvice { stop: found.stop, reason: found.reason, decided_by_step: found.decided_by_step };
         Ok(decision(self.store.keep_advice(run, *attempt, *step, &offered)?))
     }
+
+    /// The newest of `steps` at which the attempt was advised to stop, by any hub.
+    pub fn missed(&self, question: &Question, steps: &[u64]) -> Result<Option<Missed>, Refusal> {
+        let Question { run, attempt, .. } = question;
+        Ok(self.store.advised_to_stop(run, *attempt, steps)?.map(|(step, reason)| Missed { step, reason }))
+    }
 }
 
 fn decision(given: GivenAdvice) -> Decision {
-    Decision { stop: given.stop, reason: given.reason, decided_by_step: given.decided_by_step }
+    let GivenAdvice { stop, reason, decided_by_step } = given;
+    Decision { stop, reason, decided_by_step, undecided: false }
 }
 
 /// Makes a change in the transaction of its entry. Returns the name of a run that it declares.

@@ -219,12 +219,13 @@ impl HubCalls {
         answer.passes.into_iter().map(|state| state_of(state).map_err(unfit)).collect()
     }
 
-    /// Whether training should stop: the answer kept for the attempt and the step.
+    /// Whether training should stop: the answer kept for the attempt and the step, and what the client missed.
     pub async fn advice(
         &mut self,
         source: &str,
         place: &Place,
         step: u64,
+        unanswered_steps: Vec<u64>,
         splits: Vec<String>,
         wait: Duration,
     ) -> Result<GetAdviceResponse, Unanswered> {
@@ -235,6 +236,7 @@ impl HubCalls {
             step,
             timeout_seconds: wait.as_secs_f64(),
             splits,
+            unanswered_steps,
         };
         Ok(self.calls.get_advice(self.authorization.request(request)).await?.into_inner())
     }

@@ -539,6 +539,9 @@ pub struct GetAdviceRequest {
     /// wait for these; empty: for those of the run that rules judge
     #[prost(string, repeated, tag = "6")]
     pub splits: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// as in conceptwatch.v1.GetAdviceRequest
+    #[prost(uint64, repeated, tag = "7")]
+    pub unanswered_steps: ::prost::alloc::vec::Vec<u64>,
 }
 /// Generated client implementations.
 pub mod hub_client {

@@ -18,6 +18,7 @@ use crate::server::grpc::budget::Account;
 use crate::server::grpc::convert::{self as fields, MOST_RESTARTS};
 use crate::server::grpc::project::Project;
 use crate::server::grpc::proto as v1;
+use crate::server::grpc::service::advised;
 use crate::server::grpc::status::refused;
 use crate::server::hub::intake::{Intake, Numbered, Pushed, Question, Sender, SentPart};
 use crate::server::refusal::Refusal;
@@ -287,6 +288,7 @@ impl HubService {
             run: request.run,
             splits: request.splits,
         });
+        let unanswered = unanswered(request.unanswered_steps).map_err(refused)?;
         let asked = Arc::clone(&question);
         let known = self
             .blocking(move |intake| {
@@ -294,6 +296,7 @@ impl HubService {
                 intake.advice(&asked)
             })
             .await?;
+        let again = Arc::clone(&question);
         let decision = match known {
             Some(known) => known,
             None => {
@@ -305,8 +308,11 @@ impl HubService {
                 self.blocking(move |intake| intake.decide(&question)).await?
             }
         };
-        let (stop, reason, decided_by_step) = (decision.stop, decision.reason, decision.decided_by_step);
-        Ok(Response::new(v1::GetAdviceResponse { stop, reason, decided_by_step }))
+        let missed = match unanswered.is_empty() {
+            true => None,
+            false => self.blocking(move |intake| intake.missed(&again, &unanswered)).await?,
+        };
+        Ok(Response::new(advised(decision, missed)))
     }
 
     /// Makes a call that blocks, on a thread that may.
@@ -320,6 +326,11 @@ impl HubService {
             Err(_) => Err(Status::internal("the call failed")),
         }
     }
+}
+
+/// Steps whose answers are asked for again.
+fn unanswered(steps: Vec<u64>) -> Result<Vec<u64>, Fault> {
+    steps.into_iter().map(|step| Step::new(step).map(Step::get)).collect()
 }
 
 fn sender<T>(request: &Request<T>, source: &str) -> Result<Sender, Status> {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::history::{Sqlite, StoredRank};
 use crate::sample::Attempt;
-use crate::server::advice::Decision;
+use crate::server::advice::{Decision, Missed};
 use crate::server::clock::lock;
 use crate::server::grpc::hub::client::Unanswered;
 use crate::server::grpc::proto::StartRunRequest;
@@ -84,12 +84,20 @@ impl Spread {
 
     /// The advice of the hub; `None` where it is given here because the attempt has no ranks elsewhere. The first answer for
     /// an attempt and a step is kept, even if it is only that no hub has answered by the deadline.
-    pub async fn advice(&self, run: &Arc<str>, attempt: Attempt, step: u64, deadline: Instant) -> Option<Decision> {
+    /// What was missed at the `unanswered` steps comes with it, where a hub answers.
+    pub async fn advice(
+        &self,
+        run: &Arc<str>,
+        attempt: Attempt,
+        step: u64,
+        unanswered: &[u64],
+        deadline: Instant,
+    ) -> Option<(Decision, Option<Missed>)> {
         let followed = self.of(run, attempt)?;
         let Ends { hubs, parts, .. } = &*self.ends;
         let advice = &parts.publisher.advice;
-        if let Some(given) = advice.given(run, attempt, step) {
-            return Some(given);
+        if let Some(given) = advice.given(run, attempt, step).filter(|_| unanswered.is_empty()) {
+            return Some((given, None));
         }
         let mut place = followed.place.subscribe();
         // This call does not keep it alive: its task ends when all ranks turn out to be here.
@@ -106,8 +114,9 @@ impl Spread {
                 loop {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let wait = left.saturating_sub(WAY.min(left / 4));
-                    let asked =
-                        line.ask(left, async |mut hub| hub.advice(&source, &place, step, Vec::new(), wait).await);
+                    let asked = line.ask(left, async |mut hub| {
+                        hub.advice(&source, &place, step, unanswered.to_vec(), Vec::new(), wait).await
+                    });
                     match asked.await {
                         Ok(answer) => return answer,
                         Err(Unanswered { why: found, .. }) => why = found,
@@ -116,11 +125,14 @@ impl Spread {
             };
             if let Ok(answer) = timeout_at(deadline, asking).await {
                 let (stop, reason, decided_by_step) = (answer.stop, answer.reason, answer.decided_by_step);
-                return Some(advice.keep(run, attempt, step, Decision { stop, reason, decided_by_step }));
+                let decision = Decision { stop, reason, decided_by_step, undecided: false };
+                let missed = answer.missed_step.map(|step| Missed { step, reason: answer.missed_reason });
+                return Some((advice.keep(run, attempt, step, decision), missed));
             }
         }
         let reason = format!("no advice yet: the hub did not answer in time ({why})");
-        Some(advice.keep(run, attempt, step, Decision { stop: false, reason, decided_by_step: 0 }))
+        let undecided = Decision { stop: false, reason, decided_by_step: 0, undecided: true };
+        Some((advice.keep(run, attempt, step, undecided), None))
     }
 
     fn of(&self, run: &str, attempt: Attempt) -> Option<Arc<Followed>> {
