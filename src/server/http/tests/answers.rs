@@ -26,12 +26,16 @@ async fn every_route_answers() {
         "rows_dropped": 1, "passes_unsettled": 3, "points": 0, "last_step": null});
     let val = json!({"split": "val", "window": "pass", "rows_received": 10, "rows_duplicate": 2,
         "rows_dropped": 1, "passes_unsettled": 3, "points": 2, "last_step": 2});
-    let mut expected = json!({"name": NAME, "title": null, "note": null, "finished": false, "started": 20.0, "activation_kind": "probability",
+    let mut expected = json!({"name": NAME, "title": null, "note": null, "finished": false, "open": true, "started": 20.0, "activation_kind": "probability",
         "concepts": ["x", "y"], "labels": {"lambda": "5"}, "world_size": 1, "splits": [train, val]});
     assert_eq!(runs["runs"][0], expected);
-    for (key, value) in
-        [("name", json!("earlier")), ("finished", json!(true)), ("started", json!(10.0)), ("splits", json!([]))]
-    {
+    for (key, value) in [
+        ("name", json!("earlier")),
+        ("finished", json!(true)),
+        ("open", json!(false)),
+        ("started", json!(10.0)),
+        ("splits", json!([])),
+    ] {
         expected[key] = value;
     }
     assert_eq!(runs["runs"][1], expected);
