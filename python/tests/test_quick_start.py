@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_upstream import programs
+from postgresql import programs
 
 from conftest import not_tested, wait_for
 from monitoring import program_path

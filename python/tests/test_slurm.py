@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from test_upstream import database, page
+from postgresql import database
+from test_upstream import page
 
 from conftest import package, wait_for
 from real_sidecar import ask, binary, free_ports, serving
