@@ -88,7 +88,8 @@ export function overview(again) {
     const last = scores.filter((one) => PUBLISHED.includes(one));
     drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
     drawBelow(shown, last);
-    root.classList.toggle("few", searched.length <= FEW);
+    // Not by what the search finds: charts would change their place while one types.
+    root.classList.toggle("few", shown.runs.length <= FEW);
     root.classList.toggle("without-published", last.length === 0);
     root.classList.toggle("stale", shown.down);
   }

@@ -10,7 +10,7 @@ const SLOTS = 500;
 const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null };
 /** @type {() => void} */
 let changed = () => {};
-/** How often what is here has changed, titles too. */
+/** How often what is here of runs and columns has changed, titles too. */
 let version = 0;
 export const prefsAt = () => version;
 
@@ -83,5 +83,6 @@ export function applyTheme() {
 export function switchTheme() {
   prefs.theme = isDark() ? "light" : "dark";
   applyTheme();
-  keep();
+  write();
+  changed();
 }

@@ -30,6 +30,8 @@ const STEPS = [200, 500, AHEAD];
 const MOST_KEPT = 400;
 /** About where the rows of a page begin that nobody has scrolled. */
 const FIRST_TOP = 240;
+/** Rows that are made before they are laid out. */
+const MADE_AHEAD = 200;
 /** Heights of rows that were not laid out yet. */
 const HEIGHTS = { run: 37, group: 35, more: 35 };
 const SCORES = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
@@ -161,6 +163,12 @@ export function runTable(host) {
   function* fill() {
     for (const ahead of STEPS) {
       layOut(ahead);
+      yield;
+    }
+    // Of which the next frame may need any, sorted otherwise.
+    for (const { kind, node } of items.slice(0, MADE_AHEAD)) {
+      if (kind !== "run") continue;
+      node();
       yield;
     }
   }

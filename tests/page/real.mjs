@@ -2,7 +2,8 @@
 //
 // On the curves that the example `filled` writes. For the pages of all runs, of groups of runs, and of one run: the first
 // contentful paint, and for each input, made as a person makes it, the time until the next frame is painted, as the browser's
-// event timing has it: in steps of 8 ms, where what takes less than 16 ms counts as 16.
+// event timing has it: in steps of 8 ms, where what takes less than 16 ms counts as 16. First those of a page that has nothing
+// but a button and a field: what the browser and the machine take alone.
 import { parseArgs } from "node:util";
 import { launch, settled } from "./chromium.mjs";
 
@@ -66,23 +67,43 @@ async function inputs(page, what, acts) {
 }
 
 const keys = (page, text) => [...text].map((key) => () => page.keyboard.press(key));
+const clicks = (page, ...selectors) => selectors.map((selector) => () => page.locator(selector).first().click());
+/** Keys on a choice, which take the next or the one before. */
+const chosen = (page, label, ...keys) => keys.map((key) => async () => {
+  const choice = page.getByLabel(label, { exact: true }).first();
+  if (!(await choice.evaluate((one) => one === document.activeElement))) await choice.focus();
+  await page.keyboard.press(key);
+});
 const sorts = (page, n) => Array.from({ length: n }, (_, i) => () => page.locator(".runs .sort").nth(i).click());
+const RUN = "#/run/cbm-10-s3";
 
-try {
-  console.log("| | median | worst | of |\n|---|---:|---:|---:|");
-  await paints("all runs", "#/");
-  await paints("groups of runs", "#/compare");
-  await paints("a run", "#/run/cbm-10-s3");
+/** What an input takes where there is next to nothing to draw. */
+async function floor() {
+  const page = await browser.newPage({ viewport: WIDTH });
+  await page.addInitScript(watch);
+  await page.goto(`data:text/html,${encodeURIComponent('<button onclick="this.textContent = 1 + Number(this.textContent)">0</button><input oninput="text.textContent = value"><p id="text">')}`);
+  await page.waitForTimeout(500);
+  await inputs(page, "an empty page: a button that changes a text", clicks(page, "button", "button", "button", "button"));
+  await page.locator("input").focus();
+  await inputs(page, "an empty page: a key that changes a text", keys(page, "s12"));
+  await page.close();
+}
 
-  const { context, page } = await opened("#/");
+/** Opens a page and waits until it has drawn what it opens with. */
+async function visited(hash) {
+  const { context, page } = await opened(hash);
   await settled(page);
+  await page.waitForTimeout(500);
+  return { context, page };
+}
+
+async function allRuns() {
+  const { context, page } = await visited("#/");
   for (const of of ["five runs in the charts", "100 runs in the charts"]) {
     if (of.startsWith("100")) {
-      await inputs(page, "showing 100 runs in the charts", [async () => {
-        await page.getByLabel("Show all listed runs in the charts").click();
-        await settled(page);
-      }]);
-      await page.getByLabel("Show all listed runs in the charts").check();
+      const all = page.getByLabel("Show all listed runs in the charts");
+      await inputs(page, "showing 100 runs in the charts, and five again", [() => all.click(), () => all.click()]);
+      await all.check();
       await page.waitForFunction(() => document.querySelector('.chart[data-score="ctl_conditional"]').curves.length >= 100, null, { timeout: 120_000 });
       await settled(page);
     }
@@ -90,21 +111,55 @@ try {
     await inputs(page, `${of}: typing in the search, each key`, [...keys(page, "s12"), ...Array(3).fill(() => page.keyboard.press("Backspace"))]);
     await inputs(page, `${of}: sorting`, sorts(page, 4));
     await inputs(page, `${of}: a run more or less in the charts`, [0, 1].flatMap((i) => [0, 1].map(() => () => page.locator(".runs tr[data-run] .sw").nth(i).click())));
+    await inputs(page, `${of}: one verdict, and all`, clicks(page, ".tabs button:nth-child(2)", ".tabs button:nth-child(1)"));
+    await inputs(page, `${of}: grouping, each key`, chosen(page, "Group by", "ArrowDown", "ArrowDown", "Home"));
     await page.locator("summary", { hasText: /scores|charts/i }).first().click();
-    const box = page.locator('input[type=checkbox][value="task_f1"]').first();
-    await inputs(page, `${of}: choosing a score`, [() => box.click(), () => box.click()]);
+    await inputs(page, `${of}: choosing a score`, Array(2).fill(() => page.locator('input[type=checkbox][value="task_f1"]').first().click()));
     await page.keyboard.press("Escape");
-    const slider = page.locator("input[type=range]").first();
-    await slider.focus();
-    await inputs(page, `${of}: smoothing, each key`, [() => slider.press("ArrowRight"), () => slider.press("ArrowRight"), () => slider.press("Home")]);
+    await page.locator(".aside summary", { hasText: "Axes" }).click();
+    await page.locator(".aside input[type=range]").focus();
+    await inputs(page, `${of}: smoothing, each key`, ["ArrowRight", "ArrowRight", "Home"].map((key) => () => page.keyboard.press(key)));
+    await page.keyboard.press("Escape");
+    await page.locator('.chart[data-score="ctl_conditional"] .plot').focus();
+    await inputs(page, `${of}: reading a chart, each key`, ["ArrowLeft", "ArrowLeft", "Home"].map((key) => () => page.keyboard.press(key)));
+    await inputs(page, `${of}: light and dark`, clicks(page, "#theme", "#theme"));
   }
+  await inputs(page, "100 runs in the charts: to a run, and back", [clicks(page, ".runs tr[data-run] .name a")[0], clicks(page, "#nav-runs")[0]]);
   await context.close();
+}
 
-  const run = await opened("#/run/cbm-10-s3");
-  await settled(run.page);
-  const small = run.page.getByRole("button", { name: "Small curves" });
-  await inputs(run.page, "a run: its concepts as curves, and back", [() => small.click(), () => small.click()]);
-  await run.context.close();
+async function oneRun() {
+  const { context, page } = await visited(RUN);
+  await inputs(page, "a run: pinning it", clicks(page, ".head.run .btn >> nth=0", ".head.run .btn >> nth=0"));
+  await inputs(page, "a run: the horizontal axis, each key", chosen(page, "Horizontal axis", "ArrowDown", "ArrowDown", "Home"));
+  await page.getByLabel("Search concepts").click();
+  await inputs(page, "a run: searching its concepts, each key", [...keys(page, "11"), ...Array(2).fill(() => page.keyboard.press("Backspace"))]);
+  await inputs(page, "a run: sorting its concepts, each key", chosen(page, "Sort concepts by", "ArrowDown", "ArrowDown", "Home"));
+  await inputs(page, "a run: its concepts as curves, and back", Array(2).fill(() => page.getByRole("button", { name: "Small curves" }).click()));
+  await inputs(page, "a run: all scores, and none", Array(2).fill(() => page.locator("summary", { hasText: "All scores" }).click()));
+  await context.close();
+}
+
+async function groups() {
+  const { context, page } = await visited("#/compare");
+  await inputs(page, "comparing: by a label, and two runs", clicks(page, ".tabs button:nth-child(2)", ".tabs button:nth-child(1)"));
+  await inputs(page, "comparing: another label, each key", chosen(page, "Label", "ArrowDown", "ArrowUp"));
+  await clicks(page, ".tabs button:nth-child(2)")[0]();
+  await page.waitForTimeout(1500);
+  await inputs(page, "comparing: another run, each key", chosen(page, "A", "ArrowDown", "ArrowUp"));
+  await context.close();
+}
+
+try {
+  console.log("| | median | worst | of |\n|---|---:|---:|---:|");
+  await floor();
+  await paints("all runs", "#/");
+  await paints("groups of runs", "#/compare");
+  await paints("a run", RUN);
+  await allRuns();
+  await oneRun();
+  await groups();
+  await floor();
 } finally {
   await browser.close();
 }
