@@ -146,7 +146,7 @@ export function compareView(again) {
     const link = (/** @type {string} */ letter, /** @type {string} */ name) => el("span", {}, el("b", {}, `${letter} `), el("a", { href: address({ page: "run", run: name }) }, titleOf(name)));
     pairHead.replaceChildren(el("h2", {}, "Differences"), el("div", { class: "end key" }, link("A", nameA), link("B", nameB), menu()),
       el("p", {}, "A − B with its 95 % interval. An interval that leaves out 0 is a difference; one that holds 0 is no proof of equality."),
-      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${criterion.why}). Without clipping: ${CRITERION[unclipped.verdict]} (${unclipped.why}).`));
+      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${named(criterion.why)}). Without clipping: ${CRITERION[unclipped.verdict]} (${named(unclipped.why)}).`));
     pairBody.replaceChildren(forest(report.scores, ["A", "B"]));
     table = tableOf(report, [nameA, nameB].join(" "));
   }

@@ -7,6 +7,8 @@ import { momentText, named, verdictOf } from "./words.js";
 
 /** Entries of the list, the newest first. */
 const LISTED = 7;
+/** Per cent of a lane that are wide enough for a text. */
+const LEGIBLE = 8;
 
 /** @param {HTMLElement} host */
 export function lanesPanel(host) {
@@ -30,8 +32,10 @@ export function lanesPanel(host) {
     const epochOf = (/** @type {number} */ step) => { const at = steps.indexOf(step); return at < 0 ? null : series?.epoch[at] ?? null; };
     const when = (/** @type {number} */ step) => momentText({ step, epoch: epochOf(step) });
     const place = (/** @type {number} */ step) => (last > first ? Math.max(0, Math.min(100, (100 * (step - first)) / (last - first))) : 0);
-    const span = (/** @type {number} */ from, /** @type {number} */ to, /** @type {string} */ look, /** @type {string} */ text) =>
-      el("span", { class: look, style: `left: ${place(from)}%; width: ${Math.max(0.8, place(to) - place(from))}%`, title: `${text}, ${when(from)} to ${when(to)}` }, text);
+    const span = (/** @type {number} */ from, /** @type {number} */ to, /** @type {string} */ look, /** @type {string} */ text) => {
+      const width = place(to) - place(from);
+      return el("span", { class: look, style: `left: ${place(from)}%; width: ${Math.max(0.8, width)}%`, title: `${text}, ${when(from)} to ${when(to)}` }, width < LEGIBLE ? "" : text);
+    };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
     const told = verdictOf(row, split);
     const since = row?.verdict?.since?.step;
