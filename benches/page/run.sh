@@ -8,7 +8,8 @@ shift
 # In memory where possible: writing 100,000 points durably is slow and does not affect the page.
 scratch=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/conceptwatch-page.XXXXXX")
 sidecar=
-trap '[ -z "$sidecar" ] || kill "$sidecar" 2>/dev/null; rm -rf "$scratch"' EXIT INT TERM
+# The sidecar writes its curves to the end, so it ends first.
+trap '[ -z "$sidecar" ] || { kill "$sidecar" && wait "$sidecar"; } 2>/dev/null || true; rm -rf "$scratch"' EXIT INT TERM
 "$built/examples/filled" "$scratch/curves" "${RUNS:-100}" "${POINTS:-1000}" "${CONCEPTS:-112}"
 du -sh "$scratch/curves" >&2
 "${CONCEPTWATCH_BINARY:-$built/conceptwatch}" serve --data-dir "$scratch/curves" --history-mib 4096 --log warn \
