@@ -97,3 +97,17 @@ test("the address follows many changes at once, and never a reader who has gone 
   await page.waitForTimeout(200);
   assert.match(page.url(), /#\/compare/);
 });
+
+test("charts keep their place while one searches, and a tab of a comparison the focus", async (t) => {
+  const { page } = await scene(t, { runs: 20 });
+  const left = () => page.locator(".aside").evaluate((one) => Math.round(one.getBoundingClientRect().left));
+  const before = await left();
+  await page.locator("#search").fill("seed=3");
+  await eventually("one run", async () => (await page.locator(".runs tr[data-run]").count()) === 1);
+  assert.equal(await left(), before);
+  await page.locator("#nav-compare").click();
+  const tab = page.locator(".compare .tabs button").nth(1);
+  await tab.click();
+  await eventually("two runs", async () => (await tab.getAttribute("aria-pressed")) === "true");
+  assert.equal(await tab.evaluate((one) => one === document.activeElement), true);
+});
