@@ -177,6 +177,7 @@ async fn finishing_waits_until_everything_is_settled_or_says_what_is_not() {
         }
     }
     assert!(!ranks[0].finish(&mut client, 60.0).await.finished, "another rank is still sending");
+    stream.settled(1).await;
     let finished = ranks[1].finish(&mut client, 0.01).await;
     assert!(finished.finished && !finished.unsettled.is_empty());
     assert!(finished.unsettled.iter().all(|unsettled| unsettled.split == "val" && unsettled.step > 1), "{finished:?}");
