@@ -1,4 +1,4 @@
-"""Two ranks log a pass under torchrun. In the first attempt rank 0 ends it, and then rank 1 dies inside it.
+"""Ranks log a pass under torchrun. In the first attempt all but the last one end it, and then that is killed inside it.
 
     python -m torch.distributed.run --nproc-per-node 2 --max-restarts 1 elastic_training.py ADDRESS RUN FOLDER
 
@@ -8,6 +8,7 @@ The ranks do not connect to each other: a process group that is made again may m
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,18 +20,19 @@ ROWS = 600
 
 
 def main() -> None:
-    address, name, ended = sys.argv[1], sys.argv[2], Path(sys.argv[3]) / "ended"
+    address, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     rank, attempt = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    last = int(os.environ["WORLD_SIZE"]) - 1
     run = conceptwatch.init(name, concepts=3, address=address, spawn=False, raise_errors=True)
     with run.evaluation("val", step=10) as p:
         p.log(**share(rank, attempt))
-        if attempt == 0 and rank == 1:
+        if attempt == 0 and rank == last:
             assert run._sender.flush(run._link, 30.0, while_down=True)
-            wait_for(ended.exists, seconds=30.0)
-            os._exit(1)
+            wait_for(lambda: len(list(folder.glob("ended-*"))) == last, seconds=60.0)
+            os.kill(os.getpid(), signal.SIGKILL)
     if attempt == 0:
         assert run._sender.flush(run._link, 30.0, while_down=True)
-        ended.touch()
+        (folder / f"ended-{rank}").touch()
         time.sleep(60)  # until torchrun ends it with the other
     assert run.finish()
 

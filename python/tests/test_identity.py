@@ -16,7 +16,7 @@ from test_offline import points, replay
 
 import conceptwatch
 from conceptwatch import Run
-from conftest import K, batch
+from conftest import K, batch, wait_for
 from real_sidecar import answer, curve, eager
 
 SCORES = ("ctl", "icl")
@@ -38,8 +38,8 @@ def processes(address: str) -> tuple[str, str, str]:
     return address, f"ipv4:{address}", f"dns:{address}"
 
 
-def log(run: Run, step: int, *, rows: int = 600, seed: int = 0, first_id: int = 0) -> Any:
-    with run.evaluation("val", step=step) as p:
+def log(run: Run, step: int, *, rows: int = 600, seed: int = 0, first_id: int = 0, split: str = "val") -> Any:
+    with run.evaluation(split, step=step) as p:
         p.log(**batch(rows, first_id=first_id, seed=seed))
     return p
 
@@ -151,24 +151,31 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     assert [run.finish() for run in new] == [True, True]
 
 
-@pytest.mark.parametrize("launch", ["with an id", "without an id"])
-def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("launch", "ranks"), [("with an id", 2), ("without an id", 2), ("with an id", 4)])
+def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, ranks: int, tmp_path: Path) -> None:
     elastic = importlib.import_module("elastic_training")
-    name = f"elastic {launch}"
+    name = f"elastic {launch}, {ranks} ranks"
     how = ["--standalone"] if launch == "with an id" else ["--master-port", free_port()]
-    how += ["--nproc-per-node", "2", "--max-restarts", "1", "--monitor-interval", "0.1"]
+    how += ["--nproc-per-node", str(ranks), "--max-restarts", "1", "--monitor-interval", "0.1"]
     program = [str(Path(__file__).with_name("elastic_training.py")), address, name, str(tmp_path)]
-    trained = subprocess.run(
+    training = subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *how, *program],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=300, check=False,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert trained.returncode == 0, trained.stderr[-4000:]
+    # Another job evaluates on a split of its own meanwhile.
+    wait_for(lambda: any(tmp_path.iterdir()) or training.poll() is not None, seconds=120.0)
+    with init(name, address, resume=True) as evaluator:
+        before = log(evaluator, 5, seed=9, split="test")
+        _, said = training.communicate(timeout=300)
+        assert training.returncode == 0, said[-4000:]
+        after = log(evaluator, 6, seed=9, split="test")
+        assert [p.scores(timeout=60.0).rows for p in (before, after)] == [600, 600]
     runs = [one["name"] for one in answer(address, "/api/v1/runs")["runs"]]
     assert [run for run in runs if run.startswith(name)] == [name]
     with init(f"{name} alone", address) as alone:
         with alone.evaluation("val", step=10) as p:
-            for rank in (0, 1):
+            for rank in range(ranks):
                 p.log(**elastic.share(rank, attempt=1))
         assert p.scores(timeout=60.0) is not None
     for score in SCORES:
@@ -177,7 +184,7 @@ def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, 
         assert [[point[key] for key in compared] for point in both] == [
             [point[key] for key in compared] for point in one
         ]
-        assert [(point["rows"], point["incomplete"]) for point in both] == [(2 * elastic.ROWS, False)]
+        assert [(point["rows"], point["incomplete"]) for point in both] == [(ranks * elastic.ROWS, False)]
 
 
 def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:

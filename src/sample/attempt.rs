@@ -217,9 +217,10 @@ impl Members {
         self.crews.get(&attempt).is_some_and(|crew| crew.continues)
     }
 
-    /// When the first client of an attempt declared itself.
-    pub fn declared(&self, attempt: Attempt) -> Duration {
-        self.crews.get(&attempt).map_or(Duration::ZERO, |crew| crew.declared)
+    /// When the first client of an attempt's launch declared itself, in this attempt or an earlier one.
+    pub fn launched(&self, attempt: Attempt) -> Duration {
+        let attempts = self.crews.range(Attempt { restart: 0, ..attempt }..=attempt);
+        attempts.map(|(_, crew)| crew.declared).min().unwrap_or_default()
     }
 
     /// The attempt of one more client of an unnamed launch.
@@ -311,6 +312,16 @@ mod tests {
         assert_eq!(newer, [false, false, true, false, true, false]);
         assert!(!members.declare(unnamed(1, 2), NOW), "a client that reconnects stays where it is");
         assert_eq!(sent(&mut members, &[(4, 0), (1, 1), (3, 0), (0, 0), (2, 1), (5, 1)], 2), [2, 0, 1, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_launch_is_as_old_as_its_first_attempt() {
+        let mut members = Members::default();
+        for (client, (launch, restart)) in (0..).zip([(0, 0), (1, 0), (1, 1), (1, 2), (2, 0)]) {
+            members.declare(named(client, launch, restart, 1), Duration::from_secs(10 + client));
+        }
+        let launched = |launch, restart| members.launched(Attempt { launch, restart }).as_secs();
+        assert_eq!([launched(0, 0), launched(1, 0), launched(1, 2), launched(2, 0)], [10, 11, 11, 14]);
     }
 
     #[test]

@@ -250,14 +250,15 @@ impl Runs {
         Ok(self.end(&mut state, attempt, now))
     }
 
-    /// Ends an attempt whose ranks have all finished, and the run with it unless another launch still sends.
+    /// Ends an attempt whose ranks have all finished, and the run with it unless another launch has been heard on a split of its
+    /// own since this one began.
     pub(super) fn end(&self, state: &mut State, attempt: Attempt, now: Now) -> Finished {
-        let declared = state.members.declared(attempt);
+        let launched = state.members.launched(attempt);
         let mut all = true;
         for intake in state.splits.values_mut() {
             let of = intake.sampler.as_ref().and_then(Split::attempt);
             let waits = intake.sampler.as_ref().is_some_and(Split::is_shared) && of != Some(attempt);
-            if waits || of.is_some_and(|of| of.launch != attempt.launch && intake.heard > declared) {
+            if waits || of.is_some_and(|of| of.launch != attempt.launch && intake.heard > launched) {
                 all = false;
             } else {
                 self.close(intake, now);
