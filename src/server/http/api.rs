@@ -134,7 +134,7 @@ pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
     let (run, split, step) = (query.required("run")?, query.required("split")?, query.number("step")?);
     blocking(shared, move |app| {
         let found = app.history.point(&run, &split, step, false)?;
-        let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
+        let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step, "evaluation")), Ok)?;
         Ok(Json(PointView::full(&point)).into_response())
     })
     .await
@@ -188,7 +188,8 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     blocking(shared, move |app| {
         check_score(app, &score)?;
         let found = app.history.matrix(&run, &split, &score, step)?;
-        let matrix = found.map_or_else(|| Err(nothing_there(app, &run, &split, step)), Ok)?;
+        let what = format!("matrix of {score}");
+        let matrix = found.map_or_else(|| Err(nothing_there(app, &run, &split, step, &what)), Ok)?;
         Ok(Json(matrix).into_response())
     })
     .await
@@ -266,11 +267,11 @@ fn check_split(app: &App, run: &str, split: &str) -> Result<(), Refusal> {
     }
 }
 
-fn nothing_there(app: &App, run: &str, split: &str, step: Option<u64>) -> Refusal {
+fn nothing_there(app: &App, run: &str, split: &str, step: Option<u64>, what: &str) -> Refusal {
     let (field, message) = match (check_split(app, run, split), step) {
         (Err(refusal), _) => return refusal,
-        (Ok(()), Some(step)) => ("step", format!("{step} has none")),
-        (Ok(()), None) => ("split", format!("'{split}' has none yet")),
+        (Ok(()), Some(step)) => ("step", format!("{step} has no {what}")),
+        (Ok(()), None) => ("split", format!("'{split}' has no {what} yet")),
     };
     Refusal::new(StatusCode::NOT_FOUND, field, message)
 }
