@@ -74,6 +74,7 @@ fn declared(name: &str) -> Change {
         launch: launch(),
         rank: Rank::default(),
         client: "client".into(),
+        process: String::new(),
         resume: false,
         started: 1_000_000.0,
     }))

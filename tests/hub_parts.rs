@@ -55,6 +55,7 @@ fn declaration(job: &Job, rank: u32, attempt: u32) -> DeclareRequest {
         launch: Launch::default(),
         rank: Rank::default(),
         client: "client".into(),
+        process: String::new(),
         resume: false,
         started: 1.0,
     };

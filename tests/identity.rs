@@ -117,6 +117,7 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
         (launched("r", "h", "a\nb"), "job"),
         (StartRunRequest { attempt: 1 << 31, ..launched("r", "h", "six") }, "attempt"),
         (StartRunRequest { rank: 1, ..launched("r", "h", "six") }, "rank"),
+        (StartRunRequest { process: "\n".into(), ..launched("r", "h", "six") }, "process"),
     ];
     for (request, field) in bad {
         let status = client.start_run(request).await.unwrap_err();
@@ -127,15 +128,31 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
-    for job in ["", "torchrun"] {
+    // Each agent of torchrun counts for itself. The processes of the ranks tell its attempts apart.
+    let starts = [
+        ("", None),
+        ("torchrun", None),
+        ("torchrun", Some([0, 0])),
+        ("torchrun", Some([0, 1])),
+        ("torchrun", Some([1, 0])),
+    ];
+    for (job, counts) in starts {
         let sidecar = Sidecar::start(&[]);
         let mut client = sidecar.client().await;
         let mut stream = Stream::open(&mut client).await;
         let rank = |client, rank| Rank { run: "r", client, rank };
         let [old_0, old_1, new_0, new_1] = [rank("a", 0), rank("b", 1), rank("c", 0), rank("d", 1)];
-        for (attempt, of) in [(0, &old_0), (0, &old_1), (1, &new_0), (1, &new_1)] {
-            let (declared, job) = (run_of_ranks("r", 2), job.into());
-            let request = StartRunRequest { client: of.client.into(), job, attempt, rank: of.rank, ..declared };
+        let [of_new_0, of_new_1] = counts.unwrap_or([1, 1]);
+        for (attempt, of) in [(0, &old_0), (0, &old_1), (of_new_0, &new_0), (of_new_1, &new_1)] {
+            let process = counts.map_or_else(String::new, |_| format!("process of {}", of.client));
+            let request = StartRunRequest {
+                client: of.client.into(),
+                job: job.into(),
+                attempt,
+                rank: of.rank,
+                process,
+                ..run_of_ranks("r", 2)
+            };
             start(&mut client, request).await;
         }
         // The old rank 0 ended the pass before all ranks restarted; of the new ranks, rank 1 ends it first.
@@ -150,7 +167,7 @@ async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
         stream.ask(new_0.batch(5, 0..32)).await;
         stream.ask(new_0.end(5)).await;
         let point = point(&mut client, "r", "val", 5).await;
-        assert_eq!((point.rows, point.incomplete), (64, false), "job '{job}'");
+        assert_eq!((point.rows, point.incomplete), (64, false), "job '{job}', counts {counts:?}");
         assert_eq!(sidecar.metric("conceptwatch_passes_discarded_total", ""), 1.0);
         assert_eq!(sidecar.metric("conceptwatch_rows_dropped_total", "discarded"), 64.0);
     }

@@ -58,7 +58,7 @@ fn fill(directory: &Path) {
     let history = Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
     let declare = |name: &str, job: &str, restart, rank, resume| {
         let rank = Rank::of(rank, 4).unwrap();
-        let identity = Identity { job, restart, resume, rank, client: "client" };
+        let identity = Identity { job, restart, resume, rank, client: "client", ..Identity::default() };
         history.record_run(&run(name, 3), &identity, 1.5).unwrap();
     };
     declare("a", "one", 0, 0, false);

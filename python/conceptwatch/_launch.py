@@ -2,7 +2,8 @@
 
 The sidecar keeps runs of one name apart by their job, so all ranks of a launch must find the same job, and two launches
 must find different ones. Where no launcher guarantees that for several ranks, the job is empty, and the sidecar groups
-clients in the order of their declarations. A restart by the launcher keeps the job and raises the attempt.
+clients in the order of their declarations. A restart by the launcher keeps the job and raises the attempt. But agents
+of torchrun on several hosts count restarts differently: there the process that was started as a rank tells them apart.
 """
 
 from __future__ import annotations
@@ -20,15 +21,28 @@ from pathlib import Path
 MAX_ATTEMPT = (1 << 31) - 1
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/ -]{1,128}")
+_ELASTIC = "TORCHELASTIC_RUN_ID"
 _OTHER = re.compile(r"[^A-Za-z0-9_.:/ -]")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """job: a name the sidecar accepts, or empty. attempt: restarts of that launch so far."""
+    """job: a name the sidecar accepts, or empty. attempt: restarts of that launch so far.
+
+    process: a name for the process that torchrun started as this rank, or empty. With it `attempt` is a lower bound.
+    """
 
     job: str
     attempt: int = 0
+    process: str = ""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Names of the process that torchrun started as this rank, and of its agent, which started all on this host."""
+
+    worker: str
+    agent: str
 
 
 def new_job() -> str:
@@ -42,24 +56,28 @@ def launch_of(
     *,
     before: int = 0,
     environment: Mapping[str, str] = os.environ,
-    agent: Callable[[], str | None] | None = None,
+    started: Callable[[], Started | None] | None = None,
 ) -> Launch:
     """As stated by the arguments or CONCEPTWATCH_JOB; else of the launcher; else a new job where the run has one rank.
 
     before: runs of the same name that this process has started before. With one rank and a launcher each gets a job of
         its own. With several ranks it is not used: a process that replaces another has not started as many.
-    agent: a name for the process that started all ranks on this host, or None where it is not known.
+    started: by whom this process was started, or None where it is not known.
     """
     if attempt is not None and not 0 <= attempt <= MAX_ATTEMPT:
         raise ValueError(f"attempt: got {attempt}, expected 0 to {MAX_ATTEMPT}")
+    by = started or _started_by
     found = job or environment.get("CONCEPTWATCH_JOB")
     if not found:
-        found = launcher_job(world_size, environment, agent or _agent)
+        found = launcher_job(world_size, environment, by)
         if found and before and world_size == 1:
             found = f"{found}:{before + 1}"
     if not found and world_size == 1:
         found = new_job()
-    return Launch(valid_name(found) if found else "", restarts(environment) if attempt is None else attempt)
+    if not found:
+        return Launch("", restarts(environment) if attempt is None else attempt)
+    of = by() if _ELASTIC in environment else None
+    return Launch(valid_name(found), restarts(environment) if attempt is None else attempt, of.worker if of else "")
 
 
 _started: Counter[tuple[str, int]] = Counter()
@@ -72,13 +90,14 @@ def own_launch(name: str, world_size: int, job: str | None = None, attempt: int 
     return launch
 
 
-def launcher_job(world_size: int, environment: Mapping[str, str], agent: Callable[[], str | None]) -> str | None:
+def launcher_job(world_size: int, environment: Mapping[str, str], started: Callable[[], Started | None]) -> str | None:
     """The launcher's own name for the launch; None where it has none on which all ranks are certain to agree."""
-    elastic = "TORCHELASTIC_RUN_ID" in environment
-    if elastic and environment["TORCHELASTIC_RUN_ID"] not in ("", "none"):
-        return environment["TORCHELASTIC_RUN_ID"]
+    elastic = _ELASTIC in environment
+    if elastic and environment[_ELASTIC] not in ("", "none"):
+        return environment[_ELASTIC]
     if elastic and _same(environment, "LOCAL_WORLD_SIZE", environment.get("WORLD_SIZE")):
-        return agent()
+        of = started()
+        return of.agent if of else None
     if world_size == 1:
         return None
     # One task of the step is one rank, or one torchrun agent. Otherwise something else started the ranks, and they may
@@ -118,21 +137,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _agent(processes: Path = Path("/proc")) -> str | None:
-    """The nearest ancestor that torchrun has not started: its agent, also where ranks run inside shells.
+def _started_by(processes: Path = Path("/proc")) -> Started | None:
+    """The agent is the nearest ancestor that torchrun has not started, also where ranks run inside shells.
 
-    Named by its process number and start, boot and host. None where the system has no /proc.
+    Both are named by process number and start, boot and host. None where the system has no /proc.
     """
     try:
         boot = (processes / "sys/kernel/random/boot_id").read_text().strip()
-        process = os.getppid()
+        process, worker = os.getpid(), ""
         while process > 0:
             # Behind the program's name, which may hold anything: state, parent, ..., start in clock ticks.
             fields = (processes / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()
             variables = (processes / str(process) / "environ").read_bytes().split(b"\0")
-            if not any(variable.startswith(b"TORCHELASTIC_RUN_ID=") for variable in variables):
-                return f"torchrun-{_digest(f'{socket.gethostname()} {boot} {process} {fields[19]}')}"
-            process = int(fields[1])
+            name = f"torchrun-{_digest(f'{socket.gethostname()} {boot} {process} {fields[19]}')}"
+            # What this process has set for itself since it started does not stand there.
+            if worker and not any(variable.startswith(_ELASTIC.encode() + b"=") for variable in variables):
+                return Started(worker, name)
+            process, worker = int(fields[1]), name
     except (OSError, ValueError, IndexError):
         pass
     return None

@@ -53,6 +53,7 @@ class Link:
     unknown: bool = False  # the sidecar has not accepted anything since it did not know the run
     answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
     refused: str = ""  # why nothing more is sent, as `Stats` counts it
+    superseded: int = 0  # answers since the last other one that a newer attempt has begun
     outstanding: int = 0  # items waiting or in flight
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)

@@ -26,6 +26,9 @@ from ._unsettled import Kept, Unsettled
 MAX_WAITING_ENDS = 10_000
 # Share of a run's memory from which on passes are compacted before they hold twice the sample's rows.
 TIGHT = 0.5
+# How often a process asks, answer after answer, for its place in the attempt that has superseded it. Passes that it has
+# open go with each.
+REJOINS = 3
 # Outcomes that are said.
 _REMARKABLE = {
     messages.Settled.OUTCOME_INCOMPLETE: "is incomplete",
@@ -259,7 +262,12 @@ class Outbox:
             unsettled.lose(item)
         else:
             kept = self._take_rows(item, content, answer, again=again)
-        if superseded:
+        link.superseded = link.superseded + 1 if superseded else 0
+        if superseded and link.launch.process and link.superseded <= REJOINS:
+            # The restart of another host's ranks may have begun before it was known that this process is part of it.
+            self.forget(link, "superseded")
+            link.declared = False
+        elif superseded:
             self.refuse(link, "superseded")
             link.warn(f"a newer attempt of this job replaces attempt {link.launch.attempt}: this process sends no more")
         elif refused:
@@ -309,6 +317,10 @@ class Outbox:
     def refuse(self, link: Link, reason: str) -> None:
         """Stops sending a run for good."""
         link.refused = reason
+        self.forget(link, reason)
+
+    def forget(self, link: Link, reason: str) -> None:
+        """Drops what is not settled."""
         self.drop(link, reason)
         self._unsettled[link] = Unsettled()
 

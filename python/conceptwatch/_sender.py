@@ -343,6 +343,7 @@ class Sender:
                 client_version=__version__,
                 job=link.launch.job,
                 attempt=link.launch.attempt,
+                process=link.launch.process,
                 rank=link.rank,
                 resume=link.resume,
             )

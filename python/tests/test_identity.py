@@ -151,32 +151,34 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     assert [run.finish() for run in new] == [True, True]
 
 
-@pytest.mark.parametrize(("launch", "ranks"), [("with an id", 2), ("without an id", 2), ("with an id", 4)])
-def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, ranks: int, tmp_path: Path) -> None:
-    elastic = importlib.import_module("elastic_training")
-    name = f"elastic {launch}, {ranks} ranks"
-    how = ["--standalone"] if launch == "with an id" else ["--master-port", free_port()]
-    how += ["--nproc-per-node", str(ranks), "--max-restarts", "1", "--monitor-interval", "0.1"]
-    program = [str(Path(__file__).with_name("elastic_training.py")), address, name, str(tmp_path)]
-    training = subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", *how, *program],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+def torchrun(*arguments: str) -> subprocess.Popen[str]:
+    # With a store that agents share, one that joins later waits in vain for the address of the store (PyTorch 2.15).
+    own = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1", *arguments],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **own},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    # Another job evaluates on a split of its own meanwhile.
-    wait_for(lambda: any(tmp_path.iterdir()) or training.poll() is not None, seconds=120.0)
-    with init(name, address, resume=True) as evaluator:
-        before = log(evaluator, 5, seed=9, split="test")
-        _, said = training.communicate(timeout=300)
-        assert training.returncode == 0, said[-4000:]
-        after = log(evaluator, 6, seed=9, split="test")
-        assert [p.scores(timeout=60.0).rows for p in (before, after)] == [600, 600]
+
+
+def arguments(address: str, name: str, folder: Path, restarts: int, who: str) -> list[str]:
+    return [str(Path(__file__).with_name("elastic_training.py")), address, name, str(folder), str(restarts), who]
+
+
+def ended(agent: subprocess.Popen[str]) -> None:
+    _, said = agent.communicate(timeout=300)
+    assert agent.returncode == 0, said[-4000:]
+
+
+def check_elastic(address: str, name: str, ranks: int, restarts: int) -> None:
+    """The curve is that of the last start's ranks alone."""
+    training = importlib.import_module("elastic_training")
     runs = [one["name"] for one in answer(address, "/api/v1/runs")["runs"]]
     assert [run for run in runs if run.startswith(name)] == [name]
     with init(f"{name} alone", address) as alone:
         with alone.evaluation("val", step=10) as p:
             for rank in range(ranks):
-                p.log(**elastic.share(rank, attempt=1))
+                p.log(**training.share(rank, restarts, restarts))
         assert p.scores(timeout=60.0) is not None
     for score in SCORES:
         both, one = curve(address, name, score), curve(address, alone.name, score)
@@ -184,7 +186,50 @@ def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, 
         assert [[point[key] for key in compared] for point in both] == [
             [point[key] for key in compared] for point in one
         ]
-        assert [(point["rows"], point["incomplete"]) for point in both] == [(ranks * elastic.ROWS, False)]
+        assert [(point["rows"], point["incomplete"]) for point in both] == [(ranks * training.ROWS, False)]
+
+
+@pytest.mark.parametrize(("launch", "ranks"), [("with an id", 2), ("without an id", 2), ("with an id", 4)])
+def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, ranks: int, tmp_path: Path) -> None:
+    name = f"elastic {launch}, {ranks} ranks"
+    how = ["--standalone"] if launch == "with an id" else ["--master-port", free_port()]
+    how += ["--nproc-per-node", str(ranks), "--max-restarts", "1"]
+    agent = torchrun(*how, *arguments(address, name, tmp_path, 1, "workers"))
+    # Another job evaluates on a split of its own meanwhile.
+    wait_for(lambda: any(tmp_path.iterdir()) or agent.poll() is not None, seconds=120.0)
+    with init(name, address, resume=True) as evaluator:
+        before = log(evaluator, 5, seed=9, split="test")
+        ended(agent)
+        after = log(evaluator, 6, seed=9, split="test")
+        assert [p.scores(timeout=60.0).rows for p in (before, after)] == [600, 600]
+    check_elastic(address, name, ranks, 1)
+
+
+def test_agents_of_torchrun_count_restarts_each_for_itself(torch: Any, address: str, tmp_path: Path) -> None:
+    name = "two agents"
+    how = ["--nnodes", "2", "--nproc-per-node", "2", "--max-restarts", "2", "--rdzv-backend", "c10d"]
+    how += ["--rdzv-id", name, "--rdzv-endpoint", f"localhost:{free_port()}"]
+    agents = [torchrun(*how, *arguments(address, name, tmp_path, 2, "workers")) for _ in range(2)]
+    for agent in agents:
+        ended(agent)
+    check_elastic(address, name, 4, 2)
+
+
+def test_ranks_leave_and_join_under_torchrun(torch: Any, address: str, tmp_path: Path) -> None:
+    """Eight ranks, of which two die with their agent; then six, until another agent brings two."""
+    name = "eight, six, eight"
+    # Where an agent hosts the store, the others cannot end after it.
+    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    how = ["--nnodes", "1:2", "--max-restarts", "1", "--rdzv-backend", "c10d", "--rdzv-id", name]
+    how += ["--rdzv-endpoint", f"localhost:{store.port}", "--rdzv-conf", "is_host=false,last_call_timeout=15"]
+    program = arguments(address, name, tmp_path, 2, "hosts")
+    stays = torchrun(*how, "--nproc-per-node", "6", *program)
+    leaves = torchrun(*how, "--nproc-per-node", "2", *program)
+    leaves.communicate(timeout=120)
+    wait_for(lambda: (tmp_path / "over-1").exists() or stays.poll() is not None, seconds=120.0)
+    ended(torchrun(*how, "--nproc-per-node", "2", *program))
+    ended(stays)
+    check_elastic(address, name, 8, 2)
 
 
 def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:

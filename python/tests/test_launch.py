@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _launch
-from conceptwatch._launch import MAX_ATTEMPT, Launch, launch_of, valid_name
+from conceptwatch._launch import MAX_ATTEMPT, Launch, Started, launch_of, valid_name
 from conceptwatch._protocol import messages
 from conftest import K, batch, wait_for
 from sidecar import Received, Sidecar, unavailable
@@ -31,7 +32,8 @@ SLURM = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"
 
 
 def find(world_size: int, environment: Mapping[str, str], **arguments: Any) -> Launch:
-    return launch_of(world_size, environment=environment, **{"agent": lambda: "agent", **arguments})
+    arguments.setdefault("started", lambda: Started("worker", "agent"))
+    return launch_of(world_size, environment=environment, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,15 @@ def find(world_size: int, environment: Mapping[str, str], **arguments: Any) -> L
     ],
 )  # fmt: skip
 def test_ranks_find_the_job_of_their_launcher(world_size: int, environment: dict[str, str], expected: Launch) -> None:
-    assert find(world_size, environment) == expected
+    process = "worker" if expected.job and "TORCHELASTIC_RUN_ID" in environment else ""
+    assert find(world_size, environment) == replace(expected, process=process)
 
 
 def test_what_is_stated_comes_first() -> None:
     environment = {**TORCHRUN, "CONCEPTWATCH_JOB": "environment", "TORCHELASTIC_RESTART_COUNT": "1"}
-    assert find(4, environment, job="argument", attempt=7) == Launch("argument", 7)
-    assert find(4, environment, job="argument", before=3) == Launch("argument", 1)
+    assert find(4, environment, job="argument", attempt=7) == Launch("argument", 7, "worker")
+    assert find(4, environment, job="argument", before=3) == Launch("argument", 1, "worker")
+    assert find(4, environment, job="argument", started=lambda: None) == Launch("argument", 1)
     with pytest.raises(ValueError, match=f"attempt: got -1, expected 0 to {MAX_ATTEMPT}"):
         find(4, environment, attempt=-1)
 
@@ -111,23 +115,33 @@ def processes(folder: Path, *found: tuple[int, int, bytes]) -> Path:
 
 def test_the_agent_is_the_ancestor_that_it_has_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = b"HOME=/\0TORCHELASTIC_RUN_ID=none\0"
-    found = processes(tmp_path, (30, 20, ranks), (31, 20, ranks), (20, 10, b"HOME=/\0"), (10, 1, b""))
-    names = []
-    # A rank of the agent itself, and ranks inside shells.
-    for parent in (20, 30, 31, 10):
-        monkeypatch.setattr("os.getppid", lambda parent=parent: parent)
-        names.append(_launch._agent(found))
-    assert names[0] == names[1] == names[2] != names[3]
-    assert names[0] is not None
-    assert valid_name(names[0]) == names[0]
-    monkeypatch.setattr("os.getppid", lambda: 40)
-    assert _launch._agent(found) is None
-    assert _launch._agent(tmp_path / "nothing") is None
+    found = processes(
+        tmp_path, (40, 30, ranks), (41, 20, b""), (31, 20, ranks), (30, 20, ranks), (20, 10, b"HOME=/\0"), (10, 1, b"")
+    )
+    names = {}
+    # A rank of the agent inside a shell, one that the agent has started, and one that has the variable from elsewhere.
+    for process in (40, 30, 31, 41, 10):
+        monkeypatch.setattr("os.getpid", lambda process=process: process)
+        names[process] = _launch._started_by(found)
+    assert names[10] is None
+    started = [of for of in names.values() if of is not None]
+    assert len(started) == 4
+    assert {of.agent for of in started} == {started[0].agent}
+    # What a rank starts is the same rank.
+    assert [of.worker == started[0].worker for of in started] == [True, True, False, False]
+    assert len({of.worker for of in started} | {started[0].agent}) == 4
+    assert all(valid_name(name) == name for of in started for name in (of.worker, of.agent))
+    monkeypatch.setattr("os.getpid", lambda: 50)
+    assert _launch._started_by(found) is None
+    assert _launch._started_by(tmp_path / "nothing") is None
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system has no /proc")
 def test_processes_of_one_agent_agree_and_another_agent_differs() -> None:
-    rank = "import sys; sys.path.insert(0, sys.argv[1]); from conceptwatch._launch import _agent; print(_agent())"
+    rank = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from conceptwatch._launch import _started_by\n"
+        "of = _started_by(); print(of.agent, of.worker)"
+    )
     agent = (
         "import os, subprocess, sys; os.environ['TORCHELASTIC_RUN_ID'] = ''; rank = [sys.executable, *sys.argv[1:]]\n"
         "subprocess.run(rank); subprocess.run(['sh', '-c', '\"$@\"; true', 'sh', *rank])"
@@ -136,12 +150,14 @@ def test_processes_of_one_agent_agree_and_another_agent_differs() -> None:
     found = [
         subprocess.run(
             [sys.executable, "-c", agent, "-c", rank, package], capture_output=True, text=True, check=True, timeout=120
-        ).stdout.split()
+        ).stdout.splitlines()
         for _ in range(2)
     ]
-    assert [len(names) for names in found] == [2, 2]
-    assert [len(set(names)) for names in found] == [1, 1]
-    assert found[0][0] != found[1][0]
+    names = [[line.split() for line in lines] for lines in found]
+    assert [len(of) for of in names] == [2, 2]
+    agents, workers = ({name for of in names for name in (one[at] for one in of)} for at in (0, 1))
+    assert [len({one[0] for one in of}) for of in names] == [1, 1]
+    assert (len(agents), len(workers), agents & workers) == (2, 4, set())
 
 
 # ---------------------------------------------------------------- what the client sends, and the name it adopts

@@ -78,7 +78,8 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
         let clients = if declared.is_empty() { vec![(0, "")] } else { clients.collect() };
         for (rank, client) in clients {
             let rank = Rank::of(rank, u32::MAX).map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
-            let identity = Identity { job: &launch.job, restart: launch.restarts, resume, rank, client };
+            let (job, restart) = (launch.job.as_str(), launch.restarts);
+            let identity = Identity { job, restart, resume, rank, client, ..Identity::default() };
             let record = to.record_run(&run, &identity, stored.started)?;
             // The launches after the first belong to the run that the first has declared, whatever its name.
             (run, resume) = (named(&run, record.run.name.clone())?, true);

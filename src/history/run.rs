@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fault::Fault;
 use crate::name::check_name;
 use crate::run::Run;
-use crate::sample::Attempt;
+use crate::sample::{Attempt, Seen, restart_of};
 use crate::step::Rank;
 
 /// The launch that declares a run.
@@ -21,6 +21,22 @@ pub struct Identity<'a> {
     pub rank: Rank,
     /// The client that sends as this rank.
     pub client: &'a str,
+    /// The process that the launcher started as this rank; empty where it is not known. Where it is, `restart` is the
+    /// lowest that the rank can belong to: see [`restart_of`](crate::sample::restart_of).
+    pub process: &'a str,
+    /// Another history had the declaration first, and found that it belongs to `restart`. No newer one begins here.
+    pub is_relayed: bool,
+}
+
+impl Identity<'_> {
+    /// The restart that the rank belongs to, in a launch of which this much is `seen`.
+    pub(super) fn restart_of(&self, world_size: u32, seen: Seen) -> u32 {
+        let restart = if self.process.is_empty() { self.restart } else { restart_of(self.restart, world_size, seen) };
+        match self.is_relayed && Some(restart) > seen.newest {
+            true => self.restart,
+            false => restart,
+        }
+    }
 }
 
 /// The result of declaring a run.
@@ -32,7 +48,8 @@ pub struct RunRecord {
     pub resumed: bool,
     /// Seconds since 1970-01-01 UTC of its first start.
     pub started: f64,
-    /// The index of the launch among the run's launches, and its restart count; `None` for an unnamed launch.
+    /// The index of the launch among the run's launches, and the restart that the rank belongs to; `None` for an unnamed
+    /// launch.
     pub attempt: Option<Attempt>,
     /// The attempt was already known and the run had not finished: it continues the stored evaluations.
     pub continues: bool,
@@ -78,6 +95,9 @@ pub struct StoredRank {
     pub client: String,
     pub finished: bool,
 }
+
+/// Restarts before the newest whose processes are remembered: those that are still alive must not be taken for new ones.
+pub(super) const RESTARTS_KEPT: u32 = 3;
 
 /// Most characters of a note.
 pub const MAX_NOTE: usize = 10_000;

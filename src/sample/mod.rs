@@ -20,6 +20,7 @@ mod part;
 mod pass;
 mod place;
 pub mod priority;
+mod restart;
 mod rows;
 mod split;
 mod stage;
@@ -36,6 +37,7 @@ pub use map::MAP_SUMMARY;
 pub use part::union::{Union, union};
 pub use part::{Part, PassOf};
 pub use priority::{Origin, client_hash};
+pub use restart::{Seen, restart_of};
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
 pub use window::{

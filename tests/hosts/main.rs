@@ -6,6 +6,7 @@
 mod common;
 mod guarded;
 mod missed;
+mod restarts;
 mod skewed;
 
 use std::path::Path;
@@ -58,10 +59,17 @@ struct Rank {
 
 impl Rank {
     async fn join(sidecar: &Sidecar, number: u32, world_size: u64, attempt: u32) -> Self {
-        let name = format!("rank {number}, {attempt}");
+        Self::started(sidecar, number, world_size, attempt, "").await
+    }
+
+    /// A rank of the launcher's start of this name, if it has one.
+    async fn started(sidecar: &Sidecar, number: u32, world_size: u64, attempt: u32, start: &str) -> Self {
+        let name = format!("rank {number}, {attempt} {start}");
+        let process = if start.is_empty() { String::new() } else { format!("process {number} of {start}") };
         let mut client = sidecar.client().await;
         let declared = run_of_ranks("r", world_size as u32);
-        let start = StartRunRequest { client: name.clone(), rank: number, job: "launch".into(), attempt, ..declared };
+        let (client_name, job) = (name.clone(), "launch".into());
+        let start = StartRunRequest { client: client_name, rank: number, job, attempt, process, ..declared };
         assert_eq!(client.start_run(start).await.unwrap().into_inner().run, "r");
         let stream = Stream::open(&mut client).await;
         Self { client, stream, name, number, world_size, sequence: 0, model: 0, rows: ROWS }

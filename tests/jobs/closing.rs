@@ -165,7 +165,7 @@ fn a_restart_with_another_number_of_ranks_leaves_the_passes_before_it_as_they_we
     assert_eq!(hub.store.put_part(&old, "a", &of_two[0].1).unwrap(), PutPart::Open);
     let job = Job { run: run(2, 4), step: 8, ..Job::new(4, 40, 16, 1) };
     let rank = Rank::of(0, 4).unwrap();
-    let identity = Identity { job: "launch", restart: 1, resume: false, rank, client: "rank-0" };
+    let identity = Identity { job: "launch", restart: 1, rank, client: "rank-0", ..Identity::default() };
     hub.store.record_run(&job.run, &identity, 1e9).unwrap();
     let of_four = job.parts(&job.in_processes(2, &job.batches(1)), None);
     let new = PassKey { attempt: Attempt { launch: 0, restart: 1 }, ..old.clone() };

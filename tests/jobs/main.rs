@@ -54,7 +54,7 @@ impl Hub {
 
     fn declare(&self, restart: u32) {
         let rank = Rank::of(0, self.job.ranks).unwrap();
-        let identity = Identity { job: "launch", restart, resume: false, rank, client: "rank-0" };
+        let identity = Identity { job: "launch", restart, rank, client: "rank-0", ..Identity::default() };
         self.store.record_run(&self.job.run, &identity, 1e9).unwrap();
     }
 

@@ -58,6 +58,7 @@ stores! {
         values_of_many_runs_are_those_of_their_series
         runs_are_known_by_their_labels;
     runs: a_name_belongs_to_the_job_that_declared_it
+        processes_tell_the_restarts_of_a_launch_apart
         titles_and_notes_are_kept_until_they_are_taken_away
         a_run_is_removed_whole_unless_it_is_open
         a_declaration_does_not_change

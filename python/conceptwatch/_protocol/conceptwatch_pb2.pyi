@@ -183,7 +183,7 @@ class Run(_message.Message):
     def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume")
+    __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume", "process")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +191,7 @@ class StartRunRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
     run: Run
     client: str
     client_version: str
@@ -198,7 +199,8 @@ class StartRunRequest(_message.Message):
     attempt: int
     rank: int
     resume: bool
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ...) -> None: ...
+    process: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ..., process: _Optional[str] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run", "incarnation", "ends_unused", "data_dir")

@@ -4,7 +4,7 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::{declare_run, finish_rank, finished_declaration, was_last};
+use super::declare::{attempt_of_process, declare_run, finish_rank, finished_declaration, was_last};
 use super::insert::insert_point;
 use super::link::Link;
 use super::store::Postgres;
@@ -152,10 +152,12 @@ impl Applying<'_> {
         local_run: &str,
         attempt: Attempt,
         rank: Rank,
+        process: &str,
         finished: f64,
     ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         let id = super::runs::run_to_change(self.link, &run)?;
+        let attempt = attempt_of_process(self.link, id, attempt, process)?;
         finish_rank(self.link, id, attempt, rank.get(), finished)?;
         // Where ranks are on several hosts, no source can tell that this was the last one.
         match was_last(self.link, id, attempt)? {

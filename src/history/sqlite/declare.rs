@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::outbox;
-use super::ranks::declare_rank;
+use super::ranks::{declare_process, declare_rank, seen};
 use super::seal::{RUN, RUN_COLUMNS, Seal, seal_run};
 use crate::history::declaration::{named, numbered, same_declaration};
 use crate::history::error::HistoryError;
@@ -54,7 +54,7 @@ pub(super) fn declare_run(
     let (attempt, known_attempt) = match identity.job {
         "" => (None, resumed),
         job => {
-            let (attempt, known, changed) = launch(connection, id, job, identity)?;
+            let (attempt, known, changed) = launch(connection, id, job, identity, run.world_size)?;
             is_news |= changed;
             (Some(attempt), known)
         }
@@ -119,12 +119,14 @@ fn launch(
     run: i64,
     job: &str,
     identity: &Identity<'_>,
+    world_size: u32,
 ) -> Result<(Attempt, bool, bool), HistoryError> {
-    let restart = identity.restart;
     let known: Option<(i64, u32)> = connection
         .prepare_cached("SELECT id, restarts FROM launch WHERE run = ?1 AND job = ?2")?
         .query_row(params![run, job], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
+    let seen = known.map(|(id, newest)| seen(connection, id, newest, identity)).transpose()?;
+    let restart = identity.restart_of(world_size, seen.unwrap_or_default());
     let id = match known {
         Some((id, _)) => {
             connection.execute("UPDATE launch SET restarts = max(restarts, ?2) WHERE id = ?1", params![id, restart])?;
@@ -137,6 +139,7 @@ fn launch(
         }
     };
     let changed = declare_rank(connection, id, restart, identity.rank.get(), identity.client)?;
+    declare_process(connection, id, restart, world_size, identity)?;
     let launch = connection
         .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?
         .query_row([run, id], |row| row.get(0))?;

@@ -22,6 +22,7 @@ pub(super) enum Entry {
         run: Box<Run>,
         job: String,
         client: String,
+        process: String,
         rank: crate::step::Rank,
         restart: u32,
         resume: bool,
@@ -48,11 +49,12 @@ pub(super) enum Entry {
 
 impl Entry {
     pub fn run(run: &Run, identity: &Identity<'_>, started: f64) -> Self {
-        let Identity { job, restart, resume, rank, client } = *identity;
+        let Identity { job, restart, resume, rank, client, process, .. } = *identity;
         Self::Run {
             run: Box::new(run.clone()),
             job: job.to_owned(),
             client: client.to_owned(),
+            process: process.to_owned(),
             rank,
             restart,
             resume,
@@ -69,8 +71,9 @@ impl Entry {
 
     pub fn apply(&self, connection: &Connection) -> Result<(), HistoryError> {
         match self {
-            Self::Run { run, job, client, rank, restart, resume, started } => {
-                let identity = Identity { job, restart: *restart, resume: *resume, rank: *rank, client };
+            Self::Run { run, job, client, process, rank, restart, resume, started } => {
+                let (restart, resume, rank) = (*restart, *resume, *rank);
+                let identity = Identity { job, restart, resume, rank, client, process, is_relayed: false };
                 declare_run(connection, run, &identity, *started).map(drop)
             }
             Self::Point(point, attempt) => insert_point(connection, point, *attempt).map(drop),

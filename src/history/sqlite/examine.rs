@@ -192,7 +192,7 @@ fn for_each_intact(
             None => lost.runs += 1,
         }
     }
-    for table in ["launch", "rank"] {
+    for table in ["launch", "rank", "process"] {
         // Of no use without its run, and not served; the new file's references keep them out.
         for launch in ids(connection, "launch", None) {
             let condition = if table == "launch" { "id = ?1" } else { "launch = ?1" };

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_6.sql"),
     include_str!("schema_7.sql"),
     include_str!("schema_8.sql"),
+    include_str!("schema_9.sql"),
 ];
 
 /// The first schema with checksums.

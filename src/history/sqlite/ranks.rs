@@ -6,8 +6,8 @@ use super::insert::run_id;
 use super::outbox;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
-use crate::history::run::{StoredLaunch, StoredRank};
-use crate::sample::Attempt;
+use crate::history::run::{Identity, RESTARTS_KEPT, StoredLaunch, StoredRank};
+use crate::sample::{Attempt, Seen};
 
 pub(super) fn finish_rank(
     connection: &Connection,
@@ -57,6 +57,69 @@ pub(super) fn declare_rank(
             .execute(params![launch, rank, restart, client])?;
     }
     Ok(!newer && !known)
+}
+
+/// What is known of a launch, whose newest restart is `newest`, when a process declares itself.
+pub(super) fn seen(
+    connection: &Connection,
+    launch: i64,
+    newest: u32,
+    identity: &Identity<'_>,
+) -> Result<Seen, HistoryError> {
+    if identity.process.is_empty() {
+        return Ok(Seen::default());
+    }
+    let own = connection
+        .prepare_cached("SELECT restart FROM process WHERE launch = ?1 AND name = ?2")?
+        .query_row(params![launch, identity.process], |row| row.get(0))
+        .optional()?;
+    let is_taken = connection
+        .prepare_cached("SELECT 1 FROM process WHERE launch = ?1 AND restart = ?2 AND rank = ?3 AND name <> ?4")?
+        .exists(params![launch, newest, identity.rank.get(), identity.process])?;
+    let world_size = connection
+        .prepare_cached("SELECT world_size FROM process WHERE launch = ?1 AND restart = ?2 LIMIT 1")?
+        .query_row(params![launch, newest], |row| row.get(0))
+        .optional()?;
+    Ok(Seen { newest: Some(newest), own, is_taken, world_size })
+}
+
+/// Stores which process declared itself, if it is named, and forgets those of restarts long past.
+pub(super) fn declare_process(
+    connection: &Connection,
+    launch: i64,
+    restart: u32,
+    world_size: u32,
+    identity: &Identity<'_>,
+) -> Result<(), HistoryError> {
+    if identity.process.is_empty() {
+        return Ok(());
+    }
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO process (launch, name, restart, rank, world_size) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![launch, identity.process, restart, identity.rank.get(), world_size])?;
+    connection
+        .prepare_cached("DELETE FROM process WHERE launch = ?1 AND restart < ?2")?
+        .execute(params![launch, restart.saturating_sub(RESTARTS_KEPT)])?;
+    Ok(())
+}
+
+/// The process that declared itself as a rank; empty where it is not known.
+pub(super) fn process_of(
+    connection: &Connection,
+    run: i64,
+    attempt: Attempt,
+    rank: u32,
+) -> Result<String, HistoryError> {
+    let name = connection
+        .prepare_cached(
+            "SELECT name FROM process WHERE restart = ?3 AND rank = ?4 \
+             AND launch = (SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2)",
+        )?
+        .query_row(params![run, attempt.launch, attempt.restart, rank], |row| row.get(0))
+        .optional()?;
+    Ok(name.unwrap_or_default())
 }
 
 pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank>, HistoryError> {

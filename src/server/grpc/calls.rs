@@ -141,7 +141,7 @@ static END_PASS: Message = Message { name: "end_pass", fields: &[text(1, "run"),
 
 static START_RUN: Message = Message {
     name: "message",
-    fields: &[one(1, "run", &RUN), text(2, "client"), text(3, "client_version"), text(4, "job")],
+    fields: &[one(1, "run", &RUN), text(2, "client"), text(3, "client_version"), text(4, "job"), text(8, "process")],
 };
 static RUN: Message = Message {
     name: "run",
@@ -210,7 +210,13 @@ const fn each(number: u32, name: &'static str, message: &'static Message) -> Fie
 
 static DECLARE_RUN: Message = Message {
     name: "declare_run",
-    fields: &[each(1, "run", &RUNS), text(2, "declared_name"), each(3, "launch", &LAUNCH), text(5, "client")],
+    fields: &[
+        each(1, "run", &RUNS),
+        text(2, "declared_name"),
+        each(3, "launch", &LAUNCH),
+        text(5, "client"),
+        text(8, "process"),
+    ],
 };
 /// As [`RUN`], with limits for all declarations of a push.
 static RUNS: Message = Message {
@@ -236,7 +242,8 @@ static CONSTANTS_OF_RUNS: Message = Message {
 static PARTS_OF_RUNS: Message =
     Message { name: "concept_parts", fields: &[many(1, "parts", 1 << 22, Kind::Varints(4))] };
 static LAUNCH: Message = Message { name: "launch", fields: &[text(1, "job")] };
-static FINISH_RANK: Message = Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH)] };
+static FINISH_RANK: Message =
+    Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH), text(5, "process")] };
 static FINISH_RUN_AT: Message = Message { name: "finish_run", fields: &[text(1, "run")] };
 static HUB_POINT: Message = Message {
     name: "point",

@@ -120,6 +120,10 @@ pub struct StartRunRequest {
     /// continue the run of exactly that name, even if another job started it; start it if absent
     #[prost(bool, tag = "7")]
     pub resume: bool,
+    /// Names the process that the launcher started as this rank, also for its children. A new one as the same rank, or with
+    /// another world_size, is of a restart. Then `attempt` is the lowest that it can be: agents of hosts may count differently.
+    #[prost(string, tag = "8")]
+    pub process: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunResponse {

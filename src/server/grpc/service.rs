@@ -77,16 +77,20 @@ impl ConceptWatch for Service {
                 Some(Rank::of(request.rank, run.world_size).map_err(refused)?)
             }
         };
+        if !request.process.is_empty() {
+            check_name("process", &request.process).map_err(refused)?;
+        }
         if request.attempt > convert::MOST_RESTARTS {
             let message = format!("got {}, expected at most {}", request.attempt, convert::MOST_RESTARTS);
             return Err(refused(Fault::new("attempt", message)));
         }
         let record = {
-            let (job, client) = (request.job.clone(), request.client.clone());
+            let (job, client, process) = (request.job.clone(), request.client.clone(), request.process.clone());
             let (restart, resume, rank) = (request.attempt, request.resume, rank.unwrap_or_default());
             let (runs, windows) = (Arc::clone(&self.ingest.runs), self.windows.clone());
             self.blocking(move |history| {
-                let identity = Identity { job: &job, restart, resume, rank, client: &client };
+                let (job, client, process) = (job.as_str(), client.as_str(), process.as_str());
+                let identity = Identity { job, restart, resume, rank, client, process, is_relayed: false };
                 let record = history.record_run(&run, &identity, unix_time())?;
                 let known = history.ranks(&record.run.name)?;
                 let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);
@@ -126,7 +130,7 @@ impl ConceptWatch for Service {
         }
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client, job = %request.job,
-            attempt = request.attempt, client_version = %in_short(&request.client_version), "a run started"
+            attempt = record.attempt.map_or(request.attempt, |attempt| attempt.restart), client_version = %in_short(&request.client_version), "a run started"
         );
         self.announce(Event::Run(Arc::clone(&running.name)));
         let options = self.ingest.runs.options();

@@ -262,11 +262,11 @@ fn decision(given: GivenAdvice) -> Decision {
 fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
     match change {
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRank { run, launch, rank, finished } => {
+        Change::FinishRank { run, launch, rank, process, finished } => {
             let Some(attempt) = attempt(applying, run, Some(launch))? else { return Ok(None) };
             let rank = Rank::of(*rank, u32::MAX)
                 .map_err(|fault| HistoryError::Invalid { field: fault.field, message: fault.message })?;
-            applying.finish_rank(run, attempt, rank, *finished).map(|()| None)
+            applying.finish_rank(run, attempt, rank, process, *finished).map(|()| None)
         }
         Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
         Change::Point(point, by) => {
@@ -295,6 +295,8 @@ fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Re
         resume: declared.resume,
         rank: declared.rank,
         client: &declared.client,
+        process: &declared.process,
+        is_relayed: true,
     };
     applying.declare(local, &run, &identity, declared.started)
 }

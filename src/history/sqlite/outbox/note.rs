@@ -6,6 +6,7 @@ use super::table::{By, DECLARE, FINISH, FINISH_RANK, REMARK, REMOVE, Rank, exist
 use crate::history::change::Launch;
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
+use crate::history::sqlite::ranks::process_of;
 use crate::sample::Attempt;
 
 /// Whether changes of a run are noted.
@@ -37,10 +38,11 @@ pub fn note_run(
         note_earlier_launches(connection, run, identity, record)?;
     }
     if !followed || is_news {
-        let number = record.attempt.map_or(0, |attempt| attempt.launch);
-        let launch = Launch { job: identity.job.to_owned(), restart: identity.restart, number };
+        let Attempt { launch: number, restart } = record.attempt.unwrap_or_default();
+        let launch = Launch { job: identity.job.to_owned(), restart, number };
         let (rank, world_size, client) = (identity.rank.get(), record.run.world_size, identity.client.to_owned());
-        declare(connection, run, By { launch, rank, world_size, client, resume: identity.resume })?;
+        let process = identity.process.to_owned();
+        declare(connection, run, By { launch, rank, world_size, client, process, resume: identity.resume })?;
     }
     if !followed {
         for what in [
@@ -73,7 +75,11 @@ fn note_earlier_launches(
     for (number, (job, restart)) in (0..).zip(launches).take_while(|(number, _)| Some(*number) != own) {
         let launch = Launch { job, restart, number };
         let (world_size, client) = (record.run.world_size, identity.client.to_owned());
-        declare(connection, run, By { launch, rank: 0, world_size, client, resume: number > 0 })?;
+        declare(
+            connection,
+            run,
+            By { launch, rank: 0, world_size, client, process: String::new(), resume: number > 0 },
+        )?;
     }
     Ok(())
 }
@@ -130,8 +136,9 @@ pub fn note_finish_rank(
     if !follows(connection, run)? {
         return Ok(());
     }
+    let process = process_of(connection, run, attempt, rank)?;
     let launch = launch(connection, Some(run), attempt)?;
-    add(connection, FINISH_RANK, Some(run), Some(serde_json::to_string(&Rank { launch, rank, finished })?))
+    add(connection, FINISH_RANK, Some(run), Some(serde_json::to_string(&Rank { launch, rank, process, finished })?))
 }
 
 /// A run has finished. Where its newest attempt is shared, its ranks here have, and the hub knows by them when all have.

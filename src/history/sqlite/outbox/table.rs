@@ -59,6 +59,9 @@ pub struct By {
     /// At that time: a restart may have more or fewer ranks.
     pub world_size: u32,
     pub client: String,
+    /// As in [`Identity`](crate::history::Identity).
+    #[serde(default)]
+    pub process: String,
     pub resume: bool,
 }
 
@@ -68,6 +71,8 @@ pub struct Rank {
     #[serde(with = "LaunchFields")]
     pub launch: Launch,
     pub rank: u32,
+    #[serde(default)]
+    pub process: String,
     pub finished: f64,
 }
 

@@ -62,7 +62,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     let declared = run("r", 2);
     let declare = |history: &Sqlite, job: &str, restart, rank, client: &str| {
         let rank = Rank::of(rank, 4).unwrap();
-        let identity = Identity { job, restart, resume: true, rank, client };
+        let identity = Identity { job, restart, resume: true, rank, client, ..Identity::default() };
         history.record_run(&declared, &identity, 0.0).unwrap().attempt
     };
     assert_eq!(declare(&history, "", 0, 0, "unnamed"), None);

@@ -245,6 +245,9 @@ impl HubService {
         let run = fields::run(run).map_err(within)?;
         check_name("start.client", &start.client).map_err(refused)?;
         check_name("start.job", &start.job).map_err(refused)?;
+        if !start.process.is_empty() {
+            check_name("start.process", &start.process).map_err(refused)?;
+        }
         let rank = Rank::of(start.rank, run.world_size).map_err(within)?;
         if start.attempt > MOST_RESTARTS {
             let message = format!("got {}, expected at most {MOST_RESTARTS}", start.attempt);
@@ -259,7 +262,8 @@ impl HubService {
         let (record, finished_ranks) = self
             .blocking(move |intake| {
                 let (restart, resume) = (start.attempt, start.resume);
-                let identity = Identity { job: &start.job, restart, resume, rank, client: &start.client };
+                let (job, client, process) = (start.job.as_str(), start.client.as_str(), start.process.as_str());
+                let identity = Identity { job, restart, resume, rank, client, process, is_relayed: false };
                 intake.declare(&sender.project, &run, &identity, time)
             })
             .await?;

@@ -1,6 +1,6 @@
 //! What a sidecar knows of an attempt with ranks on several hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub struct Followed {
     pub attempt: Attempt,
     pub world_size: u32,
     /// The declaration of a rank, under the name that its job asked for.
-    pub start: StartRunRequest,
+    start: StartRunRequest,
     ranks: Mutex<Ranks>,
     /// A rank has declared itself, ended a pass or finished.
     pub wake: Arc<Notify>,
@@ -54,6 +54,8 @@ pub struct Followed {
 
 struct Ranks {
     here: BTreeSet<Rank>,
+    /// The client and the process of each rank that has declared itself to this process of the sidecar.
+    senders: BTreeMap<Rank, (String, String)>,
     finished: BTreeSet<Rank>,
     /// When the newest of them declared itself.
     since: Instant,
@@ -61,14 +63,19 @@ struct Ranks {
 
 impl Followed {
     pub fn new(running: Arc<Running>, attempt: Attempt, world_size: u32, start: StartRunRequest) -> Self {
-        let (here, finished) = Default::default();
-        let ranks = Mutex::new(Ranks { here, finished, since: Instant::now() });
+        let (here, senders, finished) = Default::default();
+        let ranks = Mutex::new(Ranks { here, senders, finished, since: Instant::now() });
+        // The launcher of another host may count otherwise: see `restart_of`.
+        let start = StartRunRequest { attempt: attempt.restart, ..start };
         Self { running, attempt, world_size, start, ranks, wake: Arc::default(), place: watch::Sender::new(None) }
     }
 
-    /// Notes the ranks that the history knows.
-    pub fn declared(&self, known: &[StoredRank]) {
+    /// Notes that a rank has declared itself, and the ranks that the history knows.
+    pub fn declared(&self, start: &StartRunRequest, known: &[StoredRank]) {
         let mut ranks = lock(&self.ranks);
+        if let Ok(rank) = Rank::of(start.rank, self.world_size) {
+            ranks.senders.insert(rank, (start.client.clone(), start.process.clone()));
+        }
         for known in known.iter().filter(|known| known.attempt == self.attempt) {
             let Ok(rank) = Rank::of(known.rank, self.world_size) else { continue };
             if ranks.here.insert(rank) {
@@ -81,6 +88,20 @@ impl Followed {
         }
         drop(ranks);
         self.wake.notify_one();
+    }
+
+    /// What each rank here has declared, but those `except`.
+    pub fn declarations(&self, except: &BTreeSet<Rank>) -> BTreeMap<Rank, StartRunRequest> {
+        let of = |(rank, (client, process)): (&Rank, &(String, String))| {
+            let (client, process) = (client.clone(), process.clone());
+            (*rank, StartRunRequest { rank: rank.get(), client, process, ..self.start.clone() })
+        };
+        lock(&self.ranks).senders.iter().filter(|(rank, _)| !except.contains(rank)).map(of).collect()
+    }
+
+    /// Whether the ranks name the processes that their launcher started.
+    pub fn names_processes(&self) -> bool {
+        !self.start.process.is_empty()
     }
 
     /// Notes that a rank has finished. Returns whether all ranks here have.

@@ -1,6 +1,6 @@
 //! Carries the passes of one attempt to the hub, and their points back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::server::grpc::hub::client::{Failure, PartOf, PassName, Place, State, 
 use crate::server::live::Event;
 use crate::server::runs::SharedPass;
 use crate::server::settlement::Pass;
-use crate::step::Step;
+use crate::step::{Rank, Step};
 
 use super::attempt::{Ends, Followed};
 use crate::server::upstream::hubs::{Line, blocking};
@@ -45,6 +45,8 @@ pub struct Courier<'a> {
     of: &'a Followed,
     line: Line<'a>,
     place: Option<(String, Place)>,
+    /// Ranks here that the hub has placed there.
+    placed: BTreeSet<Rank>,
     /// Open passes of which the hub has a part.
     sent: BTreeMap<PassName, Sent>,
     /// Evaluations whose points slow scores can join.
@@ -99,10 +101,10 @@ impl Ends {
 
 impl<'a> Courier<'a> {
     pub fn new(ends: &'a Ends, of: &'a Followed) -> Self {
-        let (sent, late, cutoffs, waiting, why) = Default::default();
+        let (placed, sent, late, cutoffs, waiting, why) = Default::default();
         let (place, has_sent, is_over, late_asked) = (None, false, false, Instant::now());
         let line = Line::new(&ends.hubs);
-        Self { ends, of, line, place, sent, late, cutoffs, late_asked, waiting, has_sent, is_over, why }
+        Self { ends, of, line, place, placed, sent, late, cutoffs, late_asked, waiting, has_sent, is_over, why }
     }
 
     /// Returns once the attempt is over; `false` if all its ranks are here and the hub has nothing of it.
@@ -114,9 +116,7 @@ impl<'a> Courier<'a> {
                 self.count(0);
                 return false;
             }
-            if self.place.is_none() {
-                self.declare().await;
-            }
+            self.declare().await;
             let sending = self.of.sending();
             // The run is over here, or was removed: only slow scores may still come.
             let mut open = runs.shared_passes(&running, attempt, &sending).unwrap_or_default();
@@ -165,27 +165,55 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Learns the hub's name of the run.
+    /// Declares the ranks here that the hub does not know yet, and learns its names of the run and the attempt.
     async fn declare(&mut self) {
+        let declarations = self.of.declarations(&self.placed);
+        if declarations.is_empty() {
+            return;
+        }
         let history = Arc::clone(&self.ends.history);
         let source = match blocking(move || history.outbox_source()).await {
             Ok(source) => source.id,
             Err(why) => return self.failed(Unanswered { failure: Failure::Unreachable { pause: None }, why }),
         };
-        let (start, time) = (&self.of.start, unix_time());
-        let declared = self.line.ask(ANSWERING, async |mut hub| hub.declare(&source, start, time).await).await;
-        match declared {
-            Ok(place) => {
-                tracing::info!(run = %self.of.running.name, hub_run = place.run, "the hub knows the run over several hosts");
-                self.of.place.send_replace(Some((source.clone(), place.clone())));
-                self.place = Some((source, place));
-            }
-            Err(unanswered) => {
-                self.failed(unanswered);
-                // A declaration that no hub takes, as where another run has its name.
-                sleep(TICK).await;
+        for (rank, start) in declarations {
+            let (start, time) = (&start, unix_time());
+            match self.line.ask(ANSWERING, async |mut hub| hub.declare(&source, start, time).await).await {
+                Ok(place) => self.is_placed(rank, (source.clone(), place)),
+                Err(unanswered) => {
+                    self.failed(unanswered);
+                    // A declaration that no hub takes, as where another run has its name.
+                    sleep(TICK).await;
+                    return;
+                }
             }
         }
+    }
+
+    /// Notes where the hub has placed a rank. Those that it placed in another attempt before are declared again.
+    fn is_placed(&mut self, rank: Rank, place: (String, Place)) {
+        if self.place.as_ref() != Some(&place) {
+            let (hub_run, attempt) = (&place.1.run, place.1.attempt);
+            tracing::info!(run = %self.of.running.name, hub_run, ?attempt, "the hub knows the run over several hosts");
+            self.of.place.send_replace(Some(place.clone()));
+            self.place = Some(place);
+            self.placed.clear();
+            self.sent.clear();
+        }
+        self.placed.insert(rank);
+    }
+
+    /// Asks the hub for the attempt of the ranks here where it has a newer one than `before`. Returns whether they may
+    /// belong to that, because the launcher has not replaced their processes.
+    async fn joins_newer(&mut self, before: &Place) -> bool {
+        let (runs, of) = (&self.ends.parts.runs, self.of);
+        if !of.names_processes() || runs.is_replaced(&of.running, of.attempt) {
+            return false;
+        }
+        self.placed.clear();
+        self.declare().await;
+        // Nothing is placed where no hub answers.
+        self.placed.is_empty() || self.place.as_ref().is_some_and(|(_, place)| place.attempt > before.attempt)
     }
 
     /// Whether the hub lacks something of a pass that is here.
@@ -216,6 +244,7 @@ impl<'a> Courier<'a> {
         let answer = self.line.ask(SENDING, async |mut hub| hub.send_part(&source, &place, &head, body).await).await;
         let parts = self.ends.reach.parts();
         match answer {
+            Ok(Taken { is_stale: true, .. }) if self.joins_newer(&place).await => {}
             Ok(Taken { is_stale: true, .. }) => {
                 self.abandon(&of, Ending::Discarded, "a newer attempt of the run began");
             }

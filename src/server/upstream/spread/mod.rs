@@ -66,11 +66,11 @@ impl Spread {
         let mut followed = lock(&self.followed);
         let key = (Arc::clone(&running.name), attempt);
         match followed.get(&key).filter(|followed| Arc::ptr_eq(&followed.running, running)) {
-            Some(followed) => followed.declared(known),
+            Some(followed) => followed.declared(start, known),
             None if here >= world_size as usize => {}
             None => {
                 let new = Arc::new(Followed::new(Arc::clone(running), attempt, world_size, start.clone()));
-                new.declared(known);
+                new.declared(start, known);
                 followed.insert(key.clone(), Arc::clone(&new));
                 tokio::spawn(Arc::clone(self).follow(key, new));
             }

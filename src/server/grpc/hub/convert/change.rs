@@ -18,14 +18,16 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             launch: Some(launch(&declared.launch)),
             rank: declared.rank.get(),
             client: declared.client.clone(),
+            process: declared.process.clone(),
             resume: declared.resume,
             started: declared.started,
         }),
-        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
+        Change::FinishRank { run, launch: of, rank, process, finished } => Message::FinishRank(proto::FinishRank {
             run: run.clone(),
             launch: Some(launch(of)),
             rank: *rank,
             finished: *finished,
+            process: process.clone(),
         }),
         Change::FinishRun { run, finished } => {
             Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
@@ -58,6 +60,7 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
                 run: message.run,
                 launch: launch.unwrap_or_default(),
                 rank: message.rank,
+                process: process("finish_rank.process", message.process)?,
                 finished: time("finish_rank.finished", message.finished)?,
             })
         }
@@ -93,7 +96,15 @@ fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
         check_name("declare_run.declared_name", name)?;
     }
     let started = time("declare_run.started", message.started)?;
-    Ok(Declared { run, declared_name, launch, rank, client: message.client, resume: message.resume, started })
+    let (client, process) = (message.client, process("declare_run.process", message.process)?);
+    Ok(Declared { run, declared_name, launch, rank, client, process, resume: message.resume, started })
+}
+
+fn process(field: &str, name: String) -> Result<String, Fault> {
+    if !name.is_empty() {
+        check_name(field, &name)?;
+    }
+    Ok(name)
 }
 
 pub fn ending(ending: Ending) -> EndingMessage {
@@ -178,6 +189,7 @@ mod tests {
             launch: launch.clone(),
             rank: Rank::of(2, 4).unwrap(),
             client: "client".into(),
+            process: "process".into(),
             resume: true,
             started: 1.5,
         };
@@ -195,7 +207,7 @@ mod tests {
         let remark = Remark { title: Some(String::new()), note: None };
         for change in [
             Change::Declare(Box::new(declared)),
-            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
+            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, process: "p".into(), finished: 3.5 },
             Change::FinishRun { run: run(), finished: 4.5 },
             Change::Unscored(record, Some(launch)),
             Change::Remark { run: run(), remark },
