@@ -153,6 +153,9 @@ fn read_all(examination: &mut Examination) -> Result<(), HistoryError> {
     let mut check = connection.prepare("PRAGMA integrity_check(20)")?;
     let found: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     examination.faults.extend(found.into_iter().filter(|line| line != "ok").map(|line| format!("file: {line}")));
+    if examination.schema == known {
+        examination.faults.extend(open::altered(&connection)?.map(|fault| format!("file: {fault}")));
+    }
     if examination.schema < open::FIRST_SEALED {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Opening the store: its path, its durability, and the migration of older schemas.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,29 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
+/// Says which column the file does not have as the newest schema declares it. SQLite keeps the declarations as text, so
+/// damage in them can leave other names that are as valid.
+pub(super) fn altered(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    let new = Connection::open_in_memory()?;
+    for migration in MIGRATIONS {
+        new.execute_batch(migration)?;
+    }
+    let found = columns(connection)?;
+    let missing = columns(&new)?.into_iter().find(|column| !found.contains(column));
+    Ok(missing.map(|[table, column, kind]| format!("table '{table}' has no column '{column}' of type {kind}")))
+}
+
+/// Each column's table, name and type, of which damage may have left anything.
+fn columns(connection: &Connection) -> Result<BTreeSet<[String; 3]>, rusqlite::Error> {
+    let statement = "SELECT t.name, c.name, c.type FROM sqlite_schema t, pragma_table_info(t.name) c \
+         WHERE t.type = 'table'";
+    let text = |row: &rusqlite::Row<'_>, column: usize| -> Result<String, rusqlite::Error> {
+        let bytes = row.get_ref(column)?.as_bytes_or_null()?;
+        Ok(String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned())
+    };
+    connection.prepare(statement)?.query_map([], |row| Ok([text(row, 0)?, text(row, 1)?, text(row, 2)?]))?.collect()
+}
+
 fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(WAIT_FOR_LOCK)?;
@@ -153,6 +177,9 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
             seal_older(&transaction).map_err(|error| Fault::Typed(Box::new(error)))?;
         }
         transaction.pragma_update(None, "user_version", known)?;
+    }
+    if let Some(why) = altered(&transaction)? {
+        return Err(Fault::Typed(Box::new(HistoryError::Corrupt { path: path.to_owned(), why })));
     }
     transaction.commit()?;
     if is_older {

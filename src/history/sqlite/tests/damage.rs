@@ -104,3 +104,23 @@ fn a_mark_that_is_wrong_is_found() {
     let repaired = repair(directory.path()).unwrap();
     assert_eq!((repaired.kept.points, repaired.lost.points), (1, 1));
 }
+
+/// Damage in the text of a table's declaration can leave a name that is as valid.
+#[test]
+fn a_column_of_another_name_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
+    let damaged = Connection::open(directory.path().join(FILE_NAME)).unwrap();
+    damaged.pragma_update(None, "writable_schema", true).unwrap();
+    let rename = "UPDATE sqlite_schema SET sql = replace(sql, 'neighbours', 'neighbourt') WHERE name = 'point'";
+    assert!(damaged.execute(rename, []).unwrap() > 0);
+    drop(damaged);
+
+    let expected = "table 'point' has no column 'neighbours' of type INTEGER";
+    let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
+    assert!(matches!(&error, HistoryError::Corrupt { why, .. } if why == expected), "{error}");
+    let found = examine(directory.path()).unwrap();
+    assert!(found.damaged && found.faults.contains(&format!("file: {expected}")), "{:?}", found.faults);
+    repair(directory.path()).unwrap();
+    assert!(!examine(directory.path()).unwrap().damaged);
+}
