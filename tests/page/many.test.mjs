@@ -113,7 +113,7 @@ test("a list that is sorted, grouped or searched starts from what it has, and a 
   const { page, mock, listed } = await many(t);
   await page.locator("#search").fill("seed=9999");
   await eventually("one", async () => (await laidOut(page)).join() === listed[0]);
-  assert.equal(await page.locator(".place").isVisible(), false);
+  await eventually("no place in a list of one", async () => !(await page.locator(".place").isVisible()));
   await page.locator("#search").fill("");
   await page.getByLabel("Group by").selectOption("lambda");
   await eventually("groups", async () => (await page.locator(".runs .group").count()) === 8);
