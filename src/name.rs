@@ -35,6 +35,11 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
     Ok(())
 }
 
+/// As [`check_name`], for a name that may be left out: then it is empty.
+pub fn check_optional_name(field: &str, name: &str) -> Result<(), Fault> {
+    if name.is_empty() { Ok(()) } else { check_name(field, name) }
+}
+
 /// Whether a character changes how text is shown and is not seen itself.
 fn is_hidden(character: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};

@@ -14,7 +14,7 @@ use super::status::refused;
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
-use crate::name::check_name;
+use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
 use crate::question::diagnosis_of;
 use crate::search::Search;
@@ -69,9 +69,7 @@ impl Reader {
         }
         check_name("run", &request.run).map_err(refused)?;
         check_name("split", &request.split).map_err(refused)?;
-        if !request.concept.is_empty() {
-            check_name("concept", &request.concept).map_err(refused)?;
-        }
+        check_optional_name("concept", &request.concept).map_err(refused)?;
         let points = self
             .blocking(move |history| {
                 let concept = Some(request.concept.as_str()).filter(|concept| !concept.is_empty());

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
-use crate::name::check_name;
+use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
 use crate::step::Rank;
 
@@ -77,9 +77,7 @@ impl ConceptWatch for Service {
                 Some(Rank::of(request.rank, run.world_size).map_err(refused)?)
             }
         };
-        if !request.process.is_empty() {
-            check_name("process", &request.process).map_err(refused)?;
-        }
+        check_optional_name("process", &request.process).map_err(refused)?;
         if request.attempt > convert::MOST_RESTARTS {
             let message = format!("got {}, expected at most {}", request.attempt, convert::MOST_RESTARTS);
             return Err(refused(Fault::new("attempt", message)));
@@ -130,7 +128,8 @@ impl ConceptWatch for Service {
         }
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client, job = %request.job,
-            attempt = record.attempt.map_or(request.attempt, |attempt| attempt.restart), client_version = %in_short(&request.client_version), "a run started"
+            attempt = record.attempt.map_or(request.attempt, |attempt| attempt.restart),
+            client_version = %in_short(&request.client_version), "a run started"
         );
         self.announce(Event::Run(Arc::clone(&running.name)));
         let options = self.ingest.runs.options();

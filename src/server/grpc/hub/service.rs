@@ -12,7 +12,7 @@ use super::convert;
 use super::proto::{self, hub_server::Hub};
 use crate::fault::{Fault, in_short};
 use crate::history::{Identity, PassKey, PassState, PutPart};
-use crate::name::check_name;
+use crate::name::{check_name, check_optional_name};
 use crate::server::clock::unix_time;
 use crate::server::grpc::budget::Account;
 use crate::server::grpc::convert::{self as fields, MOST_RESTARTS};
@@ -245,9 +245,7 @@ impl HubService {
         let run = fields::run(run).map_err(within)?;
         check_name("start.client", &start.client).map_err(refused)?;
         check_name("start.job", &start.job).map_err(refused)?;
-        if !start.process.is_empty() {
-            check_name("start.process", &start.process).map_err(refused)?;
-        }
+        check_optional_name("start.process", &start.process).map_err(refused)?;
         let rank = Rank::of(start.rank, run.world_size).map_err(within)?;
         if start.attempt > MOST_RESTARTS {
             let message = format!("got {}, expected at most {MOST_RESTARTS}", start.attempt);

@@ -5,7 +5,7 @@ use super::fields::{launch, launch_of, step, text, time};
 use super::point::{point, point_of};
 use crate::fault::Fault;
 use crate::history::{Change, Declared, Ending, Launch, Remark, Unscored};
-use crate::name::check_name;
+use crate::name::{check_name, check_optional_name};
 use crate::server::grpc::convert as run;
 use crate::step::Rank;
 
@@ -55,12 +55,13 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
         Message::FinishRank(message) => {
             check_name("finish_rank.run", &message.run)?;
+            check_optional_name("finish_rank.process", &message.process)?;
             let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
             Ok(Change::FinishRank {
                 run: message.run,
                 launch: launch.unwrap_or_default(),
                 rank: message.rank,
-                process: process("finish_rank.process", message.process)?,
+                process: message.process,
                 finished: time("finish_rank.finished", message.finished)?,
             })
         }
@@ -96,15 +97,9 @@ fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
         check_name("declare_run.declared_name", name)?;
     }
     let started = time("declare_run.started", message.started)?;
-    let (client, process) = (message.client, process("declare_run.process", message.process)?);
+    check_optional_name("declare_run.process", &message.process)?;
+    let (client, process) = (message.client, message.process);
     Ok(Declared { run, declared_name, launch, rank, client, process, resume: message.resume, started })
-}
-
-fn process(field: &str, name: String) -> Result<String, Fault> {
-    if !name.is_empty() {
-        check_name(field, &name)?;
-    }
-    Ok(name)
 }
 
 pub fn ending(ending: Ending) -> EndingMessage {

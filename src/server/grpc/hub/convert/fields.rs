@@ -3,7 +3,7 @@
 use super::super::proto;
 use crate::fault::Fault;
 use crate::history::Launch;
-use crate::name::check_name;
+use crate::name::check_optional_name;
 use crate::sample::Attempt;
 use crate::server::grpc::convert::MOST_RESTARTS;
 use crate::step::Step;
@@ -16,9 +16,7 @@ pub fn launch(launch: &Launch) -> proto::Launch {
 }
 
 pub fn launch_of(field: &str, message: proto::Launch) -> Result<Launch, Fault> {
-    if !message.job.is_empty() {
-        check_name(&format!("{field}.job"), &message.job)?;
-    }
+    check_optional_name(&format!("{field}.job"), &message.job)?;
     for (name, number) in [("restart", message.restart), ("number", message.number)] {
         if number > MOST_RESTARTS {
             let message = format!("got {number}, expected at most {MOST_RESTARTS}");
