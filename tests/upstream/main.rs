@@ -311,8 +311,10 @@ async fn a_point_that_is_superseded_before_it_is_sent_is_sent_with_the_one_of_it
     let told = told.lock().unwrap();
     assert_eq!(told.steps(), once(1..4));
     let of_step = told.points().filter(|point| point.point.as_ref().unwrap().step == 2);
-    let sent: Vec<_> =
+    let mut sent: Vec<_> =
         of_step.map(|one| (one.point.as_ref().unwrap().time, one.launch.as_ref().unwrap().restart)).collect();
+    // Where slow scores join a point after it was sent, it is sent once more.
+    sent.dedup();
     assert_eq!(sent, [(first.time, 0), (second.time, 1)]);
 }
 
