@@ -1,6 +1,6 @@
 //! The structure that ARCHITECTURE.md draws is the one of the code.
 //!
-//! Read from `use` declarations, without unit tests. Paths written out in the code are not looked at.
+//! Read from `use` declarations and from paths written out in the code, without unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
         .collect();
     let known: BTreeSet<Module> = modules.keys().cloned().collect();
     let of = |(module, text): (&Module, &String)| {
-        let paths = declarations(text).into_iter().flat_map(|declared| expanded(&declared));
-        let found = paths.filter_map(|path| resolved(module, &path, &known));
+        let code = code_of(text);
+        let declared = declarations(&code).into_iter().flat_map(|declared| expanded(&declared));
+        let found = declared.chain(written_out(&code)).filter_map(|path| resolved(module, &path, &known));
         (module.clone(), found.filter(|other| other != module).collect())
     };
     modules.iter().map(of).collect()
@@ -47,16 +48,28 @@ fn module_of(file: &Path) -> Option<Module> {
     (!outside).then_some(parts)
 }
 
-/// What stands between `use` and `;`, up to the unit tests.
-fn declarations(text: &str) -> Vec<String> {
+/// The text without comments, up to the unit tests.
+fn code_of(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let code = lines.collect::<Vec<_>>().join(" ");
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// What stands between `use` and `;`.
+fn declarations(code: &str) -> Vec<String> {
     let starts = code.match_indices("use ").filter(|(at, _)| {
         let before = code[..*at].trim_end();
         before.is_empty() || before.ends_with([';', '}', '{', ']']) || before.ends_with("pub") || before.ends_with(')')
     });
     starts.filter_map(|(at, _)| code[at + 4..].split(';').next().map(str::to_owned)).collect()
+}
+
+/// Paths such as `crate::a::B` and `child::f`, wherever they stand.
+fn written_out(code: &str) -> Vec<Vec<String>> {
+    let is_path = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
+    let words = code.split(|character| !is_path(character)).filter(|word| word.contains("::"));
+    let parts = |word: &str| word.split("::").map(str::to_owned).collect::<Vec<_>>();
+    words.map(parts).filter(|path| path.iter().all(|part| !part.is_empty() && !part.contains(':'))).collect()
 }
 
 /// The paths of a declaration: `a::{b, c::d}` is `a::b` and `a::c::d`.

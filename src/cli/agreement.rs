@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
 
-use super::BAD_INPUT;
-use super::failure::conclude;
+use super::failure::{BAD_INPUT, conclude};
 use super::terminal::tell;
 
 /// Compare scores of items with people's ratings of them

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use crate::fault::Fault;
 use crate::question::Refused;
 
-use super::BAD_INPUT;
 use super::terminal::{has_gone, tell, written};
+
+/// Exit status for bad input or usage, as in most command-line tools.
+pub const BAD_INPUT: u8 = 2;
 
 /// Why a command failed, and its exit status: [`BAD_INPUT`], or 1 for any other failure.
 pub struct Failure {

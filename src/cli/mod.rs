@@ -43,8 +43,7 @@ pub use options::ServeOptions;
 
 use crate::memory;
 
-/// Exit status for bad input or usage, as in most command-line tools.
-const BAD_INPUT: u8 = 2;
+use failure::BAD_INPUT;
 
 /// Measures concept leakage while a concept-based model trains.
 #[derive(Parser)]

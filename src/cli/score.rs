@@ -17,11 +17,11 @@ use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate, test};
 
-use super::failure::conclude;
+use super::failure::{BAD_INPUT, conclude};
 use super::progress::Progress;
 use super::report::{Page, Report, of_p};
 use super::terminal::tell;
-use super::{BAD_INPUT, outputs, room};
+use super::{outputs, room};
 
 /// Score files of model outputs
 ///

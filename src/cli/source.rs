@@ -13,10 +13,9 @@ use crate::history::{FILE_NAME, Limits, Sqlite, Store};
 use crate::question::Refused;
 use crate::server::peers::Remote;
 
-use super::BAD_INPUT;
 use super::contact::Contact;
 use super::exchange::{Unanswered, exchange};
-use super::failure::Failure;
+use super::failure::{BAD_INPUT, Failure};
 use super::options::DEFAULT_ADDRESSES;
 use super::places::{nowhere, places};
 

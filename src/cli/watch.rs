@@ -14,9 +14,8 @@ use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 
-use super::BAD_INPUT;
 use super::contact::{Contact, default_address};
-use super::failure::{Failure, conclude};
+use super::failure::{BAD_INPUT, Failure, conclude};
 use super::places::{Place, places};
 use super::terminal::{has_gone, print, tell, written};
 

@@ -7,8 +7,6 @@ use serde::Serialize;
 use crate::alert::{Rule, Severity, State};
 use crate::point::Point;
 
-use super::upstream::UpstreamStatus;
-
 /// The state of the running sidecar. Calls must be fast: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {
     /// Runs that clients have declared to this process.
@@ -98,6 +96,36 @@ pub struct Status {
     /// Absent without a hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamStatus>,
+}
+
+/// How a sidecar stands with its hub.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct UpstreamStatus {
+    /// The address used last.
+    pub hub: String,
+    /// The last call was answered.
+    pub reached: bool,
+    /// In words; empty if the hub is reached.
+    pub why: String,
+    /// Changes of the history that the hub has yet to be told of.
+    pub waiting: u64,
+    /// Changes that the hub has applied since the start.
+    pub sent: u64,
+    /// Changes that the hub can never apply.
+    pub refused: u64,
+    /// Changes that the history's size limit removed before they were sent, or that could not be read.
+    pub dropped: u64,
+    /// Of runs over several hosts: parts of passes that the hub took, and their bytes.
+    pub parts_sent: u64,
+    pub part_bytes: u64,
+    /// Parts that the hub can never take.
+    pub parts_refused: u64,
+    /// Passes that the hub has yet to settle.
+    pub passes_waiting: u64,
+    /// Passes given up because no hub settled them in time.
+    pub passes_lost: u64,
+    /// Since the hub's last answer, or since the start where there was none.
+    pub seconds_since_answer: f64,
 }
 
 /// An event that is sent to watchers immediately.

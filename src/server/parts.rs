@@ -1,9 +1,11 @@
 //! The parts of a running sidecar, built from output to input: each part is constructed with the one it passes values to.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use prometheus::Registry;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::Alerts;
@@ -32,19 +34,22 @@ use super::upkeep::Upkeep;
 use super::upstream::{Reach, Spread, SpreadParts, Upstream};
 use super::windows::Windows;
 
+/// How long after the signal to stop rolling windows may still be saved.
+const SAVING: Duration = Duration::from_millis(4300);
+
 pub struct Parts {
     options: Options,
     grpc: Endpoint,
     http: Endpoint,
     page_url: String,
     registry: Registry,
-    pub metrics: Metrics,
+    metrics: Metrics,
     history: Arc<dyn Store>,
     events: Events,
     advice: Arc<Advice>,
     board: Arc<Board>,
     pub settlement: Arc<Settlement>,
-    pub windows: Windows,
+    windows: Windows,
     pub scoring: Scoring,
     /// How the hub stands; `None` without one.
     reach: Option<Arc<Reach>>,
@@ -189,6 +194,27 @@ impl Parts {
             metrics: self.metrics.clone(),
             traces: self.traces(),
         }
+    }
+
+    /// Scores what was received, if there is time, and else records that it was not; then saves the rolling windows. To be
+    /// called when nothing more arrives, `stopped` after the signal to stop. `records` writes how passes ended.
+    pub async fn settle(&self, scorer: thread::JoinHandle<()>, records: JoinHandle<()>, stopped: Instant) {
+        self.scoring.settle_down(scorer, stopped).await;
+        self.runs.stop();
+        self.settlement.give_up("the sidecar stopped before the pass was scored");
+        // Ends with the stop; what it is writing is written before the last records.
+        let _ = records.await;
+        let settlement = Arc::clone(&self.settlement);
+        let (runs, windows) = (Arc::clone(&self.runs), self.windows.clone());
+        let last = move || {
+            settlement.flush();
+            while let Some((key, window)) = runs.window_to_save(Duration::ZERO).filter(|_| windows.are_saved())
+                && stopped.elapsed() < SAVING
+            {
+                windows.save(&key, &window);
+            }
+        };
+        let _ = tokio::task::spawn_blocking(last).await;
     }
 
     fn traces(&self) -> Traces {

@@ -11,8 +11,8 @@ use clap::Args;
 
 use crate::history::FILE_NAME;
 
-use super::BAD_INPUT;
 use super::contact::Contact;
+use super::failure::BAD_INPUT;
 use super::terminal::tell;
 
 /// Check this machine; examine the history of a stopped sidecar, and repair it

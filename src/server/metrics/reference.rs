@@ -11,7 +11,7 @@ use prometheus::proto::MetricType;
 use super::scores::CURVE_FAMILIES;
 use super::*;
 use crate::history::{Limits, Sqlite};
-use crate::server::upstream::UpstreamStatus;
+use crate::server::live::UpstreamStatus;
 
 const HEAD: &str = "\
 # Metrics

@@ -5,7 +5,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, Gauge, IntCounter, IntGauge, Opts, Registry};
 
 use super::names;
-use crate::server::upstream::UpstreamStatus;
+use crate::server::live::UpstreamStatus;
 
 pub struct UpstreamCollector<F> {
     status: F,

@@ -26,7 +26,7 @@ use pump::{Pump, Settled};
 use turn::Next;
 
 pub use hubs::{Hubs, UpstreamOptions};
-pub use reach::{Reach, UpstreamStatus};
+pub use reach::Reach;
 pub use spread::{Spread, SpreadParts};
 
 /// Interval at which the outbox is read while nothing waits in it.

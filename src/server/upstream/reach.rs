@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use serde::Serialize;
-
 use crate::history::Sqlite;
 use crate::server::clock::lock;
+use crate::server::live::UpstreamStatus;
 
 /// Whether a hub answers, and what was sent to it since the start.
 pub struct Reach {
@@ -37,36 +36,6 @@ struct Known {
     /// Why there was no answer; `None` if the last call had one.
     why: Option<String>,
     answered: Option<Instant>,
-}
-
-/// How a sidecar stands with its hub.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct UpstreamStatus {
-    /// The address used last.
-    pub hub: String,
-    /// The last call was answered.
-    pub reached: bool,
-    /// In words; empty if the hub is reached.
-    pub why: String,
-    /// Changes of the history that the hub has yet to be told of.
-    pub waiting: u64,
-    /// Changes that the hub has applied since the start.
-    pub sent: u64,
-    /// Changes that the hub can never apply.
-    pub refused: u64,
-    /// Changes that the history's size limit removed before they were sent, or that could not be read.
-    pub dropped: u64,
-    /// Of runs over several hosts: parts of passes that the hub took, and their bytes.
-    pub parts_sent: u64,
-    pub part_bytes: u64,
-    /// Parts that the hub can never take.
-    pub parts_refused: u64,
-    /// Passes that the hub has yet to settle.
-    pub passes_waiting: u64,
-    /// Passes given up because no hub settled them in time.
-    pub passes_lost: u64,
-    /// Since the hub's last answer, or since the start where there was none.
-    pub seconds_since_answer: f64,
 }
 
 impl Reach {

@@ -1,0 +1,53 @@
+//! The history of a sidecar and the directory it is in, which says how this process is reached.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::history::{ADDRESS_FILE, HistoryError, Limits, Sqlite};
+
+use super::blocking::blocking;
+use super::options::{Options, ServeError};
+
+/// Opens the history, and notes its absolute directory in the options, also where they only have a home for it.
+pub async fn open_history(options: &mut Options) -> Result<Arc<Sqlite>, ServeError> {
+    let (directory, home) = (options.data_dir.clone(), options.data_home.clone());
+    let limits = Limits { bytes: options.history_bytes };
+    let opening = move || match (directory, home) {
+        (None, Some(home)) => in_home(&home, limits),
+        (directory, _) => Sqlite::open(directory.as_deref(), limits).map(|history| (history, directory)),
+    };
+    let (history, directory) = blocking(opening).await?;
+    // Jobs in other working directories are told this path.
+    options.data_dir = directory.map(|path| std::path::absolute(&path).unwrap_or(path));
+    Ok(Arc::new(history))
+}
+
+/// A history below `home`; in memory where that cannot be written, since the job that started this process chose neither.
+fn in_home(home: &Path, limits: Limits) -> Result<(Sqlite, Option<PathBuf>), HistoryError> {
+    match Sqlite::open_in(home, limits) {
+        Ok((history, directory)) => {
+            tracing::info!(directory = %directory.display(), "curves are kept");
+            Ok((history, Some(directory)))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "curves are in memory and end with this process");
+            Ok((Sqlite::open(None, limits)?, None))
+        }
+    }
+}
+
+/// States in the data directory how this process is reached, for commands that read its curves.
+pub fn state_address(directory: &Path, addresses: &str) {
+    let path = directory.join(ADDRESS_FILE);
+    // What a killed process left may be a link.
+    let _ = std::fs::remove_file(&path);
+    if let Err(error) = std::fs::write(&path, addresses) {
+        tracing::warn!(%error, path = %path.display(), "cannot be written: commands do not find this sidecar's curves");
+    }
+}
+
+/// Takes the statement back.
+pub fn remove_address(directory: &Path) {
+    // Fails if the directory is gone, and the statement with it.
+    let _ = std::fs::remove_file(directory.join(ADDRESS_FILE));
+}
