@@ -5,7 +5,7 @@
 #[path = "common/mod.rs"]
 mod common;
 #[path = "parts/job.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "shared by tests, each of which uses a part")]
 mod parts;
 
 use std::time::Duration;

@@ -51,6 +51,11 @@ pub(super) fn left_out() -> Option<Shortcut> {
     LEFT_OUT.get()
 }
 
+/// Values on one side up to which a count goes on step by step; what is farther is found by halving the whole column.
+pub(super) const FAR: usize = 1024;
+/// The same behind a group of values for which that was not enough: in a crowd it is not enough for any.
+pub(super) const FAR_IN_A_CROWD: usize = 32;
+
 /// Whether columns of float32 values are searched in float32: always.
 pub(super) fn takes_float32() -> bool {
     left_out() != Some(Shortcut::Float32)
@@ -166,6 +171,11 @@ pub(super) fn may_take_tree(rows: usize, width: usize) -> bool {
 pub(super) fn takes_tree(rows: usize, dimension: f64) -> bool {
     rows as f64 >= LEAF as f64 * ROWS_PER_DIMENSION.powf(dimension)
 }
+
+/// A class of fewer than one row in this many is searched by itself instead of in the list of a row's neighbours.
+pub(super) const SMALL_CLASS: usize = 8;
+/// A tree, in which a longer list costs more, searches a class by itself that would need a list of more than this.
+pub(super) const LONGEST_LIST: usize = 1024;
 
 /// Whether a tree leaves few enough candidates, counted over several searches.
 pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bool {

@@ -1,6 +1,5 @@
 //! The real program with its two ports, and valid messages to send to it.
-// Each test program uses a part of this.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, reason = "shared by tests, each of which uses a part")]
 
 pub mod certificates;
 pub mod npy;

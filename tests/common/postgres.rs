@@ -1,7 +1,6 @@
 //! PostgreSQL from the system's package, in a directory of its own: one server for each test program, one database for
 //! each test.
-// Each test program uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "shared by tests, each of which uses a part")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

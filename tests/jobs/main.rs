@@ -3,10 +3,10 @@
 #![cfg(feature = "server")]
 
 #[path = "../stores/fixtures.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "shared by tests, each of which uses a part")]
 mod fixtures;
 #[path = "../parts/job.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "shared by tests, each of which uses a part")]
 mod parts;
 #[path = "../common/postgres.rs"]
 mod postgres_server;

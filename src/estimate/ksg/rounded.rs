@@ -9,8 +9,7 @@
 //! Cost: one step of sixteen lanes for every sixteen points at the rounded radius. It is what searching in float32 costs
 //! where values saturate (`steeper` in `cargo bench --bench shapes`).
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 use std::ops::Range;
 

@@ -9,8 +9,7 @@
 //!
 //! Cost: a step of sixteen lanes for every sixteen points at the radius in x, and in y, and at least four.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 use crate::estimate::width::every_width;
 

@@ -6,9 +6,6 @@
 //!
 //! Cost: k + 1 splits a value.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
-
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, contiguous, larger};

@@ -8,11 +8,11 @@
 //!
 //! Cost: on either side one contiguous read for every eight closer values and three gathers, or log₂ N gathers in a crowd.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 use std::ops::Range;
 
+use crate::estimate::choice::{FAR, FAR_IN_A_CROWD};
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, contiguous, smaller};
@@ -79,10 +79,6 @@ const STRIDE: usize = 8;
 /// First steps between two checks of whether to go on, and the values from the first of them to the last.
 const STEPS: usize = 4;
 const LOOK: usize = (STEPS - 1) * STRIDE;
-/// Values on one side up to which that is done; what is farther is found by halving the whole column.
-const FAR: usize = 1024;
-/// The same behind a group for which that was not enough: in a crowd it is not enough for any.
-const FAR_IN_A_CROWD: usize = 32;
 
 // Lanes to spare begin up to LANES − 1 behind the last value, and read up to a stride from there.
 const _: () = assert!(2 <= STRIDE && LANES - 1 + STRIDE < MARGIN);

@@ -6,9 +6,6 @@
 //! The state of lanes between steps is in types aligned to 64 bytes: the start of the stack differs from process to process,
 //! and vectors across two of its pages make some processes several times slower.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
-
 use std::cmp::Ordering;
 use std::ops::Sub;
 

@@ -4,9 +4,6 @@
 //!
 //! Cost: N·d a row. Where a [tree](super::tree) costs less, that is taken.
 
-// Indices keep the loops over blocks in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
-
 use crate::estimate::width::every_width;
 
 use super::Counts;

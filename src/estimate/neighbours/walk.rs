@@ -8,8 +8,7 @@
 //! independent and all points are in that order. [`search`](super::search) chooses the order, and
 //! [`strips`](super::strips) which points.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 use crate::estimate::width::every_width;
 

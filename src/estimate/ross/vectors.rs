@@ -12,6 +12,7 @@
 //! Cost: N²·d for all distances, or a search in a tree for each row; for each row a list of some dozen neighbours, a few
 //! operations for each of them and 64 labels, and for each label one term. A class of n rows looked up costs n + N/8.
 
+use crate::estimate::choice::{LONGEST_LIST, SMALL_CLASS};
 use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::rows::{self, Block, Nearest, TOGETHER};
 use crate::estimate::neighbours::tree::{Tree, Within};
@@ -23,10 +24,6 @@ use super::boundary::Boundary;
 use super::classes::Classes;
 use super::terms::Terms;
 
-/// A class of fewer than 1/SMALL of the rows is looked up.
-const SMALL: usize = 8;
-/// In a tree, where looking up costs more, one that would take a list longer than this.
-const LONGEST: usize = 1024;
 /// Binary digits of the counters that labels share: k is below 2 to this power.
 const DIGITS: usize = 4;
 
@@ -92,7 +89,7 @@ fn wanted(labels: &[&Classes]) -> usize {
 /// How many neighbours are searched for of a row, as a mean over some: what the labels whose classes are smallest need.
 fn searched_for(labels: &[&Classes], rows: usize) -> usize {
     let some = || (0..rows).step_by(rows.div_ceil(SOME_ROWS).max(1));
-    let needed = |row: usize| labels.iter().map(|classes| classes.needed(row).min(LONGEST)).max().unwrap_or(0);
+    let needed = |row: usize| labels.iter().map(|classes| classes.needed(row).min(LONGEST_LIST)).max().unwrap_or(0);
     some().map(needed).sum::<usize>() / some().count().max(1)
 }
 
@@ -127,13 +124,14 @@ pub fn information_by(search: Search, x: &Variable, label: &Variable, neighbours
 
 impl Classes<'_> {
     fn is_large(&self, row: usize) -> bool {
-        self.members_with(row).len() * SMALL >= self.label.classes().len()
+        self.members_with(row).len() * SMALL_CLASS >= self.label.classes().len()
     }
 
     /// Neighbours that nearly all rows of the large classes need, were the classes anywhere alike; 0 without any such.
     fn wanted(&self) -> usize {
         let n = self.label.classes().len();
-        let large = self.label.sizes().iter().zip(&self.neighbours).filter(|class| *class.0 as usize * SMALL >= n);
+        let large =
+            self.label.sizes().iter().zip(&self.neighbours).filter(|class| *class.0 as usize * SMALL_CLASS >= n);
         large.map(|(&size, &k)| 4 * k * n / size as usize).max().unwrap_or(0)
     }
 
@@ -350,7 +348,7 @@ impl Neighbours for ByTree<'_> {
     /// From a longer list if that may do, which then serves other labels too.
     fn look_up(&mut self, classes: &Classes, row: usize) -> Boundary {
         let needed = classes.needed(row);
-        if needed <= LONGEST {
+        if needed <= LONGEST_LIST {
             if self.nearest.pairs.len() < needed {
                 self.tree.nearest(row, needed, &mut self.reach.clone(), &mut self.nearest);
             }

@@ -10,9 +10,6 @@
 //! Gain: estimates of bfloat16 sigmoids take 2 to 3.5 × as long without it, float16 sigmoids 1.2 to 1.4 ×
 //! (`cargo bench --bench shapes`).
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
-
 use std::sync::LazyLock;
 
 use crate::estimate::choice::{FEW_BEFORE, FEW_BEHIND, FEW_BEYOND, FEW_PROBABILITIES};

@@ -5,8 +5,7 @@
 //!
 //! Cost: a division for every κ, and one step of sixteen lanes for every p, e and sixteen κ that are left.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 use crate::estimate::width::every_width;
 

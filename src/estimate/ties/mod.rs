@@ -8,8 +8,7 @@
 //! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost and gain.
 //! P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
+#![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 mod closed_form;
 mod few;

@@ -1,8 +1,5 @@
 //! What the ways to sum up an expectation share.
 
-// A loop over lanes steps through several arrays at once; indices keep it in the shape that becomes vectors.
-#![allow(clippy::needless_range_loop)]
-
 use std::ops::Range;
 
 /// P(κ | p + 1) is P(κ | p) times (p + 1 + κ) and this, for each p.
