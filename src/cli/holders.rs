@@ -30,6 +30,15 @@ enum Kind {
     Stored(String, StoredApi),
 }
 
+/// Who answers at an address.
+#[derive(PartialEq, Eq)]
+enum Answering {
+    Nobody,
+    Sidecar,
+    /// Another program.
+    Stranger,
+}
+
 /// An answer of the API.
 pub struct Answer {
     pub status: StatusCode,
@@ -59,11 +68,10 @@ impl Source {
         let usual = Remote::from(DEFAULT_ADDRESSES[1]);
         let places = places();
         let stated = places.iter().any(|place| place.stated.as_ref().is_some_and(|[_, http]| *http == usual));
-        if !stated && self.is_live(&usual)? {
-            take(&Holder { source: self, kind: Kind::Sidecar(usual) })?;
-        }
-        for place in places {
-            match self.holder_of(&place).and_then(|holder| take(&holder)) {
+        let usual = (!stated).then(|| self.usual_holder(usual)).into_iter().flatten();
+        let holders = usual.chain(places.iter().map(|place| self.holder_of(place)));
+        for holder in holders {
+            match holder.and_then(|holder| take(&holder).map_err(|failure| failure.at(&holder))) {
                 Err(failure) if failure.is_of_place() => unread.push(failure.message),
                 taken => taken?,
             }
@@ -71,9 +79,23 @@ impl Source {
         Ok(unread)
     }
 
+    /// The sidecar at the default port, if there is one. Nobody has said that there is: what cannot be asked there is
+    /// another's, and a failure of this place alone.
+    fn usual_holder(&self, usual: Remote) -> Option<Result<Holder<'_>, Failure>> {
+        match self.who_answers(&usual) {
+            Ok(Answering::Sidecar) => Some(Ok(Holder { source: self, kind: Kind::Sidecar(usual) })),
+            Ok(Answering::Nobody) => None,
+            Ok(Answering::Stranger) => {
+                Some(Err(Failure::running(format!("{usual} answers, and is no sidecar of conceptwatch"))))
+            }
+            Err(failure) => Some(Err(Failure::running(failure.message))),
+        }
+    }
+
     fn holder_of(&self, place: &Place) -> Result<Holder<'_>, Failure> {
+        // A sidecar that was killed leaves its address, which another program may have by now.
         if let Some([_, http]) = &place.stated
-            && self.is_live(http)?
+            && self.who_answers(http)? == Answering::Sidecar
         {
             return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
         }
@@ -81,11 +103,15 @@ impl Source {
         Ok(Holder { source: self, kind: Kind::Stored(shown(&place.directory), api) })
     }
 
-    /// Whether something answers there.
-    fn is_live(&self, address: &Remote) -> Result<bool, Failure> {
-        match self.exchange(address, Method::GET, "/live", None) {
-            Ok(_) => Ok(true),
-            Err(Unanswered::Silence(_)) => Ok(false),
+    fn who_answers(&self, address: &Remote) -> Result<Answering, Failure> {
+        match self.exchange(address, Method::GET, "/api/v1/status", None) {
+            Ok((_, body)) => {
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                // One that wants another token refuses as every sidecar does.
+                let known = body["catalogue_version"].is_u64() || body["error"]["field"].is_string();
+                Ok(if known { Answering::Sidecar } else { Answering::Stranger })
+            }
+            Err(Unanswered::Silence(_)) => Ok(Answering::Nobody),
             Err(Unanswered::Failure(failure)) => Err(failure),
         }
     }
@@ -193,7 +219,17 @@ impl Answer {
             (Some(field), Some(message)) => format!("{field}: {message}"),
             _ => format!("got status {}", self.status),
         };
-        if self.status.is_client_error() { Failure::bad_input(message) } else { Failure::running(message) }
+        // A token that is missing is not the request's fault: it is right for another place.
+        let refused = matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if self.status.is_client_error() && !refused { Failure::bad_input(message) } else { Failure::running(message) }
+    }
+}
+
+impl Failure {
+    /// Names the sidecar that the failure is of; stored curves name themselves.
+    fn at(self, holder: &Holder<'_>) -> Self {
+        let named = matches!(holder.kind, Kind::Stored(..)) || self.message.contains(&holder.name());
+        if named { self } else { Self { message: format!("{}: {}", holder.name(), self.message), ..self } }
     }
 }
 

@@ -1,0 +1,78 @@
+//! Commands that look for runs by themselves, where the default port or that of a sidecar that has gone is another program's.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use common::{program, text};
+use conceptwatch::history::{ADDRESS_FILE, Identity, Limits, Sqlite, Store};
+use conceptwatch::run::{Concept, Run, RunFields};
+
+/// Answers every request with what is set. `None` where another process holds the port.
+fn stranger(port: u16, answer: &Arc<Mutex<String>>) -> Option<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).ok()?;
+    let (port, answer) = (listener.local_addr().unwrap().port(), Arc::clone(answer));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.lock().unwrap().as_bytes());
+        }
+    });
+    Some(port)
+}
+
+fn answer(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+/// The lines that a command prints as results, and as errors.
+fn conceptwatch(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = program().env("XDG_DATA_HOME", home).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn another_program_at_a_port_hides_no_run() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let directory = home.join("conceptwatch/host");
+    let history = Sqlite::open(Some(&directory), Limits { bytes: 1 << 30 }).unwrap();
+    let concepts = vec![Concept { name: "wing".into(), cardinality: 2 }];
+    let run = Run::try_from(RunFields { name: "cub".into(), concepts, ..RunFields::default() }).unwrap();
+    history.record_run(&run, &Identity::default(), 1e9).unwrap();
+    history.finish_run("cub", 1e9 + 60.0).unwrap();
+    drop(history);
+    let page = answer("200 OK", "<html>");
+    let refusal = answer("401 Unauthorized", r#"{"error":{"field":"Authorization","message":"expected Bearer"}}"#);
+
+    // What was killed has left its address.
+    let said = Arc::new(Mutex::new(page.clone()));
+    let port = stranger(0, &said).unwrap();
+    std::fs::write(directory.join(ADDRESS_FILE), format!("127.0.0.1:1 127.0.0.1:{port}")).unwrap();
+    let (status, found, _) = conceptwatch(home, &["ls"]);
+    assert_eq!((status, found.contains("cub")), (Some(0), true), "{found}");
+    std::fs::remove_file(directory.join(ADDRESS_FILE)).unwrap();
+
+    if stranger(7801, &said).is_none() {
+        eprintln!("NOT TESTED: port 7801 is another process's");
+        return;
+    }
+    for (answer, why) in [(page, "is no sidecar"), (refusal, "Authorization: expected Bearer")] {
+        *said.lock().unwrap() = answer;
+        let to = home.join("exported");
+        for arguments in [&["note", "cub", "x"][..], &["note", "cub"], &["export", "--to", text(&to)], &["ls"]] {
+            let (status, found, told) = conceptwatch(home, arguments);
+            assert_eq!(status, Some(0), "{arguments:?}: {found}{told}");
+            // A command about a run that was found elsewhere need not speak of it.
+            assert!(arguments[0] == "note" || told.contains("127.0.0.1:7801") && told.contains(why), "{told}");
+        }
+        assert!(conceptwatch(home, &["ls"]).1.contains("cub"));
+        std::fs::remove_dir_all(to).unwrap();
+    }
+}
