@@ -263,8 +263,8 @@ async fn faults_of_a_comparison_name_the_parameter() {
     point(&mut client, "a", "early", 9).await;
 
     let cases: [(&[&str], &str); 29] = [
-        (&[], "run_a: is missing: expected run_a and run_b, run_a and with_split, or by"),
-        (&["a"], "run_b: is missing: got one run, expected two, or with_split"),
+        (&[], "expected two runs, --by LABEL, or a run and --with-split SPLIT"),
+        (&["a"], "got one run, 'a', expected another, or --with-split SPLIT"),
         (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected a split other than split"),
         (
             &["a", "--split", "early", "--with-split", " early"],

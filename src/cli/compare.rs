@@ -9,6 +9,7 @@ use crate::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
     SplitReport, Verdict, Weighed, WeighedVerdict,
 };
+use crate::fault::in_short;
 use crate::question::{Question, Report};
 
 use super::failure::{Failure, conclude};
@@ -59,6 +60,17 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn compare(options: &Options) -> Result<String, Failure> {
+    // In the terms of the command line; what the question refuses is named as in the API.
+    match (&options.run_a, &options.run_b, &options.with_split, &options.by) {
+        (None, None, None, None) => {
+            return Err(Failure::bad_input("expected two runs, --by LABEL, or a run and --with-split SPLIT"));
+        }
+        (Some(run), None, None, None) => {
+            let message = format!("got one run, '{}', expected another, or --with-split SPLIT", in_short(run));
+            return Err(Failure::bad_input(message));
+        }
+        _ => {}
+    }
     let given = [
         ("run_a", &options.run_a),
         ("run_b", &options.run_b),
@@ -203,7 +215,11 @@ fn groups(report: &GroupReport) -> String {
                 [first, .., last] if least.below.is_some() => format!("{first} to {last}"),
                 several => several.join(", "),
             };
-            let _ = writeln!(text, "Least leakage: {} {values} (compared with {})", report.label, least.reference);
+            let _ = write!(text, "Least leakage: {} {values}", report.label);
+            if values != least.reference {
+                let _ = write!(text, " (compared with {})", least.reference);
+            }
+            text.push('\n');
             for (end, why) in [("below", &least.below), ("above", &least.above), ("caution", &least.caution)] {
                 if let Some(why) = why {
                     let _ = writeln!(text, "  {end}: {why}");

@@ -61,6 +61,9 @@ fn list(options: &Options) -> Result<String, Failure> {
     }
 }
 
+/// Columns are at most this wide; a longer cell moves those behind it in its own row alone.
+const WIDEST: usize = 48;
+
 const HEAD: [&str; 6] = ["RUN", "STARTED (UTC)", "STATE", "EVALUATIONS", "STEP", "LABELS"];
 
 fn table(runs: &[Value], total: u64, several: bool) -> String {
@@ -75,7 +78,8 @@ fn table(runs: &[Value], total: u64, several: bool) -> String {
             row.push(text(&run["source"]));
         }
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().min(WIDEST);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut lines = String::new();
     for (at, row) in rows.iter().enumerate() {

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::estimate::{Kind, Settings};
-use crate::fault::printable;
+use crate::fault::{in_short, printable};
 use crate::point::{LeftOut, Outcome};
 use crate::prepare::Prepared;
 use crate::run::ActivationColumns;
@@ -137,10 +137,13 @@ fn score(options: &Options) -> Result<String, String> {
         (scores, prepared.tie_fraction())
     });
     drop(progress);
+    let passed_over = names.passed_over();
+    if scores.is_empty() {
+        return Err(nothing_to_score(&options.files, &names, &passed_over));
+    }
     let warnings = prepared.warnings();
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
-    let passed_over = names.passed_over();
     if !passed_over.is_empty() {
         tell(&format!("passed over, as no score knows the name: {} (see --map)", passed_over.join(", ")));
     }
@@ -210,6 +213,23 @@ fn score(options: &Options) -> Result<String, String> {
         text += &format!("\nnote: {warning}\n");
     }
     Ok(text)
+}
+
+/// Why no score can be computed, with the option that would name the arrays that were passed over.
+fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[String]) -> String {
+    let place = if let [file] = files { file.display().to_string() } else { "files".to_owned() };
+    let mut why = format!(
+        "{place}: no score can be computed from these arrays, expected at least two of concept_activations, concept_labels \
+         and task_labels"
+    );
+    if !passed_over.is_empty() {
+        why += &format!("; passed over, as no score knows the name: {}", in_short(&passed_over.join(", ")));
+    }
+    let maps: Vec<String> = names.like_tensors().iter().map(|name| format!("--map \"{name}={name}*\"")).collect();
+    if !maps.is_empty() {
+        why += &format!("; try {}", maps.join(" "));
+    }
+    why
 }
 
 fn activation_columns(text: &str) -> Result<ActivationColumns, String> {

@@ -36,6 +36,14 @@ fn cases() -> Vec<Case> {
     vec![
         ("an empty table", csv, "FILE", "holds no array", vec![]),
         ("a header alone", csv, "concept_labels", "empty dimension", table("concept_labels.a,concept_labels.b\n")),
+        (
+            "no score in it",
+            csv,
+            "FILE",
+            "--map \"concept_labels=concept_labels*\"",
+            table("concept_labels_0,task_labels\n1,2\n0,1\n"),
+        ),
+        ("of another kind", "notes.txt", "FILE", "is no file of arrays, expected .npz, .npy", table("hello")),
         ("no known column", csv, "FILE", "holds no known array, got a, b", table("a,b\n1,2\n")),
         ("a word for a number", csv, "task_labels", "got 'cat' in row 1, expected a number", {
             table("task_labels,concept_labels.a\n1,0\ncat,1\n")

@@ -57,7 +57,23 @@ fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Res
         "safetensors" => tensors::read(path, names, memory, sink),
         "parquet" | "pq" => through_python("Parquet"),
         "pt" | "pth" => through_python("PyTorch"),
-        _ => npz::read(path, names, memory, sink),
+        "npz" => npz::read(path, names, memory, sink),
+        // Archives under other names are read by their first bytes.
+        _ if is_archive(path) => npz::read(path, names, memory, sink),
+        _ => {
+            let message = "is no file of arrays, expected .npz, .npy, .csv, .safetensors, .parquet or .pt";
+            Err(Fault::new(path.display().to_string(), message))
+        }
+    }
+}
+
+/// Whether a file begins as archives do, or cannot be read: its reader says why.
+fn is_archive(path: &Path) -> bool {
+    let mut first = [0; 2];
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut first));
+    match read {
+        Ok(()) => first == *b"PK",
+        Err(error) => error.kind() != std::io::ErrorKind::UnexpectedEof,
     }
 }
 

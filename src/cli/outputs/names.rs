@@ -154,6 +154,14 @@ impl Names {
     }
 }
 
+impl Names {
+    /// Tensors that arrays which were passed over begin with, such as `concept_labels_0` with `concept_labels`.
+    pub fn like_tensors(&self) -> Vec<&'static str> {
+        let begins = |tensor: &&str| self.passed_over.borrow().iter().any(|name| name.starts_with(*tensor));
+        TensorName::ALL.iter().map(|tensor| tensor.text()).filter(begins).collect()
+    }
+}
+
 /// SUFFIX of `base.SUFFIX` or `base[SUFFIX]`.
 fn suffix_of(array: &str, base: &str) -> Option<String> {
     let rest = array.strip_prefix(base)?;
