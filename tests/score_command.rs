@@ -481,6 +481,9 @@ fn the_report_is_one_page_that_fetches_nothing_and_shows_names_as_text() {
     }
     let value = scores["scores"]["ctl_conditional"]["value"].as_f64().unwrap();
     assert!(html.contains(&format!("<td class=\"n\">{value:.4}</td>")), "the value of the table");
+    let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place("#ctl_conditional\"") < place("#ctl\""), "what decides comes first");
+    assert!(html.contains("the limit, 0.16</dd>") && html.contains("<details class=\"card\" open><summary>"));
     for chart in ["class=\"interval\"", "class=\"bar", "class=\"heat\""] {
         assert!(html.contains(chart), "{chart}");
     }

@@ -1,6 +1,6 @@
 //! The charts of a report, as SVG. Colours are classes of the style sheet, so that they follow light and dark.
 
-use super::html::escaped;
+use super::html::{escaped, number};
 use crate::fault::printable;
 
 /// Bars and cells of more concepts than this are those of the highest alone.
@@ -48,19 +48,22 @@ fn left_out(of: usize) -> String {
     if of > MOST { format!("<p class=\"none\">The {MOST} highest of {of}.</p>\n") } else { String::new() }
 }
 
-/// A bar for each concept, highest first.
+/// A bar for each concept, highest first; those below 0 point to the left.
 pub fn bars(names: &[&str], values: &[Option<f64>]) -> String {
-    let defined = || values.iter().flatten();
-    let most = defined().fold(0.0f64, |most, value| most.max(value.abs())).max(1e-9);
+    let (least, most) =
+        values.iter().flatten().fold((0.0f64, 0.0f64), |(least, most), &value| (least.min(value), most.max(value)));
+    let place = |value: f64| 100.0 * (value - least) / (most - least).max(1e-9);
     let row = |at: usize| {
         let name = escaped(names[at]);
         match values[at] {
             Some(value) => {
                 let sign = if value < 0.0 { " below" } else { "" };
+                let (from, to) = (place(value.min(0.0)), place(value.max(0.0)));
                 format!(
                     "<tr><th scope=\"row\">{name}</th><td><svg class=\"bar{sign}\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" \
-                     aria-hidden=\"true\"><rect width=\"{:.2}\" height=\"10\"/></svg></td><td class=\"n\">{value:.4}</td></tr>\n",
-                    100.0 * value.abs() / most
+                     aria-hidden=\"true\"><rect x=\"{from:.2}\" width=\"{:.2}\" height=\"10\"/></svg></td><td class=\"n\">{}</td></tr>\n",
+                    to - from,
+                    number(value, 4)
                 )
             }
             None => format!("<tr><th scope=\"row\">{name}</th><td></td><td class=\"n none\">undefined</td></tr>\n"),
@@ -73,6 +76,18 @@ pub fn bars(names: &[&str], values: &[Option<f64>]) -> String {
     )
 }
 
+/// Pixels that a text takes at most, in a font of 12: what is beyond ASCII may be twice as wide, and capitals and signs are
+/// wider.
+fn width(text: &str) -> f64 {
+    let of = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.0,
+        ' '..='~' if !c.is_ascii_uppercase() && !"&#+<=>~_".contains(c) => 7.5,
+        ' '..='~' => 9.5,
+        _ => 13.0,
+    };
+    text.chars().map(of).sum()
+}
+
 /// A name beside a heat map, cut where it is long, and what squeezes its letters where they may take more than [`NAME`].
 fn fitting(name: &str) -> (String, String) {
     let mut short: String = name.chars().take(NAME_CHARACTERS).collect();
@@ -80,32 +95,27 @@ fn fitting(name: &str) -> (String, String) {
         short.push('…');
     }
     let shown = printable(&short);
-    // At most, in a font of 12 pixels: what is beyond ASCII may be twice as wide, and capitals and signs are wider.
-    let width = |c: char| match c {
-        'm' | 'w' | 'M' | 'W' | '@' | '%' => 12.0,
-        ' '..='~' if !c.is_ascii_uppercase() && !"&#+<=>~_".contains(c) => 7.5,
-        ' '..='~' => 9.5,
-        _ => 13.0,
-    };
-    let fit = match shown.chars().map(width).sum::<f64>() > NAME {
+    let fit = match width(&shown) > NAME {
         true => format!(" textLength=\"{NAME}\" lengthAdjust=\"spacingAndGlyphs\""),
         false => String::new(),
     };
     (fit, escaped(&short))
 }
 
-/// A cell for each pair of concepts; of more than [`MOST`] those with the highest rows.
-pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
+/// A cell for each pair of concepts; of more than [`MOST`] those with the highest rows. The darkest is the highest value, or
+/// `least` where that is higher, so that noise does not look like much.
+pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>], least: f64) -> String {
     let highest: Vec<Option<f64>> = matrix.iter().map(|row| row.iter().flatten().copied().reduce(f64::max)).collect();
     let mut shown: Vec<usize> = order(&highest).into_iter().take(MOST).collect();
     shown.sort_unstable();
     let k = shown.len();
     let cell = |row: usize, column: usize| matrix[row].get(column).copied().flatten().filter(|_| row != column);
     let pairs = || shown.iter().flat_map(|&row| shown.iter().map(move |&column| (row, column)));
-    let most = pairs().filter_map(|(row, column)| cell(row, column)).fold(0.0f64, f64::max).max(1e-9);
+    let most = pairs().filter_map(|(row, column)| cell(row, column)).fold(least, f64::max).max(1e-9);
     let side = (560.0 / k as f64).clamp(5.0, 24.0);
     let named = k <= 32;
-    let margin = if named { NAME + 10.0 } else { 2.0 };
+    let longest = shown.iter().map(|&at| width(&printable(names[at]))).fold(0.0, f64::max);
+    let margin = if named { longest.min(NAME) + 10.0 } else { 2.0 };
     let mut svg = String::new();
     for (y, &row) in shown.iter().enumerate() {
         let at = margin + side * y as f64;
@@ -122,7 +132,7 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
             };
             let tip = match cell(row, column) {
                 Some(value) if k <= TIPS => {
-                    format!("<title>{} → {}: {value:.4}</title>", escaped(names[row]), escaped(names[column]))
+                    format!("<title>{} → {}: {}</title>", escaped(names[row]), escaped(names[column]), number(value, 4))
                 }
                 _ => String::new(),
             };
@@ -135,10 +145,14 @@ pub fn heat(names: &[&str], matrix: &[Vec<Option<f64>>]) -> String {
     }
     let size = margin + side * k as f64 + 2.0;
     let step = |at: usize| format!("<span class=\"h{at}\"></span>{:.3}", most * at as f64 / 5.0);
-    let legend: String = (1..=5).map(step).collect();
+    let legend: String = if most < 5e-4 {
+        "no pair is above 0".into()
+    } else {
+        "up to ".to_owned() + &(1..=5).map(step).collect::<String>()
+    };
     format!(
         "<div class=\"wide\"><svg class=\"heat\" width=\"{size:.0}\" height=\"{size:.0}\" role=\"img\" aria-label=\"values of {k} by {k} pairs, at most {most:.4}\">{svg}</svg></div>\n\
-         <p class=\"legend\">up to {legend}</p>\n{}",
+         <p class=\"legend\">{legend}</p>\n{}",
         left_out(names.len())
     )
 }
@@ -163,9 +177,11 @@ pub fn curve(points: &[(f64, Option<f64>)]) -> String {
     format!(
         "<div class=\"wide\"><svg class=\"curve\" width=\"580\" height=\"200\" viewBox=\"0 0 580 200\" role=\"img\" aria-label=\"from {low:.4} to {high:.4}\">\
          <line class=\"axis\" x1=\"60\" x2=\"560\" y1=\"170\" y2=\"170\"/><line class=\"axis\" x1=\"60\" x2=\"60\" y1=\"20\" y2=\"170\"/>\
-         <text x=\"54\" y=\"24\" text-anchor=\"end\">{high:.3}</text><text x=\"54\" y=\"174\" text-anchor=\"end\">{low:.3}</text>\
+         <text x=\"54\" y=\"24\" text-anchor=\"end\">{}</text><text x=\"54\" y=\"174\" text-anchor=\"end\">{}</text>\
          <text x=\"60\" y=\"190\">{left}</text><text x=\"560\" y=\"190\" text-anchor=\"end\">{right}</text>\
          <polyline points=\"{}\"/></svg></div>\n",
+        number(high, 3),
+        number(low, 3),
         line.join(" ")
     )
 }

@@ -32,9 +32,24 @@ pub fn escaped(text: &str) -> String {
     html
 }
 
+/// A number with so many decimals, with the sign that is as wide as a plus.
+pub fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|digit| matches!(digit, b'0' | b'.')) => digits.to_owned(),
+        Some(digits) => format!("−{digits}"),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zero_has_no_sign() {
+        assert_eq!([0.25, -0.25, -0.0001, 0.0].map(|value| number(value, 2)), ["0.25", "−0.25", "0.00", "0.00"]);
+    }
 
     #[test]
     fn names_are_text() {

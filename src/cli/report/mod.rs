@@ -12,6 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use crate::diagnosis::INTERVAL;
+use crate::limits::SHOWN;
 use crate::point::Outcome;
 use crate::run::Run;
 use crate::score::catalogue::Score;
@@ -20,7 +21,7 @@ pub use place::Page;
 pub use run::{CURVES, RunReport};
 
 use chart::{bars, curve, heat, interval};
-use html::{escaped, page};
+use html::{escaped, number, page};
 
 /// What the first look is at.
 const GLANCE: [&str; 5] =
@@ -53,11 +54,17 @@ impl Report<'_> {
         );
         body += &self.glance();
         body += &self.table();
-        for (score, outcome) in self.scores {
+        for (score, outcome) in self.in_order() {
             body += &self.detail(score, outcome);
         }
         body += &self.notes();
         page(&title, &body)
+    }
+
+    /// The scores of the first look, then the others in the order of the catalogue.
+    fn in_order(&self) -> impl Iterator<Item = &(&'static Score, Outcome)> {
+        let first = GLANCE.iter().filter_map(|id| self.scores.iter().find(|(score, _)| score.id == *id));
+        first.chain(self.scores.iter().filter(|(score, _)| !GLANCE.contains(&score.id)))
     }
 
     fn glance(&self) -> String {
@@ -65,10 +72,12 @@ impl Report<'_> {
             let (score, outcome) = self.scores.iter().find(|(score, _)| score.id == *id)?;
             let value = outcome.value()?;
             let error = value.standard_error.map_or(String::new(), |error| format!(" ± {:.3}", INTERVAL * error));
+            let half = value.standard_error.map_or(0.0, |error| INTERVAL * error);
             Some(format!(
-                "<div class=\"tile\"><dt>{}</dt><dd>{:.3}<small>{error}</small></dd></div>\n",
+                "<div class=\"tile\"><dt>{}</dt><dd>{}<small>{error}</small></dd>{}</div>\n",
                 escaped(score.title),
-                value.value
+                number(value.value, 3),
+                beside_limit(score.id, value.value, half)
             ))
         };
         let tiles: String = GLANCE.iter().filter_map(tile).collect();
@@ -84,13 +93,13 @@ impl Report<'_> {
             );
             match outcome {
                 Outcome::Value(value) => {
-                    let error = value.standard_error.map_or("–".to_owned(), |error| format!("{error:.4}"));
+                    let error = value.standard_error.map_or("–".to_owned(), |error| number(error, 4));
                     let p = value.p_value.map_or("–".to_owned(), of_p);
                     let over = value.left_out.as_ref().map_or(String::new(), |left| escaped(&left.to_string()));
                     let chart = interval(value.value, value.standard_error.map(|error| INTERVAL * error), score.range);
                     format!(
-                        "<tr>{name}<td class=\"n\">{:.4}</td><td class=\"n\">{error}</td><td class=\"n\">{p}</td><td>{chart}</td><td>{over}</td></tr>\n",
-                        value.value
+                        "<tr>{name}<td class=\"n\">{}</td><td class=\"n\">{error}</td><td class=\"n\">{p}</td><td>{chart}</td><td>{over}</td></tr>\n",
+                        number(value.value, 4)
                     )
                 }
                 Outcome::Undefined(undefined) => {
@@ -101,7 +110,7 @@ impl Report<'_> {
                 }
             }
         };
-        let rows: String = self.scores.iter().map(row).collect();
+        let rows: String = self.in_order().map(row).collect();
         format!(
             "<section class=\"card\"><h2>All scores</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Score</th><th class=\"n\">Value</th>\
              <th class=\"n\">Standard error</th><th class=\"n\">p</th><th>95 % interval on the score’s range</th><th></th></tr></thead>\n\
@@ -119,7 +128,8 @@ impl Report<'_> {
             }
             if let Some(matrix) = value.matrix.as_ref().filter(|matrix| matrix.len() == names.len() && names.len() > 1)
             {
-                charts += &format!("<h3>By pair: row concept → column concept</h3>\n{}", heat(&names, matrix));
+                let least = limit_of(score.id).map_or(0.0, |(limit, _)| limit);
+                charts += &format!("<h3>By pair: row concept → column concept</h3>\n{}", heat(&names, matrix, least));
             }
             if let Some(points) = &value.curve {
                 let label = score.curve.map_or("", |curve| curve.x);
@@ -127,8 +137,11 @@ impl Report<'_> {
             }
         }
         let reading: String = score.trust.iter().map(|remark| format!("<li>{}</li>", escaped(remark))).collect();
+        let open = if GLANCE.contains(&score.id) { " open" } else { "" };
+        // The anchor is inside, so that a browser that follows a link to it opens what it is in.
         format!(
-            "<section class=\"card\" id=\"{}\"><h2>{}</h2>\n<p>{}</p>\n<details><summary>When to trust it</summary><ul>{reading}</ul></details>\n{charts}</section>\n",
+            "<details class=\"card\"{open}><summary><h2>{1}</h2></summary>\n<div id=\"{0}\"><p>{2}</p>\n\
+             <details><summary>When to trust it</summary><ul>{reading}</ul></details>\n{charts}</div></details>\n",
             score.id,
             escaped(score.title),
             escaped(score.help)
@@ -155,6 +168,26 @@ impl Report<'_> {
             format!("<section class=\"card\"><h2>Notes</h2><ul>\n{items}</ul></section>\n")
         }
     }
+}
+
+/// The limit from which the diagnosis concludes, and whether values above it are the bad ones.
+fn limit_of(id: &str) -> Option<(f64, bool)> {
+    SHOWN.iter().find(|(score, ..)| *score == id).map(|&(_, limit, above)| (limit, above))
+}
+
+/// Where a value and its interval are beside the limit of its score, in words; only the bad side is coloured.
+fn beside_limit(id: &str, value: f64, half: f64) -> String {
+    let Some((limit, above_is_bad)) = limit_of(id) else {
+        return String::new();
+    };
+    let side = if above_is_bad { "above" } else { "below" };
+    let beyond = if above_is_bad { value - limit } else { limit - value };
+    let (class, words) = match beyond {
+        _ if beyond > half => ("bad", format!("{side} the limit, {limit}")),
+        _ if beyond > -half => ("", format!("the interval reaches the limit, {limit}")),
+        _ => ("", format!("not {side} the limit, {limit}")),
+    };
+    format!("<dd class=\"limit {class}\">{words}</dd>")
 }
 
 /// A p-value as a person writes it: three decimals at most, with an exponent only below that.
