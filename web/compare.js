@@ -5,6 +5,7 @@ import { options, setting } from "./overview.js";
 import { titleOf } from "./prefs.js";
 import { byValue } from "./query.js";
 import { saveMenu } from "./saving.js";
+import { comparedText, upper } from "./sentences.js";
 import { note } from "./states.js";
 import { address, change } from "./state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
@@ -113,7 +114,8 @@ export function compareView(again) {
     pair.hidden = !report || Boolean(report.groups);
     said.textContent = "";
     lead.replaceChildren();
-    notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("p", {}, `${text}.`)));
+    const key = report?.groups ? { label: report.label, values: report.groups.map((/** @type {{value: string}} */ { value }) => value) } : null;
+    notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("p", {}, `${sentence(text, key)}.`)));
     if (!report) {
       title.textContent = why === null ? "Comparing …" : "Compare";
       return;
@@ -129,7 +131,7 @@ export function compareView(again) {
     const name = labelName(report.label);
     const range = report.least?.values ?? [];
     title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `Where leakage is least along ${name} is unknown`;
-    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : sentence(report.undefined ?? "");
+    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : sentence(report.undefined ?? "", { label: report.label, values: report.groups.map(({ value }) => value) });
     const runs = report.groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     said.textContent = `${runs} runs in ${report.groups.length} groups, the newest evaluations of each`;
     drawSweep(report, shown);
@@ -146,7 +148,7 @@ export function compareView(again) {
     const link = (/** @type {string} */ letter, /** @type {string} */ name) => el("span", {}, el("b", {}, `${letter} `), el("a", { href: address({ page: "run", run: name }) }, titleOf(name)));
     pairHead.replaceChildren(el("h2", {}, "Differences"), el("div", { class: "end key" }, link("A", nameA), link("B", nameB), menu()),
       el("p", {}, "A − B with its 95 % interval. An interval that leaves out 0 is a difference; one that holds 0 is no proof of equality."),
-      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${named(criterion.why)}). Without clipping: ${CRITERION[unclipped.verdict]} (${named(unclipped.why)}).`));
+      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${comparedText(criterion.why)}). Without clipping: ${CRITERION[unclipped.verdict]} (${comparedText(unclipped.why)}).`));
     pairBody.replaceChildren(forest(report.scores, ["A", "B"]));
     table = tableOf(report, [nameA, nameB].join(" "));
   }
@@ -167,8 +169,8 @@ export function compareView(again) {
   return { root, draw };
 }
 
-/** @param {string} text of the sidecar, which begins small */
-const sentence = (text) => named(text).replace(/^./, (letter) => letter.toUpperCase());
+/** @param {string} text of the sidecar, which begins small @param {Parameters<typeof comparedText>[1]} [by] */
+const sentence = (text, by) => upper(comparedText(text, by));
 
 /** @param {[number, number]} rows */
 const rowsOf = ([least, most]) => (least === most ? String(most) : `${least} to ${most}`);

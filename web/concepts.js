@@ -4,7 +4,7 @@ import { options } from "./overview.js";
 import { saveMenu } from "./saving.js";
 import { spark } from "./spark.js";
 import { change } from "./state.js";
-import { breakable, el, icon, number } from "./text.js";
+import { breakable, el, icon, number, shortened } from "./text.js";
 import { afterFrame } from "./turns.js";
 import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
 
@@ -17,6 +17,8 @@ import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
 const RANKS = { most: "most first", least: "least accurate", earliest: "as declared", name: "name" };
 /** Concepts that come at once, as many as are in sight, and those of each turn after that. */
 const [FIRST, NEXT] = [24, 16];
+/** Characters of a name above a small curve. */
+const NAME = 19;
 const USUAL = ["ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */
@@ -69,7 +71,9 @@ export function conceptsPanel(host, again) {
     const known = values.flatMap((value) => (value === null ? [] : [value]));
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
     table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"], rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
-    const made = charts ? multiples(id, over, top, limit?.limit ?? null) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
+    const shared = charts ? sharedStart(names) : "";
+    if (shared) said.textContent += ` Names are without “${shared}”.`;
+    const made = charts ? multiples(id, over, top, limit?.limit ?? null, shared) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
     afterFrame(body, () => fill(made, rows));
   };
 
@@ -119,12 +123,20 @@ function listing(id, over, [low, top], limit, accurate) {
       el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 
-/** @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @returns {Made} */
-function multiples(id, over, top, limit) {
+/** What all names begin with, up to a separator. @param {string[]} names */
+function sharedStart(names) {
+  const [first = ""] = names;
+  let end = names.length > 2 ? first.length : 0;
+  for (const name of names) while (!name.startsWith(first.slice(0, end))) end -= 1;
+  return first.slice(0, end).match(/^.*[_:/. -]/)?.[0] ?? "";
+}
+
+/** @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @param {string} shared start of all names @returns {Made} */
+function multiples(id, over, top, limit, shared) {
   const root = el("div", { class: "multiples" });
   return { root, list: root,
     one: ({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
-      el("figcaption", { title: name }, el("span", {}, name), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "") };
+      el("figcaption", { title: name }, el("span", {}, shortened(name.slice(shared.length), NAME)), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "") };
 }
 
 /** @param {string} id @param {ConceptCurves} over @param {number} i @param {number} top @param {number|null} limit @param {string} name */

@@ -1,7 +1,8 @@
 // Differences of two sides on one scale, each with its interval.
+import { comparedText, differenceText } from "./sentences.js";
 import { el } from "./text.js";
 import { term } from "./tip.js";
-import { nameOf, tipOf, valueText, wordOf } from "./words.js";
+import { nameOf, tipOf, wordOf } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Comparison} Comparison
@@ -14,7 +15,7 @@ const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "ic
 
 /** What a difference means, in words. @param {Compared} one @param {[string, string]} sides */
 export function meaning({ score, verdict, undefined: why }, [a, b]) {
-  if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
+  if (why !== undefined || verdict === "undefined") return `undefined: ${comparedText(why ?? "no value")}`;
   if (verdict === "compatible") return "no difference shown";
   const [higher, lower] = verdict === "higher_in_a" ? [a, b] : [b, a];
   if (LEAKS.includes(score)) return `${higher} leaks more`;
@@ -25,10 +26,7 @@ export function meaning({ score, verdict, undefined: why }, [a, b]) {
 
 /** A difference with its interval, in the page's unit. @param {Compared} one */
 export function rangeText({ score, difference }) {
-  if (!difference) return "–";
-  const unit = wordOf(score).scale === 100 ? " pt" : "";
-  const { mean, low, high } = difference;
-  return `${valueText(score, mean)}${unit}${low === null || high === null ? "" : ` (${valueText(score, low)} to ${valueText(score, high)})`}`;
+  return difference ? differenceText(score, difference, wordOf(score).scale === 100 ? " pt" : "") : "–";
 }
 
 /** @param {Compared[]} compared @param {[string, string]} sides */

@@ -1,4 +1,5 @@
 // When rules fired: one lane for each that did, and what happened in words. Also evaluations without a value.
+import { alertParts } from "./sentences.js";
 import { store } from "./store.js";
 import { count, el } from "./text.js";
 import { momentText, named, verdictOf } from "./words.js";
@@ -17,6 +18,7 @@ export function lanesPanel(host) {
   const log = el("ul", { class: "log" });
   host.append(el("header", {}, el("h2", {}, "Alert history"), el("div", { class: "end" }, range)), el("div", { class: "body" }, lanes, log));
   let before = "";
+  let whole = false;
 
   /** @param {Shown} shown @param {import("./api.js").Unscored[]} unscored */
   return function draw(shown, unscored) {
@@ -24,7 +26,7 @@ export function lanesPanel(host) {
     const series = shown.lines[0]?.series;
     const row = shown.rows.get(run);
     const changes = store.changes.filter((one) => one.run === run && one.split === split);
-    const now = JSON.stringify([changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length]);
+    const now = JSON.stringify([changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length, whole]);
     if (now === before) return;
     before = now;
     const steps = series?.step ?? [];
@@ -59,17 +61,24 @@ export function lanesPanel(host) {
       const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => steps[Math.round(share * (steps.length - 1))]);
       lanes.append(el("span", { class: "tick-space" }), el("div", { class: "ticks" }, ...[...new Set(ticks)].map((step, i) => el("span", { style: `left: ${place(step)}%` }, i === 0 ? when(step) : lastOf(when(step))))));
     }
+    // A rule that was only pending has nothing to end.
+    const fired = changes.filter((one, i) => one.state === "firing" || (one.state === "inactive" && changes.slice(0, i).findLast(({ rule }) => rule === one.rule)?.state === "firing"));
     // The end of a run ends its alerts, which is no news of its model.
-    const ended = changes.filter(({ state, evidence }) => state === "inactive" && evidence.startsWith("the run finished"));
+    const ended = fired.filter(({ state, evidence }) => state === "inactive" && evidence.startsWith("the run finished"));
     const entries = [
-      ...(ended.length ? [{ step: Math.max(...ended.map(({ step }) => step)), look: false, head: "", text: `The run finished while ${ended.length === 1 ? "a rule" : `${ended.length} rules`} fired.` }] : []),
-      ...changes.filter((one) => one.state !== "pending" && !ended.includes(one)).map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
-        head: one.advises_stop ? "Stop advised. " : "", text: `${one.rule}${one.state === "firing" ? "" : " is over"}: ${named(one.evidence)}` })),
-      ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text })),
+      ...(ended.length ? [{ step: Math.max(...ended.map(({ step }) => step)), look: false, head: "", text: () => [`The run finished while ${ended.length === 1 ? "a rule" : `${ended.length} rules`} fired.`] }] : []),
+      ...fired.filter((one) => !ended.includes(one)).map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
+        head: one.advises_stop ? "Stop advised. " : "", text: () => [`${one.rule}${one.state === "firing" ? "" : " is over"}: `, ...alertParts(one.evidence)] })),
+      ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text: () => [named(text)] })),
     ].sort((a, b) => b.step - a.step);
-    log.replaceChildren(...(entries.length ? entries.slice(0, LISTED) : []).map(({ step, look, head, text }) =>
-      el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), text))),
-    ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", { class: "dim" }, `and ${entries.length - LISTED} earlier ones`))] : []),
+    const more = el("button", { type: "button", class: "plain-btn", "aria-expanded": String(whole), onclick: () => {
+      whole = !whole;
+      draw(shown, unscored);
+      /** @type {HTMLElement|null} */ (log.querySelector(".plain-btn"))?.focus();
+    } }, whole ? `Show the newest ${LISTED} alone` : `Show ${entries.length - LISTED} earlier`);
+    log.replaceChildren(...entries.slice(0, whole ? entries.length : LISTED).map(({ step, look, head, text }) =>
+      el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), ...text()))),
+    ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),
     ...(entries.length ? [] : [el("li", {}, el("span", {}), el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started." : `No rule judges ${split}.`))]));
   };
 }

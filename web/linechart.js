@@ -6,7 +6,7 @@ import { pageColor } from "./palette.js";
 import { savePng } from "./saving.js";
 import { el } from "./text.js";
 import { hideTip, showTip } from "./tip.js";
-import { afterFrame } from "./turns.js";
+import { afterFrame, finishAll } from "./turns.js";
 
 /**
  * @typedef {import("./lineplot.js").Line} Line
@@ -39,6 +39,22 @@ const sized = new ResizeObserver((entries) => {
 /** Paints all charts again, as after a change of scheme. */
 export function redrawAll() {
   for (const group of groups.values()) for (const chart of group) chart.schedule();
+}
+
+/** Pixels of a chart on a sheet of paper, where two stand side by side: its texts stay legible. */
+const SHEET = 340;
+
+/** Paints at once all charts of the page, also those far from the window, as a sheet of paper has them. */
+export function paintForPrint() {
+  // What waits may give them lines, and a chart that is being painted has the easel.
+  finishAll();
+  for (const chart of [...groups.values()].flatMap((group) => [...group])) {
+    if (!chart.root.isConnected) continue;
+    const { size } = chart;
+    chart.size = [Math.min(SHEET, size[0]), size[1]];
+    for (const _ of chart.paint());
+    chart.size = size;
+  }
 }
 
 /** Where a chart is painted before it is put in sight, whole. One is painted at a time. @type {CanvasRenderingContext2D|null} */

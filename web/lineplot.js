@@ -57,6 +57,8 @@ export class LinePlot {
     this.across = scale(0, 1);
     this.down = scale(0, 1);
     this.lines = current(spec).length;
+    /** @type {{x: number, top: number, width: number, crossed: number}|null} where the limit is named, and how much meets it there */
+    this.label = null;
     this.fit(spec);
     const right = spec.places || this.lines > MOST_ENDS ? 12 : RIGHT;
     this.box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
@@ -85,6 +87,7 @@ export class LinePlot {
       yield;
     }
     context.restore();
+    this.limitText(context, spec, box);
     if (!spec.places && this.lines <= MOST_ENDS) this.ends(context, spec, box);
     this.empty(context, spec, box);
   }
@@ -167,13 +170,50 @@ export class LinePlot {
       context.lineTo(box.left + box.width, Math.round(y) + 0.5);
       context.stroke();
       context.setLineDash([]);
-      context.fillStyle = pageColor("--leak");
-      const above = limit.bad === "above" ? y - box.top > 16 : box.top + box.height - y < 16;
-      context.textAlign = "right";
-      context.textBaseline = above ? "bottom" : "top";
-      context.fillText(limit.text, box.left + box.width - 3, above ? y - 2 : y + 3);
     }
     this.bottom(context, spec, box);
+  }
+
+  /** What a limit is, where the fewest lines cross it, over those that do. @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */
+  limitText(context, spec, box) {
+    const { limit } = spec;
+    if (!limit || limit.value < this.down.from || limit.value > this.down.to) return;
+    const y = this.y(limit.value, box);
+    const width = context.measureText(limit.text).width;
+    const [left, right] = [box.left + 3, box.left + box.width - 3 - width];
+    const middle = (left + right) / 2;
+    const places = (limit.bad === "above" ? [-1, 1] : [1, -1]).flatMap((side) => [right, left, middle].map((x) => ({ x, top: side < 0 ? y - 15 : y + 2, side })))
+      .filter(({ top }) => top >= box.top - 2 && top + 13 <= box.top + box.height);
+    const crossed = (/** @type {{x: number, top: number}} */ place) => (this.lines > MOST_BANDS ? 0 : spec.lines.reduce((sum, line) => sum + this.crossings(line, box, [place.x - 2, place.top - 2, place.x + width + 2, place.top + 15]), 0));
+    const best = places.map((place) => ({ ...place, crossed: crossed(place) })).reduce((one, other) => (other.crossed < one.crossed ? other : one), { x: right, top: y - 15, side: -1, crossed: Infinity });
+    this.label = { ...best, width };
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    context.lineJoin = "round";
+    context.lineWidth = 4;
+    context.strokeStyle = pageColor("--surface");
+    context.strokeText(limit.text, best.x, best.top + 1);
+    context.fillStyle = pageColor("--leak");
+    context.fillText(limit.text, best.x, best.top + 1);
+  }
+
+  /** How many parts of a line and its band meet a rectangle. @param {Line} line @param {any} box @param {number[]} rectangle left, top, right, bottom */
+  crossings({ x, y, half }, box, [left, top, right, bottom]) {
+    let count = 0;
+    for (let i = 0; i < x.length; i += 1) {
+      const value = y[i];
+      if (value === null || Number.isNaN(x[i])) continue;
+      const before = i > 0 && y[i - 1] !== null && !Number.isNaN(x[i - 1]) ? i - 1 : i;
+      const [from, to] = [this.x(x[before], box), this.x(x[i], box)];
+      if (to < left || from > right) continue;
+      const [a, b] = [this.y(Number(y[before]), box), this.y(value, box)];
+      const at = (/** @type {number} */ place) => (to > from ? a + ((b - a) * (Math.min(to, Math.max(from, place)) - from)) / (to - from) : b);
+      const wide = half?.[i] ? Math.abs(this.y(value + Number(half[i]), box) - b) : 0;
+      const [high, low] = [Math.min(at(left), at(right)), Math.max(at(left), at(right))];
+      if (low >= top && high <= bottom) count += 10;
+      else if (low + wide >= top && high - wide <= bottom) count += 1;
+    }
+    return count;
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Spec} spec @param {any} box */

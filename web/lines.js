@@ -1,6 +1,7 @@
 // From a run's evaluations to a line of a chart.
+import { alertText } from "./sentences.js";
 import { firedOf, store } from "./store.js";
-import { epochText, localTime, number, overText, percent, probability } from "./text.js";
+import { epochText, localTime, number, overText, percent, probability, signed } from "./text.js";
 import { named, wordOf } from "./words.js";
 
 /**
@@ -86,7 +87,7 @@ function made({ series, score, run, split, name, color, look, along, started, un
   }
   const alerts = firedOf(run, split, score).flatMap((alert) => {
     const at = series.step.indexOf(alert.step);
-    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${named(alert.evidence)}` }] : [];
+    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${alertText(alert.evidence)}` }] : [];
   });
   return [...left, { ...now, gaps, alerts }];
 }
@@ -135,5 +136,5 @@ function between(steps, x, step) {
 /** A value of a chart as text, in the page's unit. @param {string} score */
 export function chartText(score) {
   const { scale } = wordOf(score);
-  return (/** @type {number} */ value) => (!Number.isFinite(value) ? "–" : scale === 100 ? value.toFixed(1).replace("-", "−") : number(value, 0.1));
+  return (/** @type {number} */ value) => (!Number.isFinite(value) ? "–" : scale === 100 ? signed(value.toFixed(1)) : number(value, 0.1));
 }

@@ -1,6 +1,6 @@
 // The page: which view is open, and when it is drawn.
 import { compareView } from "./compare.js";
-import { redrawAll } from "./linechart.js";
+import { paintForPrint, redrawAll } from "./linechart.js";
 import { overview, overviewScores } from "./overview.js";
 import { forgetColors } from "./palette.js";
 import { applyTheme, onPrefs, switchTheme, titleOf } from "./prefs.js";
@@ -132,6 +132,8 @@ const rescheme = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rescheme);
 onPrefs(rescheme);
+addEventListener("beforeprint", paintForPrint);
+addEventListener("afterprint", redrawAll);
 onChange(schedule);
 begin(schedule);
 setTimeout(schedule, PATIENCE_MS + 20);

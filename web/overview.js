@@ -3,6 +3,7 @@ import { answers } from "./answers.js";
 import { curveControls, curves } from "./curves.js";
 import { MARKS, hueOf, lookOf } from "./palette.js";
 import { titleOf } from "./prefs.js";
+import { hintOf } from "./query.js";
 import { runTable } from "./runtable.js";
 import { closing } from "./saving.js";
 import { address, change, current } from "./state.js";
@@ -30,6 +31,7 @@ export function overview(again) {
   const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels", oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
+  const hint = el("p", { class: "small hint", role: "status", hidden: true });
   const hidden = el("button", { type: "button", class: "btn quiet desk", onclick: () => change({ all: !current().all }) });
   const drawn = el("span", { class: "dim small desk end" });
   const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
@@ -44,20 +46,23 @@ export function overview(again) {
   const drawCurves = curves(grid, "overview");
   const drawBelow = curves(below, "overview");
   const least = answers("compare", again);
+  const aside = el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" });
   const root = el("div", {},
     el("div", { class: "head" }, el("div", {}, title, lead), el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
     el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
-      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), table.picker, hidden, drawn),
-    el("div", { class: "split" }, listing,
-      el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" },
-        el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid, el("header", { class: "sub" }, el("h2", {}, "As published"), el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below)));
+      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), table.picker, hidden, drawn, hint),
+    el("div", { class: "split" }, listing, aside));
+  aside.append(el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid,
+    el("header", { class: "sub" }, el("h2", {}, "As published"), el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below);
   let before = "";
 
   /** @param {Shown} shown */
   function draw(shown) {
     const { view, searched, listed, counts, known } = shown;
-    const text = known < searched.length && known === 0 ? "Reading the runs …"
-      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
+    // What was chosen for the charts stays in them, whatever is searched for.
+    const none = searched.length === 0 && view.q !== "" && shown.runs.length > 0;
+    const text = none ? `No run matches “${view.q}”` : known < searched.length && known === 0 ? "Reading the runs …"
+      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.unlearnt === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
         : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
           : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
     tell(title, text);
@@ -65,17 +70,21 @@ export function overview(again) {
     const { body } = label ? least({ by: label, split: view.split }, shown.rested()) : { body: null };
     const range = body?.least ? body.least.values : null;
     const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && kindOf(one.row) === "leaking");
-    const now = JSON.stringify([counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
+    const now = JSON.stringify([none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
     if (now !== before) {
       before = now;
       for (const one of tabs) one.draw(one.kind ? counts[one.kind] : searched.length, view.verdict);
-      lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
+      lead.replaceChildren(...(none ? [`The search leaves out ${shown.runs.length === 1 ? "the only run" : `all ${plural(shown.runs.length, "run")}`}. `, el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search")] : live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(live.row?.verdict?.since)}${live.row?.verdict?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range && label ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
+      ...(range && label && !none ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
     }
     options(group, [["", "nothing"], ...shown.labels.map(({ name }) => [name, labelName(name) === name ? name : `${labelName(name)} (${name})`])], view.group);
     options(split, (shown.splits.includes(view.split) ? shown.splits : [view.split, ...shown.splits]).map((one) => [one, one]), view.split);
     if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
+    const advice = hintOf(view.q, shown.labels.map((one) => one.name), !none);
+    tell(hint, advice);
+    hint.hidden = advice === "";
+    aside.hidden = none && shown.lines.length === 0;
     hidden.hidden = shown.hidden === 0;
     tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
     tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs read …`
@@ -119,13 +128,15 @@ export function overview(again) {
 function tab(kind) {
   const known = /** @type {import("./words.js").Kind} */ (kind);
   const number = el("b", {});
-  const root = el("button", { type: "button", onclick: () => change({ verdict: kind === current().verdict ? "" : kind }) },
+  const root = el("button", { type: "button", title: kind === "unlearnt" ? "No leakage is seen, but concept accuracy is below its limit" : null, onclick: () => change({ verdict: kind === current().verdict ? "" : kind }) },
     kind && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${kind ? SHORT[known] : "All"} `, number);
   return {
     kind, root,
     /** @param {number} n @param {string} chosen */
     draw(n, chosen) {
       number.textContent = count(n);
+      // Rare, and no verdict of the sidecar.
+      root.hidden = kind === "unlearnt" && n === 0 && chosen !== kind;
       root.setAttribute("aria-pressed", String(kind === chosen));
     },
   };

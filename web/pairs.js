@@ -5,7 +5,8 @@ import { options } from "./overview.js";
 import { channels, pageColor } from "./palette.js";
 import { saveMenu, savePng } from "./saving.js";
 import { change } from "./state.js";
-import { el, number, probability } from "./text.js";
+import { limitOf } from "./store.js";
+import { el, number, probability, shortened } from "./text.js";
 import { nameOf, scoreOf } from "./words.js";
 
 /**
@@ -15,6 +16,10 @@ import { nameOf, scoreOf } from "./words.js";
 
 const ORDERS = { value: "largest first", alike: "related together", given: "as declared", name: "name" };
 const STOPS = ["--h0", "--h1", "--h2", "--h3", "--h4", "--h5"];
+/** Share of the colours, from the palest on, for values up to the limit. */
+const PALE = 0.2;
+/** Characters of a name beside the map. */
+const NAME = 17;
 /** Names beside the map of more concepts would cover each other. */
 const MOST_NAMES = 34;
 
@@ -32,7 +37,7 @@ export function pairsPanel(host, again) {
   const fault = el("p", { class: "small dim" });
   const frame = el("div", { class: "heat" }, names, map);
   const answer = answers("matrix", again);
-  /** @type {{matrix: Matrix, places: number[], id: string, limit: number}|null} */
+  /** @type {{matrix: Matrix, places: number[], id: string}|null} */
   let drawn = null;
   /** @type {[number, number]|null} */
   let cell = null;
@@ -63,7 +68,7 @@ export function pairsPanel(host, again) {
     read.hidden = !body;
     ramp.hidden = !body;
     fault.textContent = body ? "" : why ?? "…";
-    drawn = body && { matrix: body, id, places: orderOf(body.concepts, shown.view.order, body.matrix), limit: 0 };
+    drawn = body && { matrix: body, id, places: orderOf(body.concepts, shown.view.order, body.matrix) };
     if (!drawn) return;
     paint();
     const oldest = Math.max(0, ...(body.ages ?? []).flat());
@@ -85,9 +90,10 @@ export function pairsPanel(host, again) {
     const k = places.length;
     const values = matrix.flatMap((row, i) => row.filter((value, j) => value !== null && i !== j).map(Number)).sort((a, b) => a - b);
     const low = values[0] ?? 0;
-    // One extreme pair must not hide all others.
-    const limit = roundUp(Math.max(values[Math.floor(0.98 * (values.length - 1))] ?? 0, 0.01));
-    drawn.limit = limit;
+    // One extreme pair must not hide all others, and noise is not to look like leakage: up to the limit cells stay pale.
+    const limit = (limitOf(id) ?? limitOf("icl_conditional"))?.limit ?? 0.1;
+    const top = roundUp(Math.max(values[Math.floor(0.98 * (values.length - 1))] ?? 0, 2 * limit, -low));
+    const heat = (/** @type {number} */ value) => (value <= limit ? PALE * (value / limit) : PALE + (1 - PALE) * Math.min(1, (value - limit) / (top - limit)));
     canvas.width = k;
     canvas.height = k;
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -97,15 +103,18 @@ export function pairsPanel(host, again) {
     const ground = channels("--surface");
     places.forEach((i, y) => places.forEach((j, x) => {
       const value = i === j ? null : matrix[i][j];
-      const color = value === null ? ground : value < 0 ? blend(stops[0], cold, Math.min(1, -value / limit)) : ramped(stops, Math.min(1, value / limit));
+      const color = value === null ? ground : value < 0 ? blend(stops[0], cold, Math.min(1, -value / top)) : ramped(stops, heat(value));
       image.data.set([...color, 255], 4 * (y * k + x));
     }));
     context.putImageData(image, 0, 0);
     map.setAttribute("aria-label", `${nameOf(id)} between ${k} concepts, from ${number(low, 0.1)} to ${number(values.at(-1) ?? 0, 0.1)}. Arrow keys read pairs.`);
-    names.replaceChildren(...(k > MOST_NAMES ? [] : places.map((i, y) => el("span", { style: `top: ${(100 * (y + 0.5)) / k}%`, title: concepts[i] }, concepts[i]))));
+    names.replaceChildren(...(k > MOST_NAMES ? [] : places.map((i, y) => el("span", { style: `top: ${(100 * (y + 0.5)) / k}%`, title: concepts[i] }, shortened(concepts[i], NAME)))));
     frame.classList.toggle("unnamed", k > MOST_NAMES);
     frame.style.maxWidth = `${Math.min(760, 110 + 64 * k)}px`;
-    ramp.replaceChildren(...(low < 0 ? [number(Math.max(low, -limit), 0.1), el("i", { style: "background: var(--s1)" })] : []), "0", ...STOPS.map((name) => el("i", { style: `background: var(${name === "--h0" ? "--raised" : name})` })), `${number(limit, 0.1)}${(values.at(-1) ?? 0) > limit ? " and more" : ""}`);
+    const step = (/** @type {number[]} */ color) => el("i", { style: `background: rgb(${color.map(Math.round).join(" ")})` });
+    ramp.replaceChildren(...(low < 0 ? [number(low, 0.1), step(blend(stops[0], cold, Math.min(1, -low / top)))] : []), "0", ...[0, 0.5, 1].map((share) => step(ramped(stops, PALE * share))),
+      `${number(limit, 0.1)}${limitOf(id) ? ", the limit of the mean" : ""}`, ...[0.25, 0.5, 0.75, 1].map((share) => step(ramped(stops, PALE + (1 - PALE) * share))), `${number(top, 0.1)}${(values.at(-1) ?? 0) > top ? " and more" : ""}`);
+    ramp.dataset.top = String(top);
   }
 
   /** @param {[number, number]} pair numbers of concepts */

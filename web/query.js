@@ -2,21 +2,39 @@
 
 /** @typedef {import("./api.js").Run} Run */
 
+const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
+/** A condition that is still being typed; `lambda=` alone finds the runs with that label. */
+const INCOMPLETE = /^[^<>=!]+(<|>|!|<=|>=|!=)$/;
+
+const wordsOf = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean);
+const labelOf = (/** @type {string} */ key) => (key === "λ" ? "lambda" : key);
+
 /** @param {string} text @returns {(run: Run, title: string) => boolean} */
 export function matcher(text) {
-  const tests = text.split(/\s+/).filter(Boolean).map((word) => {
-    const condition = word.match(/^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/);
+  const tests = wordsOf(text).filter((word) => !INCOMPLETE.test(word)).map((word) => {
+    const condition = word.match(CONDITION);
     if (!condition) {
       const wanted = word.toLocaleLowerCase();
       return (/** @type {Run} */ run, /** @type {string} */ title) =>
         [run.name, title, ...Object.entries(run.labels).map(([key, value]) => `${key}=${value}`)].some((one) => one.toLocaleLowerCase().includes(wanted));
     }
     const [, key, sign, value] = condition;
-    const label = key === "λ" ? "lambda" : key;
+    const label = labelOf(key);
     return (/** @type {Run} */ run, /** @type {string} */ title) =>
       label in run.labels ? holds(run.labels[label], sign, value) : title.includes(word) || run.name.includes(word);
   });
   return (run, title) => tests.every((test) => test(run, title));
+}
+
+/** What a search lacks to be understood, or "". @param {string} text @param {string[]} labels that runs have @param {boolean} finds whether it finds any run */
+export function hintOf(text, labels, finds) {
+  for (const word of wordsOf(text)) {
+    if (INCOMPLETE.test(word)) return `“${word}” needs a value, such as ${word.replace(/!$/, "!=")}1. Until then it is left out.`;
+    if (/^(<=|>=|!=|<|>)/.test(word)) return `“${word}” needs a label before it, such as ${labels[0] ?? "lambda"}${word}.`;
+    const key = word.match(CONDITION)?.[1];
+    if (key && !finds && !labels.includes(labelOf(key))) return `No run has a label “${key}”.${labels.length ? ` There ${labels.length === 1 ? "is" : "are"} ${labels.join(", ")}.` : ""}`;
+  }
+  return "";
 }
 
 /** Numbers are compared as numbers. @param {string} own @param {string} sign @param {string} value */

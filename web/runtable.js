@@ -15,7 +15,7 @@ import { KINDS, halfText, kindOf, labelName, momentText, nameOf, tipOf, valueTex
 /**
  * @typedef {import("./shown.js").Shown} Shown
  * @typedef {import("./shown.js").Listed} Listed
- * @typedef {{id: string, label: boolean}} Column
+ * @typedef {{id: string, label: boolean, width?: number}} Column width: pixels of a label's values or its name
  * @typedef {{key: string, body: string, kind: "run"|"group"|"more", run?: string, node: () => any}} Item a row, laid out or not
  */
 
@@ -47,8 +47,8 @@ export function verdictMark(told, shown, row) {
   const at = row?.step !== null && row?.step !== undefined ? momentText({ step: row.step, epoch: row.epoch }) : "";
   const text = shown.down && at ? `As of ${at}: ${told.kind === "leaking" ? "leaking" : told.text.replace(/^./, (first) => first.toLowerCase())}` : told.text;
   const grave = told.look === "leak" || told.look === "warn";
-  return el("span", { class: `v ${told.look}`, "data-kind": told.kind }, icon(told.look),
-    el("span", {}, grave ? el("b", {}, text) : text, told.rest && el("span", { class: "rest" }, ` ${told.rest}`, told.look === "leak" && el("span", { class: "long" }, " concepts"))));
+  return el("span", { class: `v ${told.look}`, "data-kind": told.kind, title: told.rest ? `${text}, ${told.rest}${told.look === "leak" ? " concepts" : ""}` : text }, icon(told.look),
+    el("span", {}, grave ? el("b", {}, text) : text, told.rest && " ", told.rest && el("span", { class: "rest" }, told.rest, told.look === "leak" && el("span", { class: "long" }, " concepts"))));
 }
 
 /** @param {HTMLElement} host */
@@ -339,7 +339,7 @@ export function runTable(host) {
       acts.append(act("pin", isPinned(run.name) ? "Unpin" : "Pin", "pin", isPinned(run.name), () => togglePin(run.name)),
         act("hide", isHidden(run.name) ? "Show again" : "Hide", "eye", isHidden(run.name), () => toggleHidden(run.name)));
     };
-    const label = el("span", {}, el("a", { href: address({ page: "run", run: run.name }), title, "data-key": `open ${run.name}` }, title),
+    const label = el("span", {}, el("a", { href: address({ page: "run", run: run.name }), title, "data-key": `open ${run.name}` }, el("span", {}, title)),
       live && el("span", { class: "live", title: "training", role: "img", "aria-label": "training" }),
       isPinned(run.name) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")));
     const swatch = swatchOf(run.name, title, () => toggle(run.name, last ?? shown));
@@ -446,13 +446,13 @@ function toggle(run, shown) {
 function header(head, columns, listed) {
   /** @type {Map<string, {root: HTMLElement, arrow: HTMLElement}>} */
   const cells = new Map();
-  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className) => {
+  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className, /** @type {number} */ width = 0) => {
     const arrow = el("span", { class: "arrow", "aria-hidden": "true" });
     const button = el("button", { type: "button", class: "sort", "data-key": `sort ${id}`, onclick: () => {
       const { sort } = current();
       change({ sort: sort === id ? `-${id}` : sort === `-${id}` ? "" : id });
     } }, text, arrow);
-    const root = el("th", { scope: "col", class: className }, button);
+    const root = el("th", { scope: "col", class: className, style: width ? `width: ${width}px` : null }, button);
     cells.set(id, { root, arrow });
     return root;
   };
@@ -460,7 +460,7 @@ function header(head, columns, listed) {
     change({ show: all.checked ? listed().map(({ run }) => run.name) : null }) });
   head.replaceChildren(el("tr", { "aria-rowindex": "1" }, el("th", { scope: "col" }, all), cell("name", "Run", "name-col"), cell("verdict", "Verdict", "vd-col"),
     el("th", { scope: "col", class: "sp-col" }, term("Over epochs", tipOf("ctl_conditional"))),
-    ...columns.map(({ id, label }) => cell(label ? `label:${id}` : id, label ? labelName(id) : wordOf(id).short ?? nameOf(id), cellClass(id, label)))));
+    ...columns.map(({ id, label, width }) => cell(label ? `label:${id}` : id, label ? labelName(id) : wordOf(id).short ?? nameOf(id), cellClass(id, label), width))));
   roles(head);
   return ({ view: { sort }, listed: rows, slot }) => {
     for (const [id, { root, arrow }] of cells) {
@@ -481,9 +481,16 @@ function columnsOf(shown) {
   const kept = keptColumns();
   const labels = shown.labels.map(({ name }) => name);
   const known = (/** @type {string} */ id) => !id.startsWith("label:") || labels.includes(id.slice(6));
-  if (kept) return kept.filter(known).map((id) => ({ id: id.replace(/^label:/, ""), label: id.startsWith("label:") }));
+  const ofLabel = (/** @type {string} */ name) => ({ id: name, label: true, width: widthOf(name, shown.labels.find((one) => one.name === name)?.values ?? []) });
+  if (kept) return kept.filter(known).map((id) => (id.startsWith("label:") ? ofLabel(id.slice(6)) : { id, label: false }));
   const differing = shown.labels.filter(({ values }) => values.length > 1).slice(0, LABELS);
-  return [...SCORES.map((id) => ({ id, label: false })), ...differing.map(({ name }) => ({ id: name, label: true }))];
+  return [...SCORES.map((id) => ({ id, label: false })), ...differing.map(({ name }) => ofLabel(name))];
+}
+
+/** Pixels that a label's column takes, as far as the names of runs can spare them. @param {string} label @param {string[]} values */
+function widthOf(label, values) {
+  const longest = values.reduce((most, value) => Math.max(most, value.length), 0);
+  return Math.round(Math.min(130, Math.max(48, 7 * labelName(label).length + 30, 7.2 * longest + 22)));
 }
 
 function columnPicker() {

@@ -72,7 +72,7 @@ function find(view) {
   const matches = matcher(view.q);
   const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
     .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
-  const listed = searched.filter(({ row }) => !view.verdict || (row?.verdict?.kind ?? "cannot_tell") === view.verdict);
+  const listed = searched.filter(({ row }) => !view.verdict || kindOf(row) === view.verdict);
   /** @type {Record<string, number>} */
   const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
   let known = 0;

@@ -37,7 +37,7 @@ export function sidecarView() {
     counts.replaceChildren(el("table", { class: "plain" }, head(["Run", "Data", "Window", "Received", "Duplicate", "Not accepted", "Not settled", "Evaluations"]),
       el("tbody", {}, ...(runs ?? []).flatMap((run) => run.splits.map((split) => el("tr", {}, el("th", { scope: "row" }, run.name), el("td", {}, split.split), el("td", {}, split.window ?? "–"),
         ...[split.rows_received, split.rows_duplicate, split.rows_dropped, split.passes_unsettled, split.points].map((n) => el("td", { class: "n" }, count(n)))))))));
-    rules.replaceChildren(el("table", { class: "plain" }, head(["Rule", "Data", "Severity", "Advises to stop", "Firing for"]),
+    rules.replaceChildren(el("table", { class: "plain" }, head(["Rule", "Data", "Severity", "Advises to stop", "Firing for"], 4),
       el("tbody", {}, ...store.rules.map((rule) => el("tr", {}, el("th", { scope: "row" }, term(rule.name, rule.action ? [rule.action] : [])), el("td", {}, rule.split), el("td", {}, rule.severity ?? "warning"), el("td", {}, rule.advise_stop ? "yes" : "no"),
         el("td", { class: "n" }, count(standings.filter((one) => one.rule === rule.name && one.state === "firing").length)))))));
   }
@@ -59,5 +59,5 @@ function hubFacts(upstream) {
 
 /** @param {string} name @param {string} value @param {string} tip */
 const fact = (name, value, tip) => [el("dt", {}, tip ? term(name, [tip]) : name), el("dd", {}, value)];
-/** @param {string[]} names */
-const head = (names) => el("thead", {}, el("tr", {}, ...names.map((name, i) => el("th", { scope: "col", class: i > 2 ? "n" : "" }, name))));
+/** @param {string[]} names @param {number} [texts] columns of texts, which come first */
+const head = (names, texts = 3) => el("thead", {}, el("tr", {}, ...names.map((name, i) => el("th", { scope: "col", class: i < texts ? "" : "n" }, name))));

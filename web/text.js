@@ -59,6 +59,9 @@ export function breakable(name) {
   return name.split(/(?<=[_:/. -])/).flatMap((part, i) => (i ? [el("wbr"), new Text(part)] : [new Text(part)]));
 }
 
+/** A number as text with a true minus, and none at 0. @param {string} text as `toFixed` gives it */
+export const signed = (text) => text.replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+
 /**
  * A score with as many digits as its error supports (two digits of the error), else four significant ones.
  * @param {number|null|undefined} value
@@ -69,7 +72,7 @@ export function number(value, error = null) {
   if (value === 0 && !error) return "0";
   const size = error && error > 0 ? error / 10 : Math.max(Math.abs(value), 1e-3) / 1000;
   const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(size) + 1e-9)));
-  return value.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+  return signed(value.toFixed(digits));
 }
 
 /**
@@ -94,7 +97,7 @@ export function count(count) {
 
 /** @param {number|null|undefined} share in [0, 1] */
 export function percent(share) {
-  return share === null || share === undefined ? "–" : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+  return share === null || share === undefined ? "–" : `${signed((share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0))} %`;
 }
 
 /**

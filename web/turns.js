@@ -45,6 +45,11 @@ function turn() {
   }
 }
 
+/** Does at once all that waits, as when the page is printed: nothing comes after that. */
+export function finishAll() {
+  while (step());
+}
+
 /** The next turn, unless a frame comes first. */
 function next() {
   setTimeout(() => { if (!due) turn(); });

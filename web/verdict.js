@@ -1,9 +1,10 @@
 // A run's verdict: what it is, the numbers it rests on, and what to do. All conclusions are the sidecar's.
 import { HALF } from "./lines.js";
+import { alertParts, upper } from "./sentences.js";
 import { store } from "./store.js";
-import { ago, count, el, icon, svg } from "./text.js";
+import { ago, count, el, icon, shortened, signed, svg } from "./text.js";
 import { tipped } from "./tip.js";
-import { halfText, momentText, named, valueText, verdictOf } from "./words.js";
+import { halfText, kindOf, momentText, named, nameOf, valueText, verdictOf } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Point} Point
@@ -12,8 +13,10 @@ import { halfText, momentText, named, valueText, verdictOf } from "./words.js";
  * @typedef {{lines: Line[]}} Diagnosis
  */
 
-/** Bars of fewer concepts say less than their table. */
-const FEW = 8;
+/** Fewer concepts have a bar with their name each, where one of them is above the limit. */
+const FEW = 9;
+/** Characters of a name beside its bar. */
+const NAME = 26;
 /** Concepts that a sentence names. */
 const NAMED = 3;
 
@@ -42,7 +45,7 @@ export function verdictPanel(host) {
     const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
     const asOf = shown.down && row?.step ? `As of ${momentText({ step: row.step, epoch: row.epoch })}: ${lower(told.text)}` : told.text;
-    const through = told.kind === "leaking" && row?.concepts && row.concepts.above > 0 ? `, through ${row.concepts.above} of ${row.concepts.of} concepts` : told.kind === "possibly_leaking" || told.kind === "sound" ? (told.rest ? `: ${told.rest}` : "") : "";
+    const through = told.kind === "leaking" && row?.concepts && row.concepts.above > 0 ? `, through ${row.concepts.above} of ${row.concepts.of} concepts` : told.kind === "unlearnt" ? `, ${told.rest}` : told.kind === "possibly_leaking" || told.kind === "sound" ? (told.rest ? `: ${told.rest}` : "") : "";
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
     lead.replaceChildren(...sentence(row, point));
     drawStrip(point, row);
@@ -65,11 +68,21 @@ export function verdictPanel(host) {
   /** @param {Point|null} point @param {Row|undefined} row */
   function drawStrip(point, row) {
     const score = row?.concepts?.score ?? "ctl_conditional";
-    const values = (point?.scores[score]?.per_concept ?? []).flatMap((value) => (value === null ? [] : [value])).sort((a, b) => b - a);
-    strip.hidden = values.length < FEW;
-    if (strip.hidden) return;
+    const names = store.runs?.find(({ name }) => name === row?.name)?.concepts ?? [];
+    const all = (point?.scores[score]?.per_concept ?? []).flatMap((value, i) => (value === null ? [] : [{ value, name: names[i] ?? "" }])).sort((a, b) => b.value - a.value);
+    const values = all.map(({ value }) => value);
     const limit = row?.concepts?.limit ?? 0;
+    strip.hidden = values.length < 2 || (values.length < FEW && values[0] <= limit);
+    strip.classList.toggle("of-few", values.length < FEW);
+    if (strip.hidden) return;
     const top = Math.max(values[0], limit) * 1.05 || 1;
+    if (values.length < FEW) {
+      const share = (/** @type {number} */ value) => ((100 * Math.max(0, value)) / top).toFixed(1);
+      strip.replaceChildren(el("figcaption", { class: "small dim" }, `${nameOf(score)} of each concept; the red line is ${limit}, the limit of their mean`),
+        el("div", { class: "bars" }, ...all.flatMap(({ name, value }) => [el("span", { class: "name", title: name }, shortened(name, NAME)),
+          el("span", { class: value > limit ? "hb" : "hb low", "--v": share(value), "--lim": share(limit) }, el("i", {})), el("span", { class: "n" }, valueText(score, value))])));
+      return;
+    }
     const bars = values.map((value, i) => svg("rect", { class: value > limit ? "hot" : "cool", x: i + 0.12, width: 0.76, y: 70 - (70 * Math.max(0, value)) / top, height: (70 * Math.max(0, value)) / top }));
     const above = values.filter((value) => value > limit).length;
     const line = 70 - (70 * limit) / top;
@@ -90,7 +103,6 @@ export function verdictPanel(host) {
 }
 
 const lower = (/** @type {string} */ text) => text.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
-const upper = (/** @type {string} */ text) => text.replace(/^./, (first) => first.toUpperCase());
 
 /** The numbers in words. @param {Row|undefined} row @param {Point|null} point */
 function sentence(row, point) {
@@ -99,13 +111,15 @@ function sentence(row, point) {
   const said = [];
   const leak = row.scores.ctl_conditional;
   const limit = store.limits.find(({ score }) => score === "ctl_conditional")?.limit;
-  const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(0)} %`;
+  const percent = (/** @type {number} */ share) => `${signed((100 * share).toFixed(0))} %`;
   if (leak?.value !== undefined) {
     const half = leak.standard_error === undefined ? "" : ` ± ${Math.max(1, Math.round(100 * HALF * leak.standard_error))}`;
     said.push("Activations carry ", el("b", {}, percent(leak.value) + half), " of what there is to know about the task beyond the true values of their concepts", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
   } else if (leak?.undefined) {
     said.push(`Leakage to the task is undefined: ${named(leak.undefined)}. `);
   }
+  const learnt = row.scores.concept_accuracy?.value;
+  if (kindOf(row) === "unlearnt" && learnt !== undefined) said.push("Only ", el("b", {}, `${valueText("concept_accuracy", learnt)} %`), " of concept predictions are right: a model that has not learnt its concepts cannot be called sound. ");
   const [drop, task] = [row.scores.intervention_drop, row.scores.task_accuracy];
   if (drop?.value !== undefined && task?.value !== undefined) {
     const then = task.value - drop.value;
@@ -141,7 +155,7 @@ function jump(event) {
  * @param {string} kind @param {import("./api.js").Alert[]} standings @param {Diagnosis|null} diagnosis @param {string|null} why @param {Row|undefined} row @param {string} split
  */
 function actions(kind, standings, diagnosis, why, row, split) {
-  const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Line} */ line = /** @type {any} */ (null)) => el("li", {}, el("b", {}, head), el("p", {}, `${upper(named(text))}${text && !/[.!?]$/.test(text) ? "." : ""} `, line && evidence(line)));
+  const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Line} */ line = /** @type {any} */ (null)) => el("li", {}, el("b", {}, head), el("p", {}, ...alertParts(text, true), `${text && !/[.!?]$/.test(text) ? "." : ""} `, line && evidence(line)));
   const stops = standings.filter((one) => one.advises_stop);
   const found = (diagnosis?.lines ?? []).filter(({ state }) => state === "found");
   const list = [
@@ -152,6 +166,7 @@ function actions(kind, standings, diagnosis, why, row, split) {
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
   if (kind === "too_early") return [entry("Wait", "Models pass through every limit while they learn their concepts; the third evaluation is judged")];
   if (kind === "possibly_leaking") return [entry("Watch the next evaluations", "A second one beyond the limit makes it leakage; more rows make the interval narrower")];
+  if (kind === "unlearnt") return [entry("Train longer, or raise the weight of the concept loss", "Concepts are poorly learnt")];
   if (why !== null) return [entry("Look again later", why)];
   return [entry(kind === "sound" ? "Go on" : "Log what is missing", kind === "sound" ? "No rule of the diagnosis finds a fault" : row.verdict.reason)];
 }
@@ -160,5 +175,5 @@ function actions(kind, standings, diagnosis, why, row, split) {
 function evidence(line) {
   if (!line.evidence.length) return false;
   return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"), () => [el("b", {}, line.title), el("table", {}, ...line.evidence.map(({ score, value, standard_error: error, limit }) => el("tr", {},
-    el("td", {}, score), el("td", { class: "n" }, `${score === "rows" ? value : value.toFixed(3)}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`)))), el("p", {}, line.source)]);
+    el("td", {}, score), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`)))), el("p", {}, line.source)]);
 }

@@ -1,5 +1,5 @@
 // What scores, labels and verdicts are called on the page. The ids of the catalogue stand in tips and files.
-import { epochText, number } from "./text.js";
+import { epochText, number, signed } from "./text.js";
 
 /**
  * @typedef {import("./api.js").Score} Score
@@ -101,7 +101,7 @@ export function valueText(id, value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const { scale } = wordOf(id);
   if (!(id in WORDS)) return number(value);
-  return (value * scale).toFixed(digitsOf(id)).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
+  return signed((value * scale).toFixed(digitsOf(id)));
 }
 
 /** Half of the 95 % interval, in the page's unit. @param {string} id @param {number|null|undefined} error standard error */
@@ -114,10 +114,10 @@ export function halfText(id, error) {
 }
 
 /** Ids in a sentence of the sidecar, by name. @param {string} text */
-export const named = (text) => text.replaceAll(/\b(?:[a-z]+(?:_[a-z0-9]+)+|ctl|icl)\b/g, (id) => (id in WORDS ? inSentence(WORDS[id].name) : id));
+export const named = (text) => text.replaceAll(/\b(?:[a-z]+(?:_[a-z0-9]+)+|ctl|icl)\b/g, (id) => (id in WORDS || catalogue.has(id) ? inSentence(nameOf(id)) : id));
 
 /** Abbreviations keep their capitals. @param {string} name */
-const inSentence = (name) => name.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
+export const inSentence = (name) => name.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
 
 /** A label of a run. @param {string} label */
 export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? label;
@@ -126,16 +126,21 @@ export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? labe
 export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
 
 /**
- * @typedef {"leaking"|"possibly_leaking"|"sound"|"too_early"|"cannot_tell"} Kind
+ * @typedef {"leaking"|"possibly_leaking"|"sound"|"unlearnt"|"too_early"|"cannot_tell"} Kind of the page: the sidecar calls a model
+ *   sound that leaks nothing because it has hardly learnt its concepts, which here is `unlearnt`
  * @typedef {{kind: Kind, look: string, text: string, rest: string}} Told look: class and icon
  */
 
-export const KINDS = /** @type {Kind[]} */ (["leaking", "possibly_leaking", "sound", "too_early", "cannot_tell"]);
-export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", too_early: "early", cannot_tell: "none" };
-export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", too_early: "Too early", cannot_tell: "Can’t tell" };
+export const KINDS = /** @type {Kind[]} */ (["leaking", "possibly_leaking", "sound", "unlearnt", "too_early", "cannot_tell"]);
+export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", unlearnt: "none", too_early: "early", cannot_tell: "none" };
+export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", unlearnt: "Poorly learnt", too_early: "Too early", cannot_tell: "Can’t tell" };
 
 /** @param {Row|undefined} row @returns {Kind} */
-export const kindOf = (row) => row?.verdict?.kind ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
+export function kindOf(row) {
+  const verdict = row?.verdict;
+  if (verdict?.kind === "sound" && /poorly learnt/.test(verdict.reason)) return "unlearnt";
+  return verdict?.kind ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
+}
 
 /** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @returns {Told} */
 export function verdictOf(row, split) {
@@ -152,6 +157,7 @@ export function verdictOf(row, split) {
     }
     case "possibly_leaking": return { kind, look, text: "Possibly leaking", rest: reason };
     case "sound": return { kind, look, text: "Sound", rest: reason };
+    case "unlearnt": return { kind, look, text: "No leakage seen", rest: "but concepts are poorly learnt" };
     case "too_early": return { kind, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
     default: return { kind, look, text: `Can’t tell: ${reason}`, rest: "" };
   }

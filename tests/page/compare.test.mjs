@@ -12,7 +12,7 @@ const questions = (asked) => asked.map((url) => new URL(url)).filter((url) => ur
 test("two runs are compared, score by score and concept by concept", async (t) => {
   const { page, asked, complaints } = await scene(t, { hash: "#/compare?by=runs" });
   await eventually("the verdict", async () => (await page.locator("h1").innerText()) === "The scores disagree on which run leaks more");
-  assert.match(await page.locator(".head p").innerText(), /concept accuracy 0\.45 against 0\.98/);
+  assert.match(await page.locator(".head p").innerText(), /CTL, published is higher in a by 0\.04, but because concepts of b are learnt less well \(concept accuracy 45 % against 98 %\)/);
   assert.match(await page.locator(".panel:visible > header").innerText(), /Leakage Criterion of the paper, by CTL and ICL alone: A leaks more/);
   assert.equal(questions(asked).at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
   const row = page.locator('tr[data-score="ctl_conditional"]');
@@ -39,7 +39,7 @@ test("two splits of a run are compared, concept by concept", async (t) => {
   assert.deepEqual([...questions(asked).at(-1).searchParams], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
   assert.equal(await page.locator("h1").innerText(), "tabulartoy-lambda-5: val and val_dropped");
   assert.match(await page.locator(".head p").innerText(), /The 5 newest evaluations that both have, steps 520 to 600/);
-  assert.match(await row.innerText(), /15\.0 pt \(13\.0 to 17\.0\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
+  assert.match(await row.innerText(), /15 pt \(13 to 17\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
   // Only runs that have both splits are to choose from.
   assert.deepEqual(await page.getByLabel("A", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
   await page.getByRole("button", { name: "Two runs" }).click();
@@ -58,8 +58,8 @@ test("a single run can be compared by its splits alone, and without them the pag
 test("groups by a label are curves with the range of least leakage, and say which scores agree", async (t) => {
   const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
   await eventually("the range", async () => (await page.locator("h1").innerText()) === "Leakage is least where λ is 5 to 10");
-  assert.match(await page.locator(".compare").innerText(), /Below it: 2: CTL, published is higher in 2 by 0\.1000/);
-  assert.match(await page.locator(".compare").innerText(), /Caution: 5 still loses 0\.12/);
+  assert.match(await page.locator(".compare").innerText(), /Below it: λ = 2: CTL, published is higher by 0\.10 \(0\.08 to 0\.12\)/);
+  assert.match(await page.locator(".compare").innerText(), /Caution: λ = 5 still loses 12 points of task accuracy under intervention/);
   const [line] = await lines(page, "sweep-ctl_conditional");
   assert.deepEqual([line.x.length, line.x[0]], [8, -2]);
   assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(), ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
@@ -67,6 +67,25 @@ test("groups by a label are curves with the range of least leakage, and say whic
   assert.equal(await page.locator(".agreement td.worst").count(), 5);
   assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
   assert.deepEqual(complaints, []);
+});
+
+test("a score that cannot be compared says why in its row", async (t) => {
+  const { page } = await scene(t, { runs: 12, hash: "#/compare" });
+  await page.route("**/api/v1/compare*", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    for (const { scores } of report.groups) for (const one of scores) {
+      if (one.score === "icl") Object.assign(one, { interval: null, undefined: "comparable only at equal N, and evaluations have 1200 to 1500 rows" });
+    }
+    const { scores: [first] } = report.groups[1];
+    Object.assign(first, { interval: null, undefined: "no evaluation of 0.05 that is compared has it" });
+    await route.fulfill({ response, json: report });
+  });
+  await page.reload();
+  await settled(page);
+  await eventually("the reason of a row", async () => /equally many rows, and these have 1200 to 1500/.test(await page.locator('.agreement tr[data-score="icl"]').innerText()));
+  await page.locator('.agreement tr[data-score="ctl_conditional"]').getByRole("button", { name: "No value, why" }).focus();
+  assert.match(await page.locator("#tip").innerText(), /No evaluation of 0\.05 that is compared has it/);
 });
 
 test("a new evaluation asks for the comparison again, and does not empty it meanwhile", async (t) => {

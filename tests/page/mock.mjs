@@ -163,7 +163,7 @@ function rowOf(run, split) {
   const near = Math.abs(value(newest) - 0.16) < 0.02;
   const kind = run.kind ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
   const reason = { possibly_leaking: "the interval of ctl_conditional reaches the limit", too_early: "2 of 3 evaluations that are needed",
-    cannot_tell: "212 rows, needs 500", sound: run.intervened ? "" : "interventions were not logged" }[kind] ?? "";
+    cannot_tell: "212 rows, needs 500", sound: run.poor ? "but concepts are poorly learnt" : run.intervened ? "" : "interventions were not logged" }[kind] ?? "";
   const scores = {};
   for (const id of OF_ROW) {
     const score = SCORES.find((one) => one.id === id);

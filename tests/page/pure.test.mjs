@@ -82,6 +82,44 @@ test("what a score is over is told in concepts or in pairs", async (t) => {
   assert.deepEqual(texts, ["over 111 of 112 concepts", "over 110 of 112 concepts", "over 12427 of 12432 pairs"]);
 });
 
+test("a limit is named where no curve crosses it, and on a ground of its own where all do", async (t) => {
+  const { page } = await scene(t);
+  const found = await page.evaluate(async () => {
+    const { LinePlot } = await import("/assets/lineplot.js");
+    const x = Array.from({ length: 21 }, (_, i) => i);
+    const named = (y, bad = "above") => {
+      const spec = { lines: [{ name: "a", color: "--s1", look: 0, x, y, half: y.map(() => 0.005) }], along: "epoch", zoom: null, logx: false, logy: false, smooth: 0, least: [0, 0.2], text: String,
+        limit: { value: 0.16, text: "above the limit, 0.16", bad } };
+      const plot = new LinePlot(spec, 400, 180);
+      const context = document.createElement("canvas").getContext("2d");
+      for (const _ of plot.paint(context));
+      const { x: at, top, crossed } = plot.label;
+      return [at < 120 ? "left" : at > 180 ? "right" : "middle", top < plot.y(0.16, plot.box) ? "above" : "below", crossed];
+    };
+    return [named(x.map(() => 0.05)), named(x.map((i) => Math.min(0.17, i * 0.02))), named(x.map((i) => Math.max(0.17 - i * 0.03, 0))), named(x.map(() => 0.3), "below")];
+  });
+  assert.deepEqual(found, [["right", "above", 0], ["right", "below", 0], ["right", "above", 0], ["right", "below", 0]]);
+});
+
+test("numbers have a true minus and no negative zero, and as many digits as their interval", async (t) => {
+  const { page } = await scene(t);
+  const found = await page.evaluate(async () => {
+    const { percent, signed } = await import("/assets/text.js");
+    const { alertText, comparedText, differenceText } = await import("/assets/sentences.js");
+    const { nameScores } = await import("/assets/words.js");
+    const by = { label: "lambda", values: ["0.01", "0.5", "5"] };
+    return [percent(-0.004), percent(-0.02), signed("-0.0"), signed("-1.50"), differenceText("icl_label", { mean: 0.01828, low: 0.00208, high: 0.03447 }),
+      differenceText("intervention_drop", { mean: 0.2843, low: 0.2019, high: 0.3668 }), differenceText("ctl", { mean: -0.001, low: -0.03, high: 0.03 }),
+      comparedText("0.5: intervention_drop is higher in 0.5 by 0.2900 (0.2019 to 0.3668)", by), comparedText("5: 3 of 4 runs reach a task accuracy of 0.787", by),
+      comparedText("concepts of 0.01 are learnt less well (concept_accuracy 0.63 against 1.00)", by), comparedText("ctl shows no difference (0.0687, -0.1579 to 0.2953)"),
+      (nameScores([{ id: "concept_auc", title: "Concept AUC" }]), alertText("concept_auc is 0.7000, below 0.85; intervention_drop is 0.2504, above 0.25, for 4 evaluations"))];
+  });
+  assert.deepEqual(found, ["0 %", "−2 %", "0.0", "−1.50", "0.018 (0.002 to 0.034)", "28 points (20 to 37)", "0.00 (−0.03 to 0.03)",
+    "λ = 0.5: intervention drop is higher by 29 points (20 to 37)", "λ = 5: 3 of 4 runs reach a task accuracy of 79 %",
+    "concepts at λ = 0.01 are learnt less well (concept accuracy 63 % against 100 %)", "CTL, published shows no difference: 0.07 (−0.16 to 0.30)",
+    "concept AUC is 0.7000, below 0.85; intervention drop is 25.04 points, above 25 points, for 4 evaluations"]);
+});
+
 test("every module is asked for at once, not one after the other", async (t) => {
   const { page } = await scene(t);
   const web = new URL("../../web/", import.meta.url);

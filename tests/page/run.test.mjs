@@ -23,7 +23,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(todo[0], /^Stop this run\s+Interconcept leakage is high: ICL, not clipped is 0\.0654, above 0\.05, for 2 evaluations\./);
   assert.match(todo[1], /^Raise the weight of the concept loss\s+Concepts are poorly learnt\./);
   assert.match(await page.locator(".checked").innerText(), /Checked and passed: sample size\. Why Not checked: alignment leakage\. What is missing/);
-  await page.locator(".todo .tipped").hover();
+  await page.locator(".todo .tipped", { hasText: "Numbers" }).hover();
   assert.match(await page.locator("#tip").innerText(), /concept_accuracy\s+0\.610 ± 0\.008\s+limit 0\.9/);
   assert.match(await page.locator(".facts-line").innerText(), /± is a 95 % interval · val, epoch 29, 2\s000 rows, .* ago · last sound evaluation: epoch \d+, step \d+/);
   assert.deepEqual(complaints, []);
@@ -90,6 +90,57 @@ test("alerts have a lane each, and their evidence", async (t) => {
   await eventually("it is over", async () => /The run finished while a rule fired/.test(await panel.innerText()));
 });
 
+test("only rules that fired count when a run ends, and what a rule saw is in the page's words and units", async (t) => {
+  const { page, mock } = await open(t);
+  const panel = page.getByRole("region", { name: "Alerts" });
+  const [change] = alertsOf(mock.runs).changes;
+  const evidence = "concept_accuracy is 0.7000, below 0.85; intervention_drop is 0.3973, not below 0.05";
+  mock.send("alert", { ...change, rule: "not learnt", state: "pending", step: 560, evidence: `${evidence}, 1 of 3 evaluations` });
+  mock.send("alert", { ...change, rule: "breaks the task", state: "firing", step: 580, evidence: `${evidence}, for 3 evaluations` });
+  const text = /breaks the task: concept accuracy is 70 %, below 85 %; intervention drop is 39\.7 points, at or above 5 points, for 3 evaluations/;
+  await eventually("the evidence", async () => text.test(await panel.innerText()) || panel.innerText());
+  await panel.getByRole("button", { name: "intervention drop" }).hover();
+  assert.match(await page.locator("#tip").innerText(), /intervention_drop$/);
+  for (const rule of ["not learnt", "breaks the task", change.rule]) mock.send("alert", { ...change, rule, state: "inactive", step: 600, evidence: `the run finished; last: ${evidence}` });
+  await eventually("two of three", async () => /The run finished while 2 rules fired/.test(await panel.innerText()) || panel.innerText());
+});
+
+test("earlier alerts are one button away", async (t) => {
+  const { page, mock } = await open(t);
+  const panel = page.getByRole("region", { name: "Alerts" });
+  const [change] = alertsOf(mock.runs).changes;
+  for (let i = 0; i < 9; i += 1) mock.send("alert", { ...change, rule: `rule ${i}`, state: "firing", step: 300 + 20 * i });
+  await eventually("seven", async () => (await panel.locator(".log li").count()) === 8);
+  await panel.getByRole("button", { name: "Show 3 earlier" }).press("Enter");
+  await eventually("all ten", async () => (await panel.locator(".log li").count()) === 11);
+  assert.match(await panel.locator(".log").innerText(), /rule 0/);
+  await panel.getByRole("button", { name: "Show the newest 7 alone" }).press("Enter");
+  await eventually("seven again", async () => (await panel.locator(".log li").count()) === 8);
+});
+
+test("a run that has not learnt its concepts is not called sound", async (t) => {
+  const { page } = await open(t, { run: SOUND, rename: (run) => { run.poor = run.lambda === 5; } });
+  assert.equal(await page.locator(".verdict h1").innerText(), "No leakage seen, but concepts are poorly learnt");
+  await eventually("what is true", async () => /of concept predictions are right: a model that has not learnt its concepts cannot be called sound/.test(await page.locator(".verdict .lead").innerText()));
+});
+
+test("charts far from the window are painted when the page is printed", async (t) => {
+  const { page, complaints } = await open(t, { height: 500 });
+  const blank = () => page.locator(".plot:visible").evaluateAll((all) => all.filter((one) => one.chart.stale || !one.chart.plot).length);
+  assert.ok(await blank() > 0);
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  assert.equal(await blank(), 0);
+  await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await eventually("the width of the window again", () => page.locator('.chart[data-score="ctl_conditional"] .plot').evaluate(({ chart }) => Math.abs(chart.plot.width - chart.root.clientWidth) < 2));
+  assert.deepEqual(complaints, []);
+});
+
+test("few concepts have a bar with their name each", async (t) => {
+  const { page } = await open(t);
+  await eventually("their names", async () => (await page.locator(".verdict .bars .name").allInnerTexts()).toSorted().join() === "c1,c2,c3");
+  assert.equal(await page.locator(".verdict .bars .hb").count(), 3);
+});
+
 test("accuracy by the share of concepts set stands beside that by wrong values", async (t) => {
   const { page, complaints } = await open(t);
   const panel = page.getByRole("region", { name: "Curve behind a score" });
@@ -133,6 +184,9 @@ test("112 concepts are a table that is searched and sorted, and small curves", a
   await panel.getByLabel("Search concepts").fill("");
   await panel.getByRole("button", { name: "Small curves" }).click();
   await eventually("a curve each", async () => (await panel.locator(".multiples .spark").count()) === 112);
+  // Names are without what all begin with, and lose their middle, not their end.
+  const names = await panel.locator(".multiples figcaption span").allInnerTexts();
+  assert.ok(names.every((name) => name.length <= 19 && !name.startsWith("has_")) && names.some((name) => /…\w*r::\w+$/.test(name)), names.slice(0, 5).join());
   assert.equal(mock.runs.length, 2);
   const side = await page.locator(".heat canvas").evaluate((canvas) => [canvas.width, canvas.getBoundingClientRect().width]);
   assert.ok(side[0] === 112 && side[1] > 112 * 4, side.join());
@@ -164,12 +218,28 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);
   assert.match(await page.getByRole("region", { name: "Pairs of concepts" }).innerText(), /The oldest pair was computed 30 s before this evaluation/);
   await page.getByLabel("Score between concepts").selectOption("icl");
-  await eventually("another score", async () => !/q = /.test(await page.locator(".read").innerText()));
+  // Until its matrix has come there is nothing to read or to save.
+  await eventually("another score", async () => { const text = await page.locator(".read").innerText(); return (text !== "" && !/q = /.test(text)) || text; });
   const panel = page.getByRole("region", { name: "Pairs of concepts" });
   await panel.locator("summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as PNG" }).click()]);
   assert.ok((await readFile(await download.path())).length > 1000);
   assert.deepEqual(complaints, []);
+});
+
+test("pairs within noise and limit are pale, and only those beyond it coloured", async (t) => {
+  for (const [run, least, most] of [[SOUND, 0, 40], [LEAKY, 60, 255]]) {
+    const { page } = await open(t, { run });
+    await page.locator(".heat .map").scrollIntoViewIfNeeded();
+    const spread = () => page.locator(".heat canvas").evaluate((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let most = 0;
+      for (let i = 0; i < data.length; i += 4) most = Math.max(most, Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]));
+      return most;
+    });
+    await eventually(run, async () => { const found = await spread(); return (found >= least && found <= most) || found; });
+    assert.match(await page.locator(".ramp").innerText(), /0\.16, the limit of the mean/);
+  }
 });
 
 test("a model with embeddings shows what its vectors carry", async (t) => {
