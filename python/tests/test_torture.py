@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from torture import __main__ as torture
-from torture import hosts, points, soak
+from torture import hosts, points, report, soak
 from torture.job import Report
-from torture.results import Outcome, Part, Results, Row, Setting, read
+from torture.results import Line, Outcome, Part, Results, Row, Setting, read, table
 from torture.slope import block_means, slope
 
-ROW = Row("kind", "a test", "what holds", lambda setting: [], lambda figures: f"{sum(of['n'] for of in figures)} cases")
+ROW = Row("kind", "a test", lambda setting: [], lambda figures: f"{sum(of['n'] for of in figures)} cases")
 
 
 @pytest.fixture
@@ -60,7 +60,32 @@ def test_a_part_that_fails_ends_neither_the_others_nor_the_table(
     monkeypatch.setattr(sys, "argv", ["torture", str(tmp_path), "--slice"])
     assert torture.main() == 1
     printed = capsys.readouterr().out
-    assert re.search(r"\| a test \| what holds \| no \| 3 cases; first: OSError: no disk \|", printed)
+    assert re.search(r"\| a test \| \*\*not reached\*\*: first: OSError: no disk; 3 cases \|", printed)
+
+
+def test_a_row_says_in_its_measured_column_what_was_not_reached(setting: Setting) -> None:
+    def row(*lines: Line) -> str:
+        return table([(ROW, list(lines), 2)]).splitlines()[2]
+
+    def line(n: int, faults: list[str], late: list[str]) -> Line:
+        return {"figures": {"n": n}, "faults": faults, "late": late}
+
+    whole = line(3, [], [])
+    assert row(whole, whole) == "| a test | 6 cases |"
+    assert row(whole) == "| a test | 1 of 2 parts run; 3 cases |"
+    assert row() == "| a test | not run |"
+    assert row(whole, line(1, [], ["p99 60 ms"])) == "| a test | **not reached**: p99 60 ms; 4 cases |"
+
+
+def test_the_page_has_a_table_with_its_date_and_machine() -> None:
+    line = {
+        "row": "inputs", "part": "all tables", "size": "full", "figures": {"cases": 600}, "faults": [], "late": [],
+        "began": 86400, "cores": 4, "machine": "x86_64", "load": 0.2,
+    }  # fmt: skip
+    text = report.written([line])
+    assert "| bad inputs, at every place where input comes in | 600 bad inputs, each answered with the field" in text
+    assert text.endswith("\n1970-01-02, 4 cores, x86_64.\n")
+    assert report.written([{**line, "load": 7.5}]).endswith("\n1970-01-02, 4 cores, x86_64, shared machine.\n")
 
 
 def test_points_differ_by_a_bit_and_lack_what_joins_later() -> None:

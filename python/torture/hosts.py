@@ -169,7 +169,8 @@ def judged(
     bad["batches dropped"] = sum(sum(report.stats["batches_dropped"].values()) for report in reports)
     bad["ranks whose finish() was false"] = sum(not report.finished for report in reports)
     faults = faults[:3] + [f"{number} {what}" for what, number in bad.items() if number]
-    return {"passes": steps, **counts, **answers}, faults
+    repeated = {"twice": bad["points twice in the database"], "differing": bad["steps with two answers"]}
+    return {"passes": steps, **counts, **answers, **repeated}, faults
 
 
 def _steps(hub: Sidecar) -> set[int]:
@@ -219,17 +220,16 @@ def _advice(reports: list[Report], steps: int) -> tuple[Figures, Counter[str]]:
 
 def measured(figures: list[Figures]) -> str:
     def total(name: str) -> int:
-        return sum(int(of[name]) for of in figures)
+        return sum(int(of.get(name, 0)) for of in figures)
 
-    apart = sum(of.get("apart", 0) for of in figures)
     killed = ", ".join(f"{total(kind)} {kind}" for kind in KINDS if total(kind))
     return (
         f"{total('kills')} kills ({killed}) in {total('seconds')} s, {total('passes')} passes: {total('equal')} points "
-        f"equal to the bit, {total('incomplete')} incomplete, {total('recorded')} with a recorded reason; advice asked "
-        f"for {total('asked')} of them, {total('stops')} to stop, {total('unanswered')} questions of ranks without an "
-        f"answer in time, at {apart} steps while others stopped because their sidecar lived, "
-        f"{sum(int(of.get('missed', 0)) for of in figures)} of them told later; "
-        f"{total('later')} points without all p-values"
+        f"bit-equal to one process, {total('twice')} twice, {total('incomplete')} incomplete, {total('recorded')} with "
+        f"a recorded reason; advice asked for {total('asked')} of them, {total('stops')} to stop, at "
+        f"{total('differing')} steps two different answers; {total('unanswered')} questions of ranks without an answer "
+        f"in time, at {total('apart')} steps while ranks of living sidecars stopped, {total('missed')} of them "
+        f"answered later; {total('later')} points without all p-values"
     )
 
 
@@ -245,8 +245,6 @@ ROW = Row(
     "hosts",
     "a SIGKILL every 2 s among 2 hubs, 2 workers and PostgreSQL, below a run of 200 passes over two hosts; also among "
     "their sidecars; also with the network of a host down",
-    "every pass has its point once, bit-equal to one process, or with dead sidecars at least a record; all ranks of a "
-    "step get the same advice, those apart whose sidecar is dead",
     parts,
     measured,
 )

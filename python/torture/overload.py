@@ -216,14 +216,14 @@ def measured(figures: list[Figures]) -> str:
     texts = []
     for of in figures:
         what = {
-            "scoring": f"passes at {of.get('rate')} a second, {TIMES} times what was scored",
-            "tiny": f"{of.get('rate')} tiny passes a second",
+            "scoring": f"{of.get('rate')} passes per second, {TIMES} times what was scored",
+            "tiny": f"{of.get('rate')} tiny passes per second",
             "batches": f"{of.get('sent', 0) / (1 << 30):.1f} GiB in batches of 64 MiB",
         }[of["kind"]]
         texts.append(
-            f"{what}: {of['rows']} rows logged, {of['acknowledged']} acknowledged and {of['received']} received, "
-            f"{of['left out']} left out, {of['dropped']} dropped; {of['points']} points, {of['skipped']} reasons; peak "
-            f"{of['peak'] >> 20} of {of['limit'] >> 20} MiB"
+            f"{what}: {of['rows']:,} rows logged, {of['acknowledged']:,} acknowledged and {of['received']:,} received, "
+            f"{of['left out']:,} left out, {of['dropped']:,} dropped; {of['points']:,} points, {of['skipped']:,} "
+            f"reasons; resident at most {of['peak'] >> 20} MiB of the {of['limit'] >> 20} MiB allowed"
         )
     return "; ".join(texts)
 
@@ -239,8 +239,7 @@ def parts(setting: Setting) -> list[Part]:
 
 ROW = Row(
     "overload",
-    "4 times what scoring can take, 1,000 tiny passes a second, batches of 64 MiB on 8 connections",
-    "rows on both sides equal to the row; resident ≤ bounds + 64 MiB",
+    "4 times the passes that scoring can take, 1,000 tiny passes per second, batches of 64 MiB on 8 connections",
     parts,
     measured,
 )

@@ -14,6 +14,8 @@ from pathlib import Path
 from .results import Line, Setting, read, table
 from .table import APART, ROWS
 
+# A load average above this, before a part began, is the work of others.
+IDLE = 1.0
 BEGIN, END = "<!-- torture: begin -->\n", "<!-- torture: end -->\n"
 
 
@@ -43,15 +45,10 @@ def written(lines: list[Line]) -> str:
         shown.append((row, found, parts))
     if not used:
         return "No results yet.\n"
-    loads = [line["load"] for line in used]
     days = sorted({time.strftime("%Y-%m-%d", time.gmtime(line["began"])) for line in used})
-    hours = sum(line["seconds"] for line in used) / 3600
+    shared = ", shared machine" if max(line["load"] for line in used) > IDLE else ""
     text = table(shown)
-    builds = len({line["binary"] for line in used})
-    text += (
-        f"\n{used[0]['cores']} cores, {used[0]['machine']}, {' and '.join(days)}, {hours:.1f} hours in all, load "
-        f"average {min(loads):.0f} to {max(loads):.0f} before each part, seed {used[0]['seed']}, {builds} builds.\n"
-    )
+    text += f"\n{' and '.join(days)}, {used[0]['cores']} cores, {used[0]['machine']}{shared}.\n"
     if slices:
         text += "\nOnly the slice of CI so far: " + "; ".join(slices) + ".\n"
     return text

@@ -56,7 +56,6 @@ class Row:
 
     name: str
     test: str  # what is done, in the table's words
-    shows: str
     parts: Callable[[Setting], list[Part]]
     # The measured figures of all parts, in words.
     measured: Callable[[list[Figures]], str]
@@ -113,15 +112,17 @@ def read(file: Path) -> list[Line]:
 
 
 def table(rows: list[tuple[Row, list[Line], int]]) -> str:
-    """By row, the lines of its parts and how many parts it has."""
-    lines = ["| test | shows | reached | measured |", "|---|---|---|---|"]
+    """By row, the lines of its parts and how many parts it has. A row that does not hold says so before its figures."""
+    lines = ["| what was done | measured |", "|---|---|"]
     for row, found, parts in rows:
         faults = [fault for line in found for fault in [*line["faults"], *line["late"]]]
-        if not found:
-            reached, measured = "not run", ""
-        else:
-            figures = [line["figures"] for line in found if line["figures"]]
-            reached = "no" if faults else "yes" if len(found) == parts else f"{len(found)} of {parts} parts"
-            measured = "; ".join([row.measured(figures)] * bool(figures) + faults)
-        lines.append(f"| {row.test} | {row.shows} | {reached} | {measured} |")
+        figures = [line["figures"] for line in found if line["figures"]]
+        texts = []
+        if faults:
+            texts.append(f"**not reached**: {'; '.join(faults)}")
+        if len(found) < parts:
+            texts.append(f"{len(found)} of {parts} parts run" if found else "not run")
+        if figures:
+            texts.append(row.measured(figures))
+        lines.append(f"| {row.test} | {'; '.join(texts)} |")
     return "\n".join(lines) + "\n"

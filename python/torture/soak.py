@@ -149,8 +149,9 @@ def measured(figures: list[Figures]) -> str:
         return " ".join(f"{mean / (1 << 20):.1f}" for mean in of["blocks"][name])
 
     measured = (
-        f"{of['seconds'] / 60:.0f} minutes, {of['jobs']} jobs of which {of['killed']} were killed, {of['read']} "
-        f"readings: memory {text('resident', 1 << 20)} MiB, open files {text('files')}, threads {text('threads')}"
+        f"{of['seconds'] / 60:.0f} minutes, {of['jobs']:,} jobs of which {of['killed']} were killed, {of['read']:,} "
+        f"readings; slopes ± standard error: memory {text('resident', 1 << 20)} MiB, open files {text('files')}, "
+        f"threads {text('threads')}"
     )
     if "blocks" not in of:  # measured before they were
         return measured
@@ -167,8 +168,7 @@ def parts(setting: Setting) -> list[Part]:
 
 ROW = Row(
     "soak",
-    "soak of an hour with churn, 10 % killed jobs, page and scrapes",
-    "slope of memory, fds, threads 0 within error",
+    "an hour of jobs that come and go, 10 % of them killed, with page and scrapes",
     parts,
     measured,
 )

@@ -36,12 +36,13 @@ def stops(setting: Setting, times: int) -> Outcome:
     took: list[float] = []
     waiting: list[float] = []
     faults: list[str] = []
-    checked = {"acknowledged": 0, "settled": 0, "without a line": 0, "settled and lost": 0}
+    checked = {"acknowledged": 0, "settled": 0, "without a line": 0, "settled and lost": 0, "failed": 0}
 
     def stop(sights: list[Sight] | None = None) -> None:
         waiting.append(sidecar.metrics()["conceptwatch_passes_unsettled"])
         status, seconds = sidecar.stop()
         took.append(seconds)
+        checked["failed"] += status != 0
         if status != 0 or seconds > LIMIT:
             faults.append(f"SIGTERM {len(took)}: exit status {status} after {seconds:.1f} s")
         # What has arrived at the clients is read by them at once.
@@ -83,9 +84,9 @@ def stops(setting: Setting, times: int) -> Outcome:
 def measured(figures: list[Figures]) -> str:
     of = figures[0]
     return (
-        f"{of['stops']} SIGTERMs in {of['passes']} passes with {of['waiting']:.0f} passes waiting in all, "
-        f"slowest exit {of['slowest']:.1f} s; of all that had been "
-        f"acknowledged, {of['without a line']} without a line in the history; {of['settled and lost']} settled and lost"
+        f"{of['stops']} SIGTERMs in {of['passes']} passes, {of['waiting']:.0f} passes waiting in all: slowest exit "
+        f"{of['slowest']:.1f} s, {of.get('failed', 0)} with a status other than 0; of the acknowledged passes "
+        f"{of['without a line']} without a line in the history, of the settled ones {of['settled and lost']} lost"
     )
 
 
@@ -94,4 +95,4 @@ def parts(setting: Setting) -> list[Part]:
     return [Part(f"{times} times", lambda setting: stops(setting, times))]
 
 
-ROW = Row("sigterm", "SIGTERM under load, 20 times", "≤ 5 s, exit 0, nothing settled lost", parts, measured)
+ROW = Row("sigterm", "SIGTERM under load, 20 times", parts, measured)
