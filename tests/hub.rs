@@ -235,6 +235,47 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     assert_eq!(fired(&third), expected);
 }
 
+/// Carries out what an owner of the database may.
+fn administer(database: &str, sql: &str) {
+    let name = database.rsplit('/').next().unwrap();
+    elsewhere(|| database::Server::shared().unwrap().admin(name).batch_execute(sql).unwrap());
+}
+
+/// Trainings that were killed never end, and a hub that read them all first would not serve for minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_have_fallen_silent_are_read_when_they_go_on() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let first = hub(directory.path(), &database, &[]);
+    let mut changes = Vec::new();
+    for run in ["r", "quiet", "silent"] {
+        changes.extend([declared(run), of_point(run, 1), of_point(run, 2)]);
+    }
+    push(&mut client(&first).await, &numbered(changes)).await.unwrap();
+    let judged = |hub: &Sidecar, run: &str| {
+        let standings = api(hub, "/api/v1/alerts")["standings"].as_array().unwrap().clone();
+        let few = standings.iter().find(|one| one["run"] == run && one["rule"] == "few");
+        few.map(|few| (few["step"].as_u64().unwrap(), few["state"].as_str().unwrap().to_owned()))
+    };
+    let firing = |step| Some((step, "firing".to_owned()));
+    until("the first hub has judged all", || judged(&first, "silent") == firing(2)).await;
+    for (run, time) in [("quiet", "2 hours"), ("silent", "30 days")] {
+        administer(&database, &format!("UPDATE run SET touched = now() - interval '{time}' WHERE name = '{run}'"));
+    }
+    until("it falls off the board of a hub that has read it", || judged(&first, "silent").is_none()).await;
+    assert_eq!((judged(&first, "r"), judged(&first, "quiet")), (firing(2), firing(2)));
+
+    let second = hub(directory.path(), &database, &[]);
+    assert_eq!(judged(&second, "r"), firing(2), "read before it serves");
+    until("a run that has been quiet for hours is read thereafter", || judged(&second, "quiet") == firing(2)).await;
+    assert_eq!(judged(&second, "silent"), None);
+    let later = convert::entry(100, &of_point("silent", 3));
+    push(&mut client(&second).await, &[later]).await.unwrap();
+    for hub in [&first, &second] {
+        until("a run that goes on is judged with all its evaluations", || judged(hub, "silent") == firing(3)).await;
+    }
+}
+
 /// A sidecar finishes a run before the last evaluations of it are scored, and after an outage all of it arrives at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_judge_the_evaluations_of_a_run_that_has_finished() {

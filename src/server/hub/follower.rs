@@ -2,7 +2,8 @@
 //! rules and the watchers.
 //!
 //! Every hub reads the same changes in the same order, so all of them judge alike. A hub that starts later reads what is
-//! stored of the runs that it shows, and then follows.
+//! stored of the runs that it shows, and then follows. It shows runs that jobs may send to, and for a day those that have
+//! ended or fallen silent; any other is read when it goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::board::{Board, News};
-use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, StoredRun, StoredSplit, Wanted};
+use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::sample::Attempt;
 use crate::server::advice::Advice;
@@ -24,15 +25,17 @@ use crate::server::metrics::{HubMetrics, Metrics};
 const LOOK: Duration = Duration::from_secs(1);
 /// Newest evaluations of each split that the rules judge again at the start.
 const RESTORED: usize = 200;
-/// How long a finished run keeps its alerts, in seconds.
-const KEPT: f64 = 86_400.0;
+/// How long a run keeps its alerts after its end, or without a word of any job.
+const KEPT: Duration = Duration::from_secs(86_400);
+/// Interval of looking for runs that have fallen silent.
+const SWEEP: Duration = Duration::from_secs(10);
 /// How long after its newest evaluation the alerts of a run that has finished end. A sidecar finishes a run before the
 /// last evaluations of it are scored, and says so in that order.
 const QUIET: Duration = Duration::from_secs(10);
-/// Runs in a page of the list, and changes that are read at once.
+/// Runs and changes that are read at once.
 const PAGE: usize = 500;
 const CHANGES: usize = 1000;
-/// Finished runs that are read between two looks.
+/// Runs that are read between two looks.
 const AT_ONCE: usize = 20;
 /// Changes are kept for an hour: a follower that could not read for this long reads everything again.
 const AWAY: Duration = Duration::from_secs(3000);
@@ -41,8 +44,12 @@ const AWAY: Duration = Duration::from_secs(3000);
 #[derive(Clone, Debug)]
 pub struct Place {
     cursor: ChangeCursor,
-    /// Runs that finished before it began and are still to be read, the newest last.
-    finished: Vec<String>,
+    /// Runs of the database that were not read, since nobody has sent to them of late.
+    unread: BTreeSet<String>,
+    /// Those of them that are read in between, the newest last.
+    later: Vec<String>,
+    /// When it last looked for runs that have fallen silent.
+    swept: Instant,
     /// Runs that have finished while it followed and whose evaluations may still come: when they finished, in seconds since
     /// 1970-01-01 UTC, and when they were last heard of.
     ending: BTreeMap<Arc<str>, (f64, Instant)>,
@@ -62,39 +69,40 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads what is stored of the runs that have not finished, and returns from where on to follow. Blocks.
+    /// Reads what is stored of the runs that jobs may send to, and returns from where on to follow. Blocks.
     pub fn begin(&self) -> Result<Place, HistoryError> {
         // What changes while this reads is read again.
         let cursor = self.store.newest_change()?;
         self.board.clock.set(self.store.look(cursor)?.time);
-        let since = self.board.clock.now() - KEPT;
-        let mut wanted = Wanted { most: Some(PAGE), ..Wanted::default() };
-        let mut finished = Vec::new();
-        loop {
-            let listing = self.store.listing(&wanted)?;
-            for (stored, splits) in listing.runs {
-                match stored.finished {
-                    None => self.restore(&stored, &splits)?,
-                    Some(end) if end >= since => finished.push(stored.run.name.clone()),
-                    Some(_) => {}
+        let (mut open, mut unread, mut later) = (Vec::new(), BTreeSet::new(), Vec::new());
+        for (run, heard) in self.store.heard(KEPT)? {
+            match heard {
+                Heard::Open => open.push(run),
+                _ if self.board.knows(&run) => {}
+                Heard::Lately => {
+                    unread.insert(run.clone());
+                    later.push(run);
+                }
+                Heard::LongAgo => {
+                    unread.insert(run);
                 }
             }
-            match listing.next {
-                Some(next) => wanted.after = Some(next),
-                None => break,
+        }
+        for runs in open.chunks(PAGE) {
+            let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+            for (stored, splits) in self.store.listed_of(&runs)? {
+                self.restore(&stored, &splits)?;
             }
         }
-        // The newest start comes first.
-        finished.reverse();
-        Ok(Place { cursor, finished, ending: BTreeMap::new() })
+        Ok(Place { cursor, unread, later, swept: Instant::now(), ending: BTreeMap::new() })
     }
 
     /// Follows until `stop` is cancelled.
     pub async fn run(self, mut place: Place, stop: CancellationToken) {
         let mut read = Instant::now();
         loop {
-            // Runs that finished before the start are read in between, so that none waits for thousands of them.
-            let pause = if place.finished.is_empty() { LOOK } else { Duration::from_millis(1) };
+            // Runs that nobody sends to are read in between, so that no other waits for thousands of them.
+            let pause = if place.later.is_empty() { LOOK } else { Duration::from_millis(1) };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.look.notified() => {}
@@ -118,8 +126,8 @@ impl Follower {
                 }
                 follower.follow(&mut from)?;
                 for _ in 0..AT_ONCE {
-                    let Some(run) = from.finished.pop() else { break };
-                    follower.restore_finished(&run)?;
+                    let Some(run) = from.later.pop() else { break };
+                    follower.read_later(&run, &mut from)?;
                 }
                 Ok(from)
             };
@@ -154,6 +162,7 @@ impl Follower {
                     }
                     (Changed::Removed, _) => {
                         place.ending.remove(&*change.run);
+                        place.unread.remove(&change.run);
                         self.forget(&change.run);
                         said.clear();
                     }
@@ -179,20 +188,37 @@ impl Follower {
             }
             !quiet
         });
-        for run in self.board.finished_before(self.board.clock.now() - KEPT) {
+        for run in self.board.finished_before(self.board.clock.now() - KEPT.as_secs_f64()) {
             self.board.forget(&run);
             self.advice.forget(&run, self.board.clock.now());
+            place.unread.insert(run.to_string());
+        }
+        if place.swept.elapsed() >= SWEEP {
+            place.swept = Instant::now();
+            let open = self.board.open();
+            let open: Vec<&str> = open.iter().map(|run| &**run).collect();
+            for run in self.store.silent(&open, KEPT)? {
+                self.forget(&run);
+                place.unread.insert(run);
+            }
         }
         Ok(())
     }
 
-    fn run_changed(&self, name: &str, place: &mut Place) -> Result<(), HistoryError> {
-        let stored = match self.store.listed(name) {
-            Ok((stored, _)) => stored,
+    /// Returns whether the run was not read before, and now is with all its evaluations.
+    fn run_changed(&self, name: &str, place: &mut Place) -> Result<bool, HistoryError> {
+        let (stored, splits) = match self.store.listed(name) {
+            Ok(listed) => listed,
             // Removed since.
-            Err(HistoryError::Unknown { .. }) => return Ok(()),
+            Err(HistoryError::Unknown { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
+        let since = self.board.clock.now() - KEPT.as_secs_f64();
+        let is_shown = stored.finished.is_none_or(|finished| finished >= since);
+        let is_read = is_shown && place.unread.remove(name);
+        if is_read {
+            self.restore(&stored, &splits)?;
+        }
         let run = self.note(&stored);
         match stored.finished {
             Some(finished) => {
@@ -203,7 +229,7 @@ impl Follower {
             }
         }
         self.events.send(Event::Run(run));
-        Ok(())
+        Ok(is_read)
     }
 
     /// Tells the board and the rules of a run.
@@ -217,15 +243,15 @@ impl Follower {
     }
 
     fn point_changed(&self, run: &str, split: &str, step: u64, place: &mut Place) -> Result<(), HistoryError> {
-        if !self.board.knows(run) {
-            self.run_changed(run, place)?;
-        }
+        let is_read = !self.board.knows(run) && self.run_changed(run, place)?;
         if let Some((_, heard)) = place.ending.get_mut(run) {
             *heard = Instant::now();
         }
         // One that was removed since, or replaced, tells nothing or the newer.
         let Some((point, attempt)) = self.point(run, split, step)? else { return Ok(()) };
         match self.board.take(&point, attempt) {
+            // Judged with those before it.
+            News::None if is_read => {}
             News::None => return Ok(()),
             News::Evaluation => self.advice.observe(&point),
             News::Late(late) => self.advice.observe_late(&late),
@@ -259,15 +285,18 @@ impl Follower {
         Ok(whole.map(|whole| (whole.point, whole.attempt)))
     }
 
-    fn restore_finished(&self, run: &str) -> Result<(), HistoryError> {
-        match self.store.listed(run) {
-            // Not if it was removed or resumed since.
-            Ok((stored, splits)) if stored.finished.is_some() && !self.board.knows(run) => {
-                self.restore(&stored, &splits)
-            }
-            Ok(_) | Err(HistoryError::Unknown { .. }) => Ok(()),
-            Err(error) => Err(error),
+    /// Reads a run that nobody sends to, unless it was read, or is gone.
+    fn read_later(&self, run: &str, place: &mut Place) -> Result<(), HistoryError> {
+        if !place.unread.contains(run) {
+            return Ok(());
         }
+        match self.store.listed(run) {
+            Ok((stored, splits)) => self.restore(&stored, &splits)?,
+            Err(HistoryError::Unknown { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        place.unread.remove(run);
+        Ok(())
     }
 
     fn restore(&self, stored: &StoredRun, splits: &[StoredSplit]) -> Result<(), HistoryError> {
