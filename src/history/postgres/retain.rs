@@ -19,7 +19,7 @@ pub struct Removed {
 }
 
 impl Postgres {
-    /// Removes changes older than an hour, and matrices other than those of each split's newest points and of the points
+    /// Removes changes older than an hour that followers can have read, and matrices other than those of each split's newest points and of the points
     /// whose index in the newest branch of their split is a power of two. Each process calls it once a minute; one does
     /// the work.
     pub fn retain(&self) -> Result<Removed, HistoryError> {
@@ -27,7 +27,11 @@ impl Postgres {
             if !link.query_one(LOCK, &[])?.get::<_, bool>(0) {
                 return Ok(Removed::default());
             }
-            let changes = link.execute("DELETE FROM change WHERE at < now() - interval '1 hour'", &[])?;
+            // A change that is not older than every transaction at work cannot have been read: see `change.rs`.
+            let changes = link.execute(
+                "DELETE FROM change WHERE at < now() - interval '1 hour' AND xid < pg_snapshot_xmin(pg_current_snapshot())",
+                &[],
+            )?;
             // Places count from 1 in the order of steps. A point is looked at once: later ones do not move it, and one that
             // comes before it moves it by a place, which only changes which of many old matrices are kept.
             let matrices = link.execute(
