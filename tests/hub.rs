@@ -23,7 +23,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
 
-use common::{Sidecar, postgres as database, text, until, write_secret};
+use common::{Sidecar, metric, postgres as database, text, until, write_secret};
 
 const SOURCE: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "99999999-2222-4333-8444-555555555555";
@@ -56,6 +56,13 @@ fn with_token<T>(message: T, token: &str) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", MetadataValue::try_from(format!("Bearer {token}")).unwrap());
     request
+}
+
+/// For the page.
+const PAGE: &str = "token-of-the-page-0123456789";
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
 }
 
 fn launch() -> Launch {
@@ -359,17 +366,19 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     for (name, token) in ["vision", "audio"].into_iter().zip(tokens) {
         write_secret(&directory.path().join(name), token);
     }
-    let projects = directory.path().join("projects.toml");
+    let (projects, page) = (directory.path().join("projects.toml"), directory.path().join("page"));
     std::fs::write(&projects, "[projects]\nvision = \"vision\"\naudio = \"audio\"\n").unwrap();
-    let hub = hub(directory.path(), &database, &["--projects", text(&projects)]);
+    write_secret(&page, PAGE);
+    let hub = hub(directory.path(), &database, &["--projects", text(&projects), "--token-file", text(&page)]);
     let mut client = client(&hub).await;
+    let get = |path: &str| hub.ask("GET", path, &bearer(PAGE), "").1;
 
     let entries = numbered(vec![declared("r"), of_point("r", 1)]);
     let request = || PushRequest { source: SOURCE.into(), entries: entries.clone() };
     assert_eq!(client.push(request()).await.unwrap_err().code(), Code::Unauthenticated);
     let forged = with_token(request(), "token-of-vision-0123456780");
     assert_eq!(client.push(forged).await.unwrap_err().code(), Code::Unauthenticated);
-    assert_eq!(hub.metric("conceptwatch_tokens_refused_total", "port=\"grpc\""), 1.0);
+    assert_eq!(metric(&get("/metrics"), "conceptwatch_tokens_refused_total", "port=\"grpc\""), 1.0);
     client.push(with_token(request(), tokens[0])).await.unwrap();
 
     // The other project has a source of its own, which cannot name the first's run as its own.
@@ -400,8 +409,26 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     ask.attempt = Some(Attempt::default());
     let status = client.get_advice(with_token(ask, tokens[1])).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-    let steps = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
-    assert_eq!(steps, 1, "nothing was applied");
+    let points: Value = serde_json::from_str(&get("/api/v1/points?run=r&split=val")).unwrap();
+    assert_eq!(points["points"].as_array().unwrap().len(), 1, "nothing was applied");
+
+    // The page, and what people change there, is for another token: no project's opens it, not even that of the run.
+    let own = format!("Origin: http://{}\r\n", hub.http);
+    for token in tokens {
+        let headers = format!("{own}{}", bearer(token));
+        for (method, body) in [("PATCH", "{\"title\": \"mine\"}"), ("DELETE", ""), ("GET", "")] {
+            let (status, said) = hub.ask(method, "/api/v1/run?run=r", &headers, body);
+            assert_eq!(status, 401, "{method} {said}");
+        }
+        let (status, said) = hub.ask("POST", "/login", &own, &format!("token={token}"));
+        assert_eq!(status, 401, "{said}");
+    }
+    let titled = |title: &str| {
+        hub.ask("PATCH", "/api/v1/run?run=r", &format!("{own}{}", bearer(PAGE)), &json!({"title": title}).to_string())
+    };
+    let (status, said) = titled("The page's");
+    let run: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, run["title"].as_str()), (200, Some("The page's")), "{said}");
 
     // Without `resume` it gets a run of its own.
     let own = StartRunRequest { resume: false, ..start };
@@ -533,11 +560,18 @@ fn what_is_no_hub_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("projects.toml");
     std::fs::write(&empty, "[projects]\n").unwrap();
+    let vision = directory.path().join("vision.toml");
+    std::fs::write(&vision, "[projects]\nvision = \"vision\"\n").unwrap();
+    write_secret(&directory.path().join("vision"), "token-of-vision-0123456789");
     for (arguments, expected) in [
         (vec!["--store", "postgres://u:secret@localhost/d"], "store: got a password in the address"),
         (vec!["--store", "mysql://localhost/d"], "store: got an address of another kind"),
         (vec!["--projects", text(&empty)], "projects: got it without a store"),
         (vec!["--store", "postgres://u@localhost/d", "--projects", text(&empty)], "got no project"),
+        (
+            vec!["--store", "postgres://u@localhost/d", "--projects", text(&vision)],
+            "projects: got it without a token for the page",
+        ),
     ] {
         let output = common::program()
             .args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--log", "error"])

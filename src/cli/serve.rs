@@ -33,10 +33,8 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     let (grpc, http) = options.addresses();
     let hub = options.hub()?;
     let proved = server.token.is_some() || server.tls.as_ref().is_some_and(Tls::knows_clients);
-    // Tokens of projects are for calls, not for the page.
-    let called = proved || hub.as_ref().is_some_and(|hub| !hub.projects.is_empty());
     if let Some(open) = [&grpc, &http].into_iter().find(|address| address.is_remote()) {
-        if [(&grpc, called), (&http, proved)].into_iter().any(|(address, proved)| address.is_remote() && !proved) {
+        if !proved {
             let message =
                 format!("{open} can be reached from other machines, which requires --token-file or --client-ca");
             return Err(Fault::new("token_file", message).into());
