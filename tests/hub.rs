@@ -5,7 +5,9 @@
 #[path = "common/mod.rs"]
 mod common;
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
 
 use conceptwatch::history::{Change, Declared, Ending, Launch, Remark, Unscored};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
@@ -517,6 +519,51 @@ async fn a_hub_outlives_its_database() {
     let points = || api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().map_or(0, Vec::len);
     until("both points are there, each once", || points() == 2).await;
     until("the hub follows again", || followed(&hub) == Some(2)).await;
+}
+
+/// The standard error of a hub that is started, line by line.
+fn starting(database: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let ports = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
+    let mut command = common::program();
+    command.args(["serve", "--store", database]).args(ports).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines();
+    (child, said)
+}
+
+#[test]
+fn a_hub_waits_for_its_database_when_it_starts() {
+    let Some(server) = database::Server::start() else { return };
+    let url = server.database();
+    server.stop();
+    let (mut hub, mut said) = starting(&url);
+    let mut until = |expected: &str| said.find(|line| line.as_ref().unwrap().contains(expected)).is_some();
+    assert!(until("waiting for the database error=history: the database cannot be reached"));
+    server.start_again();
+    assert!(until("listening"));
+    hub.kill().unwrap();
+    hub.wait().unwrap();
+
+    // It can be stopped before.
+    server.stop();
+    let (mut hub, mut said) = starting(&url);
+    assert!(said.any(|line| line.unwrap().contains("waiting for the database")));
+    // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(hub.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    assert!(hub.wait().unwrap().success());
+    server.start_again();
+
+    // What waiting does not change ends it.
+    let name = url.rsplit('/').next().unwrap();
+    let (mut hub, said) = starting(&server.address("nobody", name));
+    assert!(!hub.wait().unwrap().success());
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(said.last().unwrap().contains("the database refuses access") && said.len() == 1, "{said:?}");
+    server.admin(name).batch_execute("UPDATE conceptwatch_schema SET version = 99").unwrap();
+    let (mut hub, said) = starting(&url);
+    assert!(!hub.wait().unwrap().success());
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(said.last().unwrap().contains("got schema version 99") && said.len() == 1, "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,16 +73,21 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         };
         let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
         let mut announced = Ok(());
-        let stop = async {
-            // The server polls this future once it is up, so ports that would close at once are not announced.
+        // Called once the server is up, so ports that would close at once are not announced.
+        let mut announce = || {
             announced = addresses.announce(options.port_file.as_deref());
-            if announced.is_ok() {
-                signals.stop(end).await;
-            }
+            announced.is_ok()
         };
         match hub {
-            Some(hub) => run_hub(listeners, server, hub, stop).await,
-            None => run_server(listeners, server, stop).await,
+            Some(hub) => run_hub(listeners, server, hub, announce, signals.stop(end)).await,
+            None => {
+                let stop = async {
+                    if announce() {
+                        signals.stop(end).await;
+                    }
+                };
+                run_server(listeners, server, stop).await
+            }
         }
         .map_err(|error| match error {
             ServeError::History(HistoryError::Invalid { field, message }) => Fault::new(field, message).into(),

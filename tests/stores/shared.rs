@@ -386,6 +386,39 @@ fn a_database_of_an_older_schema_is_migrated() {
     assert_eq!(store.newest_steps("a", "val", 9).unwrap(), [10, 15, 30, 40]);
 }
 
+/// A table of millions of rows takes longer than any other statement may.
+#[test]
+fn a_migration_waits_and_works_for_as_long_as_it_takes() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    drop(Postgres::open(&url).unwrap());
+    take_back(server, name(&url), 3);
+    let mut reader = server.admin(name(&url));
+    reader.batch_execute("BEGIN; SELECT count(*) FROM point").unwrap();
+    let impatient = format!("{url}?options=-c%20lock_timeout%3D20ms%20-c%20statement_timeout%3D40ms");
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| Postgres::open(&impatient).map(drop));
+        let mut admin = server.admin(name(&url));
+        let waits = "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database \
+                     WHERE NOT granted AND datname = current_database()";
+        while !opened.is_finished() && admin.query_one(waits, &[]).unwrap().get::<_, i64>(0) == 0 {}
+        admin.batch_execute("SELECT pg_sleep(0.2)").unwrap();
+        reader.batch_execute("COMMIT").unwrap();
+        opened.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_migration_that_fails_says_why() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    drop(Postgres::open(&url).unwrap());
+    take_back(server, name(&url), 3);
+    server.admin(name(&url)).batch_execute("ALTER TABLE point ADD COLUMN superseded bigint").unwrap();
+    let error = Postgres::open(&url).err().unwrap();
+    assert!(matches!(error, HistoryError::Migration { found: 3, .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("schema version 3") && said.contains("\"superseded\""), "{said}");
+}
+
 #[test]
 fn an_encrypted_connection_is_only_to_a_server_that_is_vouched_for() {
     let Some(server) = Server::start() else { return };
