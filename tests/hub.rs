@@ -311,6 +311,7 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
     let mut client = client(&hub).await;
     let mut short = point("r", 2);
     short.scores = vec![("ctl".into(), Outcome::Value(ScoreValue { per_concept: Some(vec![None; 3]), ..value(1.0) }))];
+    let counts = Point { concept_rows: vec![64; 3], ..point("r", 5) };
     let mut forged = convert::entry(4, &of_point("r", 3));
     if let Some(entry::Change::Point(point)) = &mut forged.change {
         point.point.as_mut().unwrap().time = f64::NAN;
@@ -322,18 +323,21 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
         forged,
         convert::entry(5, &Change::FinishRun { run: "unknown".into(), finished: 1.0 }),
         Entry { number: 6, change: None },
-        convert::entry(7, &of_point("r", 4)),
+        convert::entry(7, &Change::Point(Box::new(counts), Some(launch()))),
+        convert::entry(8, &of_point("r", 4)),
     ];
     let answer = push(&mut client, &entries).await.unwrap();
-    assert_eq!(answer.applied, 7);
+    assert_eq!(answer.applied, 8);
     let refused: Vec<_> = answer.refused.iter().map(|one| (one.number, one.field.as_str())).collect();
-    assert_eq!(refused, [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change")]);
-    assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 4.0);
+    let expected =
+        [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change"), (7, "point.concept_rows")];
+    assert_eq!(refused, expected);
+    assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 5.0);
     let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
     assert_eq!(points, 2);
     // They stay refused: nothing is applied the second time.
     let again = push(&mut client, &entries).await.unwrap();
-    assert_eq!((again.applied, again.refused.len()), (7, 0));
+    assert_eq!((again.applied, again.refused.len()), (8, 0));
 
     for (request, field) in [
         (PushRequest { source: "x".into(), entries: entries.to_vec() }, "source"),
