@@ -443,6 +443,15 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     assert_eq!((declared.run.as_str(), declared.resumed), ("r-2", false));
     let again = client.declare(with_token(declare, tokens[1])).await.unwrap().into_inner();
     assert_eq!((again.run.as_str(), again.attempt), ("r-2", declared.attempt));
+    // What a project has pushed can be given to another.
+    for table in ["source", "run"] {
+        administer(&database, &format!("UPDATE {table} SET project = 'audio' WHERE project = 'vision'"));
+    }
+    let later = PushRequest { source: SOURCE.into(), entries: vec![convert::entry(3, &of_point("r", 2))] };
+    let answer = client.push(with_token(later, tokens[1])).await.unwrap().into_inner();
+    assert_eq!((answer.applied, answer.refused.len()), (3, 0), "{answer:?}");
+    let points: Value = serde_json::from_str(&get("/api/v1/points?run=r&split=val")).unwrap();
+    assert_eq!(points["points"].as_array().unwrap().len(), 2);
     // Jobs send to sidecars.
     let mut jobs = hub.client().await;
     let status = jobs.start_run(with_token(common::run("x"), tokens[0])).await.unwrap_err();
