@@ -459,6 +459,29 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     assert!(status.message().contains("--upstream"), "{status:?}");
 }
 
+/// As behind a balancer, which sends each request of a browser to another hub.
+#[test]
+fn a_browser_that_has_logged_in_at_one_hub_is_known_to_all() {
+    let Some(database) = database::database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page");
+    write_secret(&page, PAGE);
+    let hubs = [0, 1].map(|_| hub(directory.path(), &database, &["--token-file", text(&page)]));
+    let origin = format!("Origin: http://{}\r\n", hubs[0].http);
+    let (status, headers, _) = hubs[0].answer("POST", "/login", &origin, &format!("token={PAGE}"));
+    let (_, set) = headers.iter().find(|(name, _)| name == "set-cookie").unwrap();
+    assert!(status == 303 && set.contains("; HttpOnly; SameSite=Strict"), "{set}");
+    let cookie = format!("Cookie: {}\r\n", set.split(';').next().unwrap());
+    for hub in hubs.iter().cycle().take(6) {
+        assert_eq!(hub.ask("GET", "/api/v1/runs", &cookie, "").0, 200);
+        assert_eq!(hub.ask("GET", "/api/v1/runs", "", "").0, 401);
+    }
+    // Another token ends all sessions.
+    write_secret(&page, "token-of-the-page-9876543210");
+    let later = hub(directory.path(), &database, &["--token-file", text(&page)]);
+    assert_eq!(later.ask("GET", "/api/v1/runs", &cookie, "").0, 401);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_hubs_give_the_first_advice_of_an_attempt_and_a_step() {
     let Some(database) = a_database() else { return };
