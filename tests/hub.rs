@@ -5,7 +5,9 @@
 #[path = "common/mod.rs"]
 mod common;
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
 
 use conceptwatch::history::{Change, Declared, Ending, Launch, Remark, Unscored};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
@@ -23,7 +25,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
 
-use common::{Sidecar, postgres as database, text, until, write_secret};
+use common::{Sidecar, metric, postgres as database, text, until, write_secret};
 
 const SOURCE: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "99999999-2222-4333-8444-555555555555";
@@ -56,6 +58,13 @@ fn with_token<T>(message: T, token: &str) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", MetadataValue::try_from(format!("Bearer {token}")).unwrap());
     request
+}
+
+/// For the page.
+const PAGE: &str = "token-of-the-page-0123456789";
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
 }
 
 fn launch() -> Launch {
@@ -235,6 +244,47 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     assert_eq!(fired(&third), expected);
 }
 
+/// Carries out what an owner of the database may.
+fn administer(database: &str, sql: &str) {
+    let name = database.rsplit('/').next().unwrap();
+    elsewhere(|| database::Server::shared().unwrap().admin(name).batch_execute(sql).unwrap());
+}
+
+/// Trainings that were killed never end, and a hub that read them all first would not serve for minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_have_fallen_silent_are_read_when_they_go_on() {
+    let Some(database) = a_database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let first = hub(directory.path(), &database, &[]);
+    let mut changes = Vec::new();
+    for run in ["r", "quiet", "silent"] {
+        changes.extend([declared(run), of_point(run, 1), of_point(run, 2)]);
+    }
+    push(&mut client(&first).await, &numbered(changes)).await.unwrap();
+    let judged = |hub: &Sidecar, run: &str| {
+        let standings = api(hub, "/api/v1/alerts")["standings"].as_array().unwrap().clone();
+        let few = standings.iter().find(|one| one["run"] == run && one["rule"] == "few");
+        few.map(|few| (few["step"].as_u64().unwrap(), few["state"].as_str().unwrap().to_owned()))
+    };
+    let firing = |step| Some((step, "firing".to_owned()));
+    until("the first hub has judged all", || judged(&first, "silent") == firing(2)).await;
+    for (run, time) in [("quiet", "2 hours"), ("silent", "30 days")] {
+        administer(&database, &format!("UPDATE run SET touched = now() - interval '{time}' WHERE name = '{run}'"));
+    }
+    until("it falls off the board of a hub that has read it", || judged(&first, "silent").is_none()).await;
+    assert_eq!((judged(&first, "r"), judged(&first, "quiet")), (firing(2), firing(2)));
+
+    let second = hub(directory.path(), &database, &[]);
+    assert_eq!(judged(&second, "r"), firing(2), "read before it serves");
+    until("a run that has been quiet for hours is read thereafter", || judged(&second, "quiet") == firing(2)).await;
+    assert_eq!(judged(&second, "silent"), None);
+    let later = convert::entry(100, &of_point("silent", 3));
+    push(&mut client(&second).await, &[later]).await.unwrap();
+    for hub in [&first, &second] {
+        until("a run that goes on is judged with all its evaluations", || judged(hub, "silent") == firing(3)).await;
+    }
+}
+
 /// A sidecar finishes a run before the last evaluations of it are scored, and after an outage all of it arrives at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_judge_the_evaluations_of_a_run_that_has_finished() {
@@ -261,6 +311,7 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
     let mut client = client(&hub).await;
     let mut short = point("r", 2);
     short.scores = vec![("ctl".into(), Outcome::Value(ScoreValue { per_concept: Some(vec![None; 3]), ..value(1.0) }))];
+    let counts = Point { concept_rows: vec![64; 3], ..point("r", 5) };
     let mut forged = convert::entry(4, &of_point("r", 3));
     if let Some(entry::Change::Point(point)) = &mut forged.change {
         point.point.as_mut().unwrap().time = f64::NAN;
@@ -272,18 +323,21 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
         forged,
         convert::entry(5, &Change::FinishRun { run: "unknown".into(), finished: 1.0 }),
         Entry { number: 6, change: None },
-        convert::entry(7, &of_point("r", 4)),
+        convert::entry(7, &Change::Point(Box::new(counts), Some(launch()))),
+        convert::entry(8, &of_point("r", 4)),
     ];
     let answer = push(&mut client, &entries).await.unwrap();
-    assert_eq!(answer.applied, 7);
+    assert_eq!(answer.applied, 8);
     let refused: Vec<_> = answer.refused.iter().map(|one| (one.number, one.field.as_str())).collect();
-    assert_eq!(refused, [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change")]);
-    assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 4.0);
+    let expected =
+        [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change"), (7, "point.concept_rows")];
+    assert_eq!(refused, expected);
+    assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 5.0);
     let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
     assert_eq!(points, 2);
     // They stay refused: nothing is applied the second time.
     let again = push(&mut client, &entries).await.unwrap();
-    assert_eq!((again.applied, again.refused.len()), (7, 0));
+    assert_eq!((again.applied, again.refused.len()), (8, 0));
 
     for (request, field) in [
         (PushRequest { source: "x".into(), entries: entries.to_vec() }, "source"),
@@ -318,17 +372,19 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     for (name, token) in ["vision", "audio"].into_iter().zip(tokens) {
         write_secret(&directory.path().join(name), token);
     }
-    let projects = directory.path().join("projects.toml");
+    let (projects, page) = (directory.path().join("projects.toml"), directory.path().join("page"));
     std::fs::write(&projects, "[projects]\nvision = \"vision\"\naudio = \"audio\"\n").unwrap();
-    let hub = hub(directory.path(), &database, &["--projects", text(&projects)]);
+    write_secret(&page, PAGE);
+    let hub = hub(directory.path(), &database, &["--projects", text(&projects), "--token-file", text(&page)]);
     let mut client = client(&hub).await;
+    let get = |path: &str| hub.ask("GET", path, &bearer(PAGE), "").1;
 
     let entries = numbered(vec![declared("r"), of_point("r", 1)]);
     let request = || PushRequest { source: SOURCE.into(), entries: entries.clone() };
     assert_eq!(client.push(request()).await.unwrap_err().code(), Code::Unauthenticated);
     let forged = with_token(request(), "token-of-vision-0123456780");
     assert_eq!(client.push(forged).await.unwrap_err().code(), Code::Unauthenticated);
-    assert_eq!(hub.metric("conceptwatch_tokens_refused_total", "port=\"grpc\""), 1.0);
+    assert_eq!(metric(&get("/metrics"), "conceptwatch_tokens_refused_total", "port=\"grpc\""), 1.0);
     client.push(with_token(request(), tokens[0])).await.unwrap();
 
     // The other project has a source of its own, which cannot name the first's run as its own.
@@ -359,8 +415,26 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     ask.attempt = Some(Attempt::default());
     let status = client.get_advice(with_token(ask, tokens[1])).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-    let steps = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
-    assert_eq!(steps, 1, "nothing was applied");
+    let points: Value = serde_json::from_str(&get("/api/v1/points?run=r&split=val")).unwrap();
+    assert_eq!(points["points"].as_array().unwrap().len(), 1, "nothing was applied");
+
+    // The page, and what people change there, is for another token: no project's opens it, not even that of the run.
+    let own = format!("Origin: http://{}\r\n", hub.http);
+    for token in tokens {
+        let headers = format!("{own}{}", bearer(token));
+        for (method, body) in [("PATCH", "{\"title\": \"mine\"}"), ("DELETE", ""), ("GET", "")] {
+            let (status, said) = hub.ask(method, "/api/v1/run?run=r", &headers, body);
+            assert_eq!(status, 401, "{method} {said}");
+        }
+        let (status, said) = hub.ask("POST", "/login", &own, &format!("token={token}"));
+        assert_eq!(status, 401, "{said}");
+    }
+    let titled = |title: &str| {
+        hub.ask("PATCH", "/api/v1/run?run=r", &format!("{own}{}", bearer(PAGE)), &json!({"title": title}).to_string())
+    };
+    let (status, said) = titled("The page's");
+    let run: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, run["title"].as_str()), (200, Some("The page's")), "{said}");
 
     // Without `resume` it gets a run of its own.
     let own = StartRunRequest { resume: false, ..start };
@@ -369,11 +443,43 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     assert_eq!((declared.run.as_str(), declared.resumed), ("r-2", false));
     let again = client.declare(with_token(declare, tokens[1])).await.unwrap().into_inner();
     assert_eq!((again.run.as_str(), again.attempt), ("r-2", declared.attempt));
+    // What a project has pushed can be given to another.
+    for table in ["source", "run"] {
+        administer(&database, &format!("UPDATE {table} SET project = 'audio' WHERE project = 'vision'"));
+    }
+    let later = PushRequest { source: SOURCE.into(), entries: vec![convert::entry(3, &of_point("r", 2))] };
+    let answer = client.push(with_token(later, tokens[1])).await.unwrap().into_inner();
+    assert_eq!((answer.applied, answer.refused.len()), (3, 0), "{answer:?}");
+    let points: Value = serde_json::from_str(&get("/api/v1/points?run=r&split=val")).unwrap();
+    assert_eq!(points["points"].as_array().unwrap().len(), 2);
     // Jobs send to sidecars.
     let mut jobs = hub.client().await;
     let status = jobs.start_run(with_token(common::run("x"), tokens[0])).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
     assert!(status.message().contains("--upstream"), "{status:?}");
+}
+
+/// As behind a balancer, which sends each request of a browser to another hub.
+#[test]
+fn a_browser_that_has_logged_in_at_one_hub_is_known_to_all() {
+    let Some(database) = database::database() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page");
+    write_secret(&page, PAGE);
+    let hubs = [0, 1].map(|_| hub(directory.path(), &database, &["--token-file", text(&page)]));
+    let origin = format!("Origin: http://{}\r\n", hubs[0].http);
+    let (status, headers, _) = hubs[0].answer("POST", "/login", &origin, &format!("token={PAGE}"));
+    let (_, set) = headers.iter().find(|(name, _)| name == "set-cookie").unwrap();
+    assert!(status == 303 && set.contains("; HttpOnly; SameSite=Strict"), "{set}");
+    let cookie = format!("Cookie: {}\r\n", set.split(';').next().unwrap());
+    for hub in hubs.iter().cycle().take(6) {
+        assert_eq!(hub.ask("GET", "/api/v1/runs", &cookie, "").0, 200);
+        assert_eq!(hub.ask("GET", "/api/v1/runs", "", "").0, 401);
+    }
+    // Another token ends all sessions.
+    write_secret(&page, "token-of-the-page-9876543210");
+    let later = hub(directory.path(), &database, &["--token-file", text(&page)]);
+    assert_eq!(later.ask("GET", "/api/v1/runs", &cookie, "").0, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -451,6 +557,51 @@ async fn a_hub_outlives_its_database() {
     until("the hub follows again", || followed(&hub) == Some(2)).await;
 }
 
+/// The standard error of a hub that is started, line by line.
+fn starting(database: &str) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let ports = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
+    let mut command = common::program();
+    command.args(["serve", "--store", database]).args(ports).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines();
+    (child, said)
+}
+
+#[test]
+fn a_hub_waits_for_its_database_when_it_starts() {
+    let Some(server) = database::Server::start() else { return };
+    let url = server.database();
+    server.stop();
+    let (mut hub, mut said) = starting(&url);
+    let mut until = |expected: &str| said.find(|line| line.as_ref().unwrap().contains(expected)).is_some();
+    assert!(until("waiting for the database error=history: the database cannot be reached"));
+    server.start_again();
+    assert!(until("listening"));
+    hub.kill().unwrap();
+    hub.wait().unwrap();
+
+    // It can be stopped before.
+    server.stop();
+    let (mut hub, mut said) = starting(&url);
+    assert!(said.any(|line| line.unwrap().contains("waiting for the database")));
+    // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(hub.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    assert!(hub.wait().unwrap().success());
+    server.start_again();
+
+    // What waiting does not change ends it.
+    let name = url.rsplit('/').next().unwrap();
+    let (mut hub, said) = starting(&server.address("nobody", name));
+    assert!(!hub.wait().unwrap().success());
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(said.last().unwrap().contains("the database refuses access") && said.len() == 1, "{said:?}");
+    server.admin(name).batch_execute("UPDATE conceptwatch_schema SET version = 99").unwrap();
+    let (mut hub, said) = starting(&url);
+    assert!(!hub.wait().unwrap().success());
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(said.last().unwrap().contains("got schema version 99") && said.len() == 1, "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_notices_that_its_database_was_restored_from_a_backup() {
     let Some(server) = elsewhere(database::Server::start) else { return };
@@ -492,11 +643,18 @@ fn what_is_no_hub_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("projects.toml");
     std::fs::write(&empty, "[projects]\n").unwrap();
+    let vision = directory.path().join("vision.toml");
+    std::fs::write(&vision, "[projects]\nvision = \"vision\"\n").unwrap();
+    write_secret(&directory.path().join("vision"), "token-of-vision-0123456789");
     for (arguments, expected) in [
         (vec!["--store", "postgres://u:secret@localhost/d"], "store: got a password in the address"),
         (vec!["--store", "mysql://localhost/d"], "store: got an address of another kind"),
         (vec!["--projects", text(&empty)], "projects: got it without a store"),
         (vec!["--store", "postgres://u@localhost/d", "--projects", text(&empty)], "got no project"),
+        (
+            vec!["--store", "postgres://u@localhost/d", "--projects", text(&vision)],
+            "projects: got it without a token for the page",
+        ),
     ] {
         let output = common::program()
             .args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--log", "error"])

@@ -133,8 +133,14 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let (status, text) = said(&command(&import, &[]));
     assert_eq!((status, text.lines().count()), (Some(0), 3), "{text}");
     assert!(text.contains("'a': 13 points, 2 passes without a point\n"), "{text}");
-    let whole = kept(&open(&there));
+    let mut whole = kept(&open(&there));
     assert_eq!(whole.len(), 3);
+    // The one without a job is told by its name and start from others of its name.
+    assert!(whole[2].1.is_empty());
+    whole[2].1 = vec![
+        "StoredRank { attempt: Attempt { launch: 0, restart: 0 }, rank: 0, client: \"\", finished: false }".to_owned(),
+        "StoredLaunch { job: \"copy of 'plain', started at 1.5\", restarts: 0 }".to_owned(),
+    ];
     let store = Postgres::open(&url).unwrap();
     assert_eq!(kept(&store), whole);
     // Once more changes nothing.
@@ -162,7 +168,7 @@ fn curves_go_into_a_database_and_back_without_loss() {
 }
 
 #[test]
-fn a_name_that_is_taken_gets_another_and_a_run_that_differs_is_left() {
+fn a_name_that_is_taken_gets_another() {
     let Some(server) = Server::shared() else { return };
     let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
     fill(directory.path());
@@ -170,12 +176,51 @@ fn a_name_that_is_taken_gets_another_and_a_run_that_differs_is_left() {
     store.record_run(&run("a", 3), &Identity { job: "theirs", ..Identity::default() }, 0.5).unwrap();
     store.record_run(&run("plain", 2), &Identity::default(), 0.5).unwrap();
     let (status, text) = said(&command(&["import", directory.path().to_str().unwrap(), "--store", &url], &[]));
-    assert_eq!(status, Some(1), "{text}");
-    assert!(text.contains("1 runs were not copied: run.concepts"), "{text}");
+    assert_eq!(status, Some(0), "{text}");
     let names: Vec<String> = kept(&store).into_iter().map(|(stored, ..)| stored.run.name.clone()).collect();
-    assert_eq!(names, ["a", "a-2", "a-2-2", "plain"]);
+    assert_eq!(names, ["a", "a-2", "a-2-2", "plain", "plain-2"]);
     assert_eq!(store.newest_steps("a-2", "val", 99).unwrap().len(), 9);
     assert!(store.newest_steps("a", "val", 99).unwrap().is_empty(), "theirs is left alone");
+}
+
+/// Runs of one name are those of whoever gave it, also where no launcher names a job.
+#[test]
+fn runs_of_one_name_in_several_directories_stay_apart() {
+    let Some(server) = Server::shared() else { return };
+    let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
+    let store = Postgres::open(&url).unwrap();
+    // A sidecar has pushed the first of them.
+    let pushed = Identity { job: "11111111-2222-4333-8444-555555555555", ..Identity::default() };
+    let run_of = |steps: std::ops::Range<u64>, to: &dyn Store, name: &str, attempt| {
+        for step in steps {
+            let point = Point { time: 1e9 + step as f64, ..point(name, "val", step) };
+            to.record_point(&point, attempt).unwrap();
+        }
+    };
+    let record = store.record_run(&run("cub", 3), &pushed, 10.0).unwrap();
+    run_of(0..2, &store, "cub", record.attempt);
+    for (name, started) in [("one", 20.25), ("two", 20.5)] {
+        let history = open(&directory.path().join(name));
+        history.record_run(&run("cub", 3), &Identity::default(), started).unwrap();
+        run_of(0..if name == "one" { 3 } else { 4 }, &history, "cub", None);
+        history.finish_run("cub", 30.0).unwrap();
+    }
+    let import = |name: &str| {
+        let (status, text) =
+            said(&command(&["import", directory.path().join(name).to_str().unwrap(), "--store", &url], &[]));
+        assert_eq!(status, Some(0), "{text}");
+        text
+    };
+    assert_eq!(import("one"), "'cub' as 'cub-2': 3 points\n");
+    assert_eq!(import("two"), "'cub' as 'cub-3': 4 points\n");
+    let all = kept(&store);
+    let points: Vec<_> = all.iter().map(|(stored, _, points, _)| (&*stored.run.name, points.len())).collect();
+    assert_eq!(points, [("cub", 2), ("cub-2", 3), ("cub-3", 4)]);
+    // Once more changes nothing.
+    for name in ["two", "one"] {
+        import(name);
+    }
+    assert_eq!(kept(&store), all);
 }
 
 #[test]
@@ -189,11 +234,14 @@ fn runs_belong_to_the_project_that_is_named() {
     };
     assert_eq!(import(&["--project", "vision"]).0, Some(0));
     let store = Postgres::open(&url).unwrap();
-    assert_eq!((store.project_of("a").unwrap(), kept(&store)), ("vision".to_owned(), kept(&open(directory.path()))));
-    // Another project gets runs of its own, and a run without a job cannot be told from that of its name.
-    let (status, text) = import(&[]);
-    assert!(status == Some(1) && text.contains("run: 'plain' belongs to project 'vision'"), "{text}");
-    assert_eq!(store.project_of("a-3").unwrap(), "default");
+    for run in ["a", "a-2", "plain"] {
+        assert_eq!(store.project_of(run).unwrap(), "vision");
+    }
+    // Another project gets runs of its own.
+    assert_eq!(import(&[]).0, Some(0));
+    for run in ["a-3", "a-2-2", "plain-2"] {
+        assert_eq!(store.project_of(run).unwrap(), "default");
+    }
     let (status, text) = import(&["--project", " "]);
     assert!(status == Some(2) && text.contains("project: "), "{text}");
 }

@@ -7,6 +7,7 @@ configuration as HAProxy reads it. `test_quick_start.py` runs hubs.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,41 @@ def test_sidecars_push_to_the_service_of_the_hubs() -> None:
     service = resource("Service")
     (port,) = [one["port"] for one in service["spec"]["ports"] if one["name"] == "cw-grpc"]
     assert environment["CONCEPTWATCH_UPSTREAM"] == f"http://{service['metadata']['name']}:{port}"
-    (at,) = [one["mountPath"] for one in sidecar()["volumeMounts"] if one["name"] == "conceptwatch-token"]
-    assert environment["CONCEPTWATCH_UPSTREAM_TOKEN_FILE"] == f"{at}/token"
+    # Its own mount, as volumes of the same name would be merged with the sidecar's.
+    (mount,), (volume,) = container["volumeMounts"], patch["spec"]["template"]["spec"]["volumes"]
+    assert environment["CONCEPTWATCH_UPSTREAM_TOKEN_FILE"] == f"{mount['mountPath']}/token"
+    assert mount["name"] == volume["name"]
+    assert mount["name"] not in {one["name"] for one in sidecar()["volumeMounts"]}
+
+
+def test_sidecars_push_with_the_token_of_a_project_and_never_know_that_of_the_page() -> None:
+    pod = resource("Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    at = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+    (maps,) = [one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "conceptwatch-projects"]
+    (told,) = parsed(HUB / "kustomization.yaml")
+    assert maps in [one["name"] for one in told["configMapGenerator"] if "projects.toml" in one.get("files", [])]
+    assert environment["CONCEPTWATCH_PROJECTS"] == f"{at['conceptwatch-projects']}/projects.toml"
+    assert environment["CONCEPTWATCH_TOKEN_FILE"] == f"{at['conceptwatch-token']}/token"
+    assert projects(HUB / "projects.toml") == [f"{at['conceptwatch-jobs']}/token"]
+    (added,) = parsed(KUBERNETES / "upstream" / "upstream.yaml")
+    pushes = [volume["secret"]["secretName"] for volume in added["spec"]["template"]["spec"]["volumes"]]
+    assert pushes == [secrets["conceptwatch-jobs"]]
+    (job,) = parsed(KUBERNETES / "sidecar" / "sidecar.yaml")
+    known = [
+        *pushes,
+        *(one["secret"]["secretName"] for one in job["spec"]["template"]["spec"]["volumes"] if "secret" in one),
+    ]
+    assert secrets["conceptwatch-token"] not in known
+
+
+def projects(path: Path) -> list[str]:
+    """The token files of the table [projects], whose keys are simple."""
+    head, table = path.read_text().split("[projects]\n")
+    assert all(line.startswith("#") for line in head.splitlines())
+    return re.findall(r'^\w+ = "(.+)"$', table, flags=re.MULTILINE)
 
 
 def test_keda_takes_its_resources(tmp_path: Path) -> None:
@@ -144,8 +178,13 @@ def test_compose_has_two_hubs_a_worker_and_a_balancer_that_knows_both_hubs() -> 
         assert f"server {hub} {hub}:7800" in balancer
         assert f"server {hub} {hub}:7801" in balancer
     secrets = {name for service in services.values() for name in service.get("secrets", [])}
-    assert secrets == set(compose()["secrets"])
-    assert f"/run/secrets/{next(iter(secrets))}" in last("ENV")
+    assert secrets == set(compose()["secrets"]) == {"conceptwatch_token", "conceptwatch_jobs_token"}
+    assert "/run/secrets/conceptwatch_token" in last("ENV")
+    # The page's token is the image's; sidecars push with that of a project, and workers need none.
+    assert projects(DEPLOY / "compose" / "projects.toml") == ["/run/secrets/conceptwatch_jobs_token"]
+    (mounted,) = services["hub-1"]["volumes"]
+    assert mounted == f"./compose/projects.toml:{services['hub-1']['environment']['CONCEPTWATCH_PROJECTS']}:ro"
+    assert not services["worker"].get("secrets")
     for name in ("hub-1", "worker"):
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]

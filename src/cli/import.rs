@@ -13,8 +13,8 @@ use super::failure::{Failure, conclude};
 
 /// Copy the curves of a stopped sidecar into a database
 ///
-/// Copies all runs with their points, matrices, titles and notes. A run whose name another job has taken there gets the next
-/// free one. What is there already stays, so an import that was interrupted can be repeated.
+/// Copies all runs with their points, matrices, titles and notes. A run whose name another run has taken there gets the
+/// next free one. What is there already stays, so an import that was interrupted can be repeated.
 #[derive(Args)]
 pub struct Options {
     /// Directory of the curves.

@@ -72,8 +72,9 @@ pub struct ServeOptions {
     /// postgres://USER@HOST:PORT/DATABASE. The password comes from PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, env = "CONCEPTWATCH_STORE", value_name = "URL", conflicts_with = "data_dir")]
     pub store: Option<String>,
-    /// Of a hub: TOML file with a table [projects] of names and token files. A run can be changed with the token of its
-    /// project alone; that of --token-file is for the project "default".
+    /// Of a hub: TOML file with a table [projects] of names and token files. Jobs can change a run with the
+    /// token of its project alone. That of --token-file is for the page and the project
+    /// "default"; it or --client-ca is required then.
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
     /// Of a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
@@ -395,6 +396,11 @@ impl ServeOptions {
                 ));
             }
             seen.push(token);
+        }
+        if !projects.is_empty() && of_others.is_none() && self.client_ca.is_none() {
+            let message = "got it without a token for the page, where anybody could then change the runs of every project: \
+                           expected --token-file or --client-ca as well";
+            return Err(Fault::new("projects", message));
         }
         let workers = usize::from(within("workers", self.workers.unwrap_or(0), 0, 256)?);
         Ok(Some(HubOptions { store, projects, workers }))

@@ -33,10 +33,8 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     let (grpc, http) = options.addresses();
     let hub = options.hub()?;
     let proved = server.token.is_some() || server.tls.as_ref().is_some_and(Tls::knows_clients);
-    // Tokens of projects are for calls, not for the page.
-    let called = proved || hub.as_ref().is_some_and(|hub| !hub.projects.is_empty());
     if let Some(open) = [&grpc, &http].into_iter().find(|address| address.is_remote()) {
-        if [(&grpc, called), (&http, proved)].into_iter().any(|(address, proved)| address.is_remote() && !proved) {
+        if !proved {
             let message =
                 format!("{open} can be reached from other machines, which requires --token-file or --client-ca");
             return Err(Fault::new("token_file", message).into());
@@ -75,16 +73,21 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         };
         let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
         let mut announced = Ok(());
-        let stop = async {
-            // The server polls this future once it is up, so ports that would close at once are not announced.
+        // Called once the server is up, so ports that would close at once are not announced.
+        let mut announce = || {
             announced = addresses.announce(options.port_file.as_deref());
-            if announced.is_ok() {
-                signals.stop(end).await;
-            }
+            announced.is_ok()
         };
         match hub {
-            Some(hub) => run_hub(listeners, server, hub, stop).await,
-            None => run_server(listeners, server, stop).await,
+            Some(hub) => run_hub(listeners, server, hub, announce, signals.stop(end)).await,
+            None => {
+                let stop = async {
+                    if announce() {
+                        signals.stop(end).await;
+                    }
+                };
+                run_server(listeners, server, stop).await
+            }
         }
         .map_err(|error| match error {
             ServeError::History(HistoryError::Invalid { field, message }) => Fault::new(field, message).into(),

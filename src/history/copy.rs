@@ -1,14 +1,15 @@
 //! Copies runs from one history to another, whichever engines keep them, without loss.
 //!
 //! A copy that is interrupted is made again from the start: what is there already is stored again, and points that are more
-//! complete stay.
+//! complete stay. Runs keep their jobs, by which the other history tells them from others of their names; a run without a
+//! job gets one that is made of its name and its start.
 
 use std::collections::BTreeMap;
 
 use super::declaration::named;
 use super::error::HistoryError;
 use super::point::WholePoint;
-use super::run::{Identity, Remark, StoredRun};
+use super::run::{Identity, Remark, StoredLaunch, StoredRun};
 use super::settled::{Ending, Unscored};
 use super::store::Store;
 use crate::point::Point;
@@ -28,7 +29,7 @@ pub struct Copied {
 }
 
 /// Copies a run with its launches, ranks, points, matrices, passes without points, title and note. Errors where the other
-/// history has a run of that name that was declared differently and neither names its job.
+/// history has a run of that name and job that was declared differently.
 pub fn copy_run(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<Copied, HistoryError> {
     let (run, launches) = declare(from, stored, to)?;
     let name = stored.run.name.as_str();
@@ -65,10 +66,9 @@ pub fn copy_run(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<
 
 /// Declares a run as its launches did, and finishes their ranks. Returns its name, and the number there of each launch.
 fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(String, BTreeMap<u32, u32>), HistoryError> {
-    let (launches, ranks) = (from.launches(&stored.run.name)?, from.ranks(&stored.run.name)?);
+    let (mut launches, ranks) = (from.launches(&stored.run.name)?, from.ranks(&stored.run.name)?);
     if launches.is_empty() {
-        let record = to.record_run(&stored.run, &Identity::default(), stored.started)?;
-        return Ok((record.run.name.clone(), BTreeMap::new()));
+        launches.push(StoredLaunch { job: job_of(stored), restarts: 0 });
     }
     let (mut run, mut numbers, mut resume) = (stored.run.clone(), BTreeMap::new(), false);
     for (number, launch) in (0..).zip(&launches) {
@@ -93,6 +93,12 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
         to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), number, finished)?;
     }
     Ok((run.name.clone(), numbers))
+}
+
+/// The job of a run that has none: always the same for the same run, and another for any run that only has its name. Without
+/// a job the copy would continue whatever run has its name.
+fn job_of(stored: &StoredRun) -> String {
+    format!("copy of '{}', started at {}", stored.run.name, stored.started)
 }
 
 fn attempt_here(launches: &BTreeMap<u32, u32>, attempt: Attempt) -> Attempt {

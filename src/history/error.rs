@@ -14,6 +14,8 @@ pub enum HistoryError {
     NotHistory { path: PathBuf, why: String },
     #[error("history {path}: got schema version {found}, expected at most {known}: a newer program wrote it")]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
+    #[error("history {path}: schema version {found} cannot be migrated to {known}: {why}")]
+    Migration { path: PathBuf, found: i64, known: i64, why: Cause },
     /// Another process holds the file's lock.
     #[error("history {path}: in use by another process")]
     InUse { path: PathBuf },

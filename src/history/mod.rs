@@ -25,9 +25,9 @@ pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{
-    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, JobMaterial, JobQueue,
-    LatestValue, LeasedJob, Looked, MadeWith, Overdue, PassKey, PassState, Postgres, PutPart, Removed, RunChange,
-    database_schema,
+    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, Heard, JobMaterial,
+    JobQueue, LatestValue, LeasedJob, Looked, MadeWith, Overdue, PassKey, PassState, Postgres, PutPart, Removed,
+    RunChange, database_schema,
 };
 pub use run::{Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};

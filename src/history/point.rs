@@ -86,6 +86,15 @@ pub(super) fn completeness(provisional: bool, incomplete: bool, rows_seen: u64) 
     (!provisional, !incomplete, if provisional || incomplete { rows_seen } else { 0 })
 }
 
+/// Errors unless there are k counts, or none.
+pub(super) fn concept_rows(rows: &[u64], k: usize) -> Result<(), HistoryError> {
+    if rows.is_empty() || rows.len() == k {
+        return Ok(());
+    }
+    let message = format!("got {} counts, expected one for each of {k} concepts, or none", rows.len());
+    Err(HistoryError::invalid("point.concept_rows", message))
+}
+
 pub(super) fn finite(field: &str, value: f64) -> Result<(), HistoryError> {
     match value.is_finite() {
         true => Ok(()),

@@ -91,12 +91,29 @@ impl Sidecar {
 
     /// The body of a page of the HTTP port.
     pub fn get(&self, path: &str) -> String {
+        self.ask("GET", path, "", "").1
+    }
+
+    /// The status and the body of an answer of the HTTP port, to a request with these `headers`, each a line.
+    pub fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let (status, _, body) = self.answer(method, path, headers, body);
+        (status, body)
+    }
+
+    /// The same with the answer's headers in between, with their names in lower case.
+    pub fn answer(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, Vec<(String, String)>, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http).unwrap();
+        let (host, length) = (self.http, body.len());
+        let headers = format!("Host: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}");
+        write!(stream, "{method} {path} HTTP/1.1\r\n{headers}\r\n{body}").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap()
+        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let headers = head.lines().filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+        (status, headers, body.to_owned())
     }
 
     /// The sum of a metric over all its series whose labels contain `labels`; 0 while it has none.

@@ -7,13 +7,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::common::certificates::Authority;
-use super::common::{Sidecar, point, text, until, write_secret};
+use super::common::{Sidecar, metric, point, text, until, write_secret};
 use super::{a_database, all, assert_same, of_one_process, passes, ranks, settled, sidecar, upstream};
 
 /// The files of two projects with one token each.
 struct Projects {
     directory: TempDir,
     file: PathBuf,
+    /// Of the token of the hub's page.
+    page: PathBuf,
 }
 
 impl Projects {
@@ -21,8 +23,8 @@ impl Projects {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("projects.toml");
         std::fs::write(&file, "[projects]\nvision = \"vision\"\naudio = \"audio\"\n").unwrap();
-        let projects = Self { directory, file };
-        for name in ["vision", "audio", "forged"] {
+        let projects = Self { page: directory.path().join("page"), directory, file };
+        for name in ["vision", "audio", "forged", "page"] {
             write_secret(&projects.token(name), &format!("the-token-of-{name}"));
         }
         projects
@@ -30,6 +32,17 @@ impl Projects {
 
     fn token(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Options of a hub with these projects, and a token of its own for the page.
+    fn of_hub<'a>(&'a self, database: &'a str) -> Vec<&'a str> {
+        let page = ["--token-file", text(&self.page)];
+        [&["--store", database, "--workers", "1", "--projects", text(&self.file)][..], &page].concat()
+    }
+
+    /// An answer of a hub's page.
+    fn get(hub: &Sidecar, path: &str) -> String {
+        hub.ask("GET", path, "Authorization: Bearer the-token-of-page\r\n", "").1
     }
 
     fn path(&self) -> &Path {
@@ -43,7 +56,7 @@ async fn ranks_on_two_hosts_reach_a_hub_by_tls_with_their_token_also_after_its_r
     let projects = Projects::new();
     let authority = Authority::new(projects.path(), "authority");
     let [cert, key] = authority.issue(projects.path(), "hub", 2100);
-    let options = ["--store", &database, "--workers", "1", "--projects", text(&projects.file)];
+    let options = projects.of_hub(&database);
     let tls = ["--tls-cert", text(&cert), "--tls-key", text(&key)];
     let hub = Sidecar::start(&[&options[..], &tls].concat());
     let (grpc, http) = (hub.grpc.to_string(), hub.http.to_string());
@@ -79,7 +92,7 @@ async fn ranks_on_two_hosts_reach_a_hub_by_tls_with_their_token_also_after_its_r
 async fn a_forged_token_is_refused_by_name_while_training_goes_on() {
     let Some(database) = a_database() else { return };
     let projects = Projects::new();
-    let hub = Sidecar::start(&["--store", &database, "--workers", "1", "--projects", text(&projects.file)]);
+    let hub = Sidecar::start(&projects.of_hub(&database));
     let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let tokens = [projects.token("vision"), projects.token("forged")];
     let hosts = [0, 1].map(|host: usize| {
@@ -91,7 +104,7 @@ async fn a_forged_token_is_refused_by_name_while_training_goes_on() {
     until("a part is sent", || upstream(&hosts[0])["parts_sent"] == 1).await;
     let why = || upstream(&hosts[1])["why"].as_str().unwrap_or_default().to_owned();
     until("it says why", || why().contains("token")).await;
-    assert!(hub.metric("conceptwatch_tokens_refused_total", "port=\"grpc\"") > 0.0);
+    assert!(metric(&Projects::get(&hub, "/metrics"), "conceptwatch_tokens_refused_total", "port=\"grpc\"") > 0.0);
     assert_eq!(upstream(&hosts[1])["parts_sent"], 0);
     passes(&mut ranks, 2).await;
     // The file is read again for each connection.
@@ -109,7 +122,7 @@ async fn ranks_with_the_token_of_another_project_are_no_part_of_the_run() {
     let Some(database) = a_database() else { return };
     let projects = Projects::new();
     let deadline = ["--pass-deadline", "2"];
-    let options = ["--store", &database, "--workers", "1", "--projects", text(&projects.file)];
+    let options = projects.of_hub(&database);
     let hub = Sidecar::start(&[&options[..], &deadline].concat());
     let data = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let tokens = [projects.token("vision"), projects.token("audio")];
@@ -125,7 +138,7 @@ async fn ranks_with_the_token_of_another_project_are_no_part_of_the_run() {
         let found = point(&mut rank.client, "r", "val", 1).await;
         assert_eq!((found.incomplete, found.rows_seen), (true, super::ROWS / 2), "host {host}");
     }
-    let runs: Value = serde_json::from_str(&hub.get("/api/v1/runs")).unwrap();
+    let runs: Value = serde_json::from_str(&Projects::get(&hub, "/api/v1/runs")).unwrap();
     listed.extend(runs["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap().to_owned()));
     listed.sort();
     assert_eq!(listed, ["r", "r-2"]);

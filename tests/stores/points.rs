@@ -139,6 +139,9 @@ pub fn a_point_of_the_wrong_shape_leaves_the_old_one_whole(history: &dyn Store) 
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     history.record_point(&point("a", "val", 1, 3), None).unwrap();
     let refused = history.record_point(&point("a", "val", 1, 4), None);
+    assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "point.concept_rows"));
+    let of_four = Point { concept_rows: Vec::new(), ..point("a", "val", 1, 4) };
+    let refused = history.record_point(&of_four, None);
     assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
     let mut large = point("a", "val", 1, 3);
     large.step = u64::MAX;

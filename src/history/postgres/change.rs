@@ -25,6 +25,10 @@ pub struct Looked {
     pub is_restored: bool,
     /// Of its clock, in seconds since 1970-01-01 UTC.
     pub time: f64,
+    /// All transactions before this one have ended, so a follower can read what they changed.
+    pub oldest: i64,
+    /// This transaction, and all after it, had not begun.
+    pub next: i64,
 }
 
 /// What happened to a run.
@@ -74,34 +78,42 @@ pub(super) fn say(link: &mut Link, run: &str, kind: Changed, pass: Option<(&str,
     link.execute(statement, &[&run, &kind.name(), &split, &step]).map(drop)
 }
 
+/// The database at one moment; the fields are those of [`ChangeCursor`] and [`Looked`]. `oldest` never decreases.
+struct Clock {
+    cluster: (i64, i32),
+    oldest: i64,
+    next: i64,
+    time: f64,
+}
+
 impl Postgres {
     /// The place from which to follow so that no change is missed that a reading after this call does not show. Some that it
     /// shows may come as well.
     pub fn newest_change(&self) -> Result<ChangeCursor, HistoryError> {
-        let (cluster, oldest, _) = self.clock()?;
+        let Clock { cluster, oldest, .. } = self.clock()?;
         Ok(ChangeCursor { cluster, xid: oldest - 1, id: i64::MAX })
     }
 
     /// Checks that the database is still that of a cursor, and reads its clock.
     pub fn look(&self, cursor: ChangeCursor) -> Result<Looked, HistoryError> {
-        let (cluster, oldest, time) = self.clock()?;
-        Ok(Looked { is_restored: cluster != cursor.cluster || oldest <= cursor.xid, time })
+        let Clock { cluster, oldest, next, time } = self.clock()?;
+        Ok(Looked { is_restored: cluster != cursor.cluster || oldest <= cursor.xid, time, oldest, next })
     }
 
-    /// The cluster, the oldest open transaction, which never decreases, and the time.
-    fn clock(&self) -> Result<((i64, i32), i64, f64), HistoryError> {
+    fn clock(&self) -> Result<Clock, HistoryError> {
         let row = self.read(|link| {
             link.query_one(
                 "SELECT system_identifier, timeline_id, pg_snapshot_xmin(pg_current_snapshot())::text::bigint, \
-                 extract(epoch FROM clock_timestamp())::float8 FROM pg_control_system(), pg_control_checkpoint()",
+                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint, extract(epoch FROM clock_timestamp())::float8 FROM pg_control_system(), pg_control_checkpoint()",
                 &[],
             )
         })?;
-        Ok(((row.get(0), row.get(1)), row.get(2), row.get(3)))
+        Ok(Clock { cluster: (row.get(0), row.get(1)), oldest: row.get(2), next: row.get(3), time: row.get(4) })
     }
 
     /// The changes after a place, at most `most`, in their order, and the place to ask from next. Changes are kept for an
-    /// hour; a follower that was away longer reads everything again.
+    /// hour, and until a follower can read them. One that was away longer, or held back for longer by a transaction at work,
+    /// reads everything again.
     pub fn changes_after(
         &self,
         cursor: ChangeCursor,

@@ -8,7 +8,7 @@ use super::recent::set_recent;
 use super::runs::unknown;
 use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
-use crate::history::point::{Recorded, finite, integer};
+use crate::history::point::{Recorded, concept_rows, finite, integer};
 use crate::history::stored::{StoredMatrix, StoredValue, packed};
 use crate::point::Point;
 use crate::sample::Attempt;
@@ -20,6 +20,7 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     finite("point.time", point.time)?;
     finite("point.tie_fraction", point.tie_fraction)?;
     finite("point.seconds", point.seconds)?;
+    concept_rows(&point.concept_rows, k as usize)?;
     let step = integer("point.step", point.step)?;
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();

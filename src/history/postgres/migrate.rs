@@ -19,13 +19,16 @@ const MIGRATIONS: &[&str] = &[
 /// Held by who migrates. The number has no meaning.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110001)";
 
+/// A migration rewrites tables of any size, and waits for whoever reads them: no limit of other statements is one for it.
+const PATIENT: &str = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0";
+
 /// The newest schema of a database.
 pub fn schema() -> i64 {
     MIGRATIONS.len() as i64
 }
 
 /// Creates or migrates the tables, once, however many processes do so at the same time. Errors where a newer program
-/// has been here. `shown` names the database.
+/// has been here, or where the tables cannot be changed. `shown` names the database.
 pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> {
     let known = schema();
     let checked = |found: i64| match found > known {
@@ -33,10 +36,15 @@ pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> 
         false => Ok(found),
     };
     // Who may only read can use tables that are there.
-    if checked(version(link)?)? == known {
+    let found = checked(version(link)?)?;
+    if found == known {
         return Ok(());
     }
-    link.transaction("BEGIN", &mut |link| {
+    if found > 0 {
+        tracing::info!(database = shown, from = found, to = known, "migrating the tables, which may take minutes");
+    }
+    let migrated = link.transaction("BEGIN", &mut |link| {
+        link.batch(PATIENT)?;
         link.batch(LOCK)?;
         let found = checked(version(link)?)?;
         if found == known {
@@ -53,6 +61,10 @@ pub(super) fn migrate(link: &mut Link, shown: &str) -> Result<(), HistoryError> 
         }
         link.execute("UPDATE conceptwatch_schema SET version = $1", &[&known])?;
         Ok(())
+    });
+    migrated.map_err(|error| match error {
+        HistoryError::Storage(why) => HistoryError::Migration { path: PathBuf::from(shown), found, known, why },
+        error => error,
     })
 }
 

@@ -1,5 +1,8 @@
 //! What is removed with time, by one process of all that share the database.
 
+use std::time::{Duration, Instant};
+
+use super::link::Link;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
 
@@ -19,33 +22,71 @@ pub struct Removed {
 }
 
 impl Postgres {
-    /// Removes changes older than an hour, and matrices other than those of each split's newest points and of the points
-    /// whose index in the newest branch of their split is a power of two. Each process calls it once a minute; one does
-    /// the work.
-    pub fn retain(&self) -> Result<Removed, HistoryError> {
-        self.write(|link| {
-            if !link.query_one(LOCK, &[])?.get::<_, bool>(0) {
-                return Ok(Removed::default());
+    /// Removes changes older than an hour that followers can have read, and matrices other than those of each split's newest
+    /// points and of the points whose index in the newest branch of their split is a power of two: those that have come
+    /// since the last call, in as many transactions as they take, unless `most` has passed. Each process calls it once a
+    /// minute; one does the work.
+    pub fn retain(&self, most: Duration) -> Result<Removed, HistoryError> {
+        let began = Instant::now();
+        let mut removed = Removed { changes: self.alone(old_changes)?.unwrap_or_default(), matrices: 0 };
+        for thin in [thin_newest_branch, thin_older_branches] {
+            loop {
+                // Another process is at it.
+                let Some((looked, matrices)) = self.alone(thin)? else { return Ok(removed) };
+                removed.matrices += matrices;
+                if looked < AT_ONCE || began.elapsed() >= most {
+                    break;
+                }
             }
-            let changes = link.execute("DELETE FROM change WHERE at < now() - interval '1 hour'", &[])?;
-            // Places count from 1 in the order of steps. A point is looked at once: later ones do not move it, and one that
-            // comes before it moves it by a place, which only changes which of many old matrices are kept.
-            let matrices = link.execute(
-                "WITH placed AS (SELECT id, thinned, row_number() OVER (PARTITION BY run, split ORDER BY step) AS place, \
-                 row_number() OVER (PARTITION BY run, split ORDER BY step DESC) AS age FROM point \
-                 WHERE superseded = 0 AND (run, split) IN (SELECT run, split FROM point WHERE NOT thinned GROUP BY run, split HAVING count(*) > $1)), \
-                 due AS (SELECT id, place FROM placed WHERE NOT thinned AND age > $1 LIMIT $2), \
-                 looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)) \
-                 DELETE FROM matrix WHERE point IN (SELECT id FROM due WHERE (place & (place - 1)) <> 0)",
-                &[&NEWEST, &AT_ONCE],
-            )?;
-            let of_older_branches = link.execute(
-                "WITH due AS (SELECT id FROM point WHERE superseded > 0 AND NOT thinned LIMIT $1), \
-                 looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)) \
-                 DELETE FROM matrix WHERE point IN (SELECT id FROM due)",
-                &[&AT_ONCE],
-            )?;
-            Ok(Removed { changes, matrices: matrices + of_older_branches })
+        }
+        Ok(removed)
+    }
+
+    /// Makes a change unless another process is making one of these; `None` then.
+    fn alone<T>(
+        &self,
+        mut change: impl FnMut(&mut Link) -> Result<T, HistoryError>,
+    ) -> Result<Option<T>, HistoryError> {
+        self.write(|link| match link.query_one(LOCK, &[])?.get(0) {
+            true => change(link).map(Some),
+            false => Ok(None),
         })
     }
+}
+
+/// A change that is not older than every transaction at work cannot have been read: see `change.rs`.
+fn old_changes(link: &mut Link) -> Result<u64, HistoryError> {
+    link.execute(
+        "DELETE FROM change WHERE at < now() - interval '1 hour' AND xid < pg_snapshot_xmin(pg_current_snapshot())",
+        &[],
+    )
+}
+
+/// How many points were looked at, and how many matrices removed.
+///
+/// Places count from 1 in the order of steps. A point is looked at once: later ones do not move it, and one that comes before
+/// it moves it by a place, which only changes which of many old matrices are kept.
+fn thin_newest_branch(link: &mut Link) -> Result<(i64, u64), HistoryError> {
+    let row = link.query_one(
+        "WITH placed AS (SELECT id, thinned, row_number() OVER (PARTITION BY run, split ORDER BY step) AS place, \
+         row_number() OVER (PARTITION BY run, split ORDER BY step DESC) AS age FROM point \
+         WHERE superseded = 0 AND (run, split) IN (SELECT run, split FROM point WHERE NOT thinned GROUP BY run, split HAVING count(*) > $1)), \
+         due AS (SELECT id, place FROM placed WHERE NOT thinned AND age > $1 LIMIT $2), \
+         looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)), \
+         removed AS (DELETE FROM matrix WHERE point IN (SELECT id FROM due WHERE (place & (place - 1)) <> 0) RETURNING 1) \
+         SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM removed)",
+        &[&NEWEST, &AT_ONCE],
+    )?;
+    Ok((row.get(0), row.get::<_, i64>(1).cast_unsigned()))
+}
+
+fn thin_older_branches(link: &mut Link) -> Result<(i64, u64), HistoryError> {
+    let row = link.query_one(
+        "WITH due AS (SELECT id FROM point WHERE superseded > 0 AND NOT thinned LIMIT $1), \
+         looked AS (UPDATE point SET thinned = true WHERE id IN (SELECT id FROM due)), \
+         removed AS (DELETE FROM matrix WHERE point IN (SELECT id FROM due) RETURNING 1) \
+         SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM removed)",
+        &[&AT_ONCE],
+    )?;
+    Ok((row.get(0), row.get::<_, i64>(1).cast_unsigned()))
 }

@@ -8,7 +8,7 @@ use super::outbox;
 use super::seal::{Seal, insert, seal_run};
 use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
-use crate::history::point::{Recorded, finite, integer};
+use crate::history::point::{Recorded, concept_rows, finite, integer};
 use crate::history::stored::packed;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
@@ -42,6 +42,7 @@ pub(super) fn insert_point(
     finite("point.time", point.time)?;
     finite("point.tie_fraction", point.tie_fraction)?;
     finite("point.seconds", point.seconds)?;
+    concept_rows(&point.concept_rows, k as usize)?;
     let step = integer("point.step", point.step)?;
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();

@@ -5,14 +5,14 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::time::Instant;
 
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use axum::http::{Method, Request, StatusCode};
 
 use super::refusal::Refusal;
-use super::session::Sessions;
+use super::session::{LASTS, Sessions};
 use crate::fault::in_short;
+use crate::server::clock::unix_time;
 use crate::server::peers::{Endpoint, Tls, Visit, same_secret};
 
 /// The path whose run can be changed.
@@ -29,11 +29,13 @@ pub struct Access {
     credentials: Option<[String; 2]>,
     /// Whether clients can prove themselves by a certificate, which then counts as much as the token.
     certificates: bool,
-    /// The cookie's name. Browsers send a cookie to every port of a host, so it names the port.
+    /// The cookie's name. Browsers send a cookie to every port of a host, so it is named by the token: hubs behind one
+    /// address, whose ports may differ, have one cookie, and servers with other tokens have others.
     cookie: String,
     /// Whether the port speaks TLS, without which a cookie is not sent where it is marked as secure.
     secure: bool,
-    pub(super) sessions: Sessions,
+    /// `None` if no token is required.
+    sessions: Option<Sessions>,
 }
 
 impl Access {
@@ -44,15 +46,16 @@ impl Access {
         let credentials = token.map(|token| {
             [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
         });
-        let port = bound.tcp().map_or(0, |address| address.port());
+        let sessions = token.map(Sessions::new);
+        let name = sessions.as_ref().map(Sessions::name).unwrap_or_default();
         Self {
             bound: bound.tcp().map(|address| address.ip()),
             names,
             credentials,
             certificates: tls.is_some_and(Tls::knows_clients),
-            cookie: format!("{}conceptwatch-{port}", if tls.is_some() { "__Host-" } else { "" }),
+            cookie: format!("{}conceptwatch-{name}", if tls.is_some() { "__Host-" } else { "" }),
             secure: tls.is_some(),
-            sessions: Sessions::default(),
+            sessions,
         }
     }
 
@@ -99,20 +102,35 @@ impl Access {
     pub(super) fn has_session(&self, headers: &HeaderMap) -> bool {
         let from = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         let own = matches!(from, None | Some(b"same-origin" | b"none"));
-        own && self.session_of(headers).is_some_and(|number| self.sessions.is_open(number, Instant::now()))
+        own && self.session_of(headers).is_some_and(|(sessions, text)| sessions.is_open(text, seconds()))
     }
 
-    /// The number of the session that a request names.
-    pub(super) fn session_of<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+    /// The header that sets the cookie of a new session; `None` if there is no token, or the system has no random numbers.
+    pub(super) fn begin_session(&self) -> Option<String> {
+        let session = self.sessions.as_ref()?.begin(seconds())?;
+        Some(self.cookie(&session, LASTS.as_secs()))
+    }
+
+    /// Ends the session that a request names. Returns the header that deletes the cookie.
+    pub(super) fn end_session(&self, headers: &HeaderMap) -> String {
+        if let Some((sessions, text)) = self.session_of(headers) {
+            sessions.end(text, seconds());
+        }
+        self.cookie("", 0)
+    }
+
+    /// The session that a request names, as its cookie has it.
+    fn session_of<'a>(&self, headers: &'a HeaderMap) -> Option<(&Sessions, &'a str)> {
         let lists = headers.get_all(COOKIE).iter().filter_map(|list| list.to_str().ok());
         let mut cookies = lists.flat_map(|list| list.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.find(|(name, _)| *name == self.cookie).map(|(_, number)| number)
+        let (_, text) = cookies.find(|(name, _)| *name == self.cookie)?;
+        Some((self.sessions.as_ref()?, text))
     }
 
     /// The header that sets the cookie, which is valid for this number of seconds.
-    pub(super) fn cookie(&self, number: &str, seconds: u64) -> String {
+    fn cookie(&self, session: &str, seconds: u64) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
-        format!("{}={number}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
+        format!("{}={session}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
     pub(super) fn is_token(&self, given: &str) -> bool {
@@ -137,6 +155,11 @@ impl Access {
             Err(_) => self.names.contains(&host.to_ascii_lowercase()),
         }
     }
+}
+
+/// Seconds since 1970-01-01 UTC.
+fn seconds() -> u64 {
+    unix_time() as u64
 }
 
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {

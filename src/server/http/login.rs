@@ -3,15 +3,12 @@
 //! The token stands in no address and in no page. The cookie is of no use to scripts (`HttpOnly`) or to pages of other
 //! sites (`SameSite=Strict`).
 
-use std::time::Instant;
-
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 
 use super::refusal::Refusal;
-use super::session::LASTS;
 use super::shared::Shared;
 use crate::server::peers::Visit;
 use std::sync::Arc;
@@ -39,18 +36,14 @@ pub(super) async fn log_in(State(shared): State<Shared>, request: Request) -> Re
         let page = PAGE.replace(FAULT, "<p id=\"fault\" role=\"alert\">This is not the sidecar's token.</p>");
         return (StatusCode::UNAUTHORIZED, Html(page)).into_response();
     }
-    match access.sessions.begin(Instant::now()) {
-        Some(number) => see("./", Some(access.cookie(&number, LASTS.as_secs()))),
+    match access.begin_session() {
+        Some(cookie) => see("./", Some(cookie)),
         None => Refusal::unavailable("server", "has no random numbers").into_response(),
     }
 }
 
 pub(super) async fn log_out(State(shared): State<Shared>, request: Request) -> Response {
-    let access = &shared.app.access;
-    if let Some(number) = access.session_of(request.headers()) {
-        access.sessions.end(number);
-    }
-    see("login", Some(access.cookie("", 0)))
+    see("login", Some(shared.app.access.end_session(request.headers())))
 }
 
 /// Sends a browser elsewhere. Relative, so that a proxy may serve the page below a path of its own.

@@ -1,6 +1,6 @@
 //! The newest points of each split, as the database has them. Every hub builds the same from the same changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub struct Board {
     linger: Duration,
     pub clock: DatabaseClock,
     runs: Mutex<BTreeMap<Arc<str>, Curves>>,
+    /// Runs of the database whose curves were not read, or are not kept: nobody has sent to them of late.
+    aside: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Default)]
@@ -56,7 +58,7 @@ pub enum News {
 
 impl Board {
     pub fn new(linger: Duration) -> Self {
-        Self { linger, clock: DatabaseClock::default(), runs: Mutex::default() }
+        Self { linger, clock: DatabaseClock::default(), runs: Mutex::default(), aside: Mutex::default() }
     }
 
     /// Notes a run; its curves stay.
@@ -134,8 +136,9 @@ impl Board {
         lock(&self.runs).keys().cloned().collect()
     }
 
+    /// Whether the curves of a run are here.
     pub fn knows(&self, run: &str) -> bool {
-        lock(&self.runs).contains_key(run)
+        lock(&self.runs).contains_key(run) && !self.is_aside(run)
     }
 
     /// Names of runs, those that have finished before `time` alone.
@@ -161,6 +164,22 @@ impl Board {
 
     pub fn forget(&self, run: &str) {
         lock(&self.runs).remove(run);
+        lock(&self.aside).remove(run);
+    }
+
+    /// Keeps of a run only that there is one.
+    pub fn put_aside(&self, run: &str) {
+        lock(&self.runs).remove(run);
+        lock(&self.aside).insert(run.to_owned());
+    }
+
+    pub fn is_aside(&self, run: &str) -> bool {
+        lock(&self.aside).contains(run)
+    }
+
+    /// The curves of a run that was put aside have been read.
+    pub fn was_read(&self, run: &str) {
+        lock(&self.aside).remove(run);
     }
 
     /// The state of all curves, newest point first, without runs that finished more than `linger` ago.

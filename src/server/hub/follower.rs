@@ -2,7 +2,8 @@
 //! rules and the watchers.
 //!
 //! Every hub reads the same changes in the same order, so all of them judge alike. A hub that starts later reads what is
-//! stored of the runs that it shows, and then follows.
+//! stored of the runs that it shows, and then follows. It shows runs that jobs may send to, and for a day those that have
+//! ended or fallen silent; any other is read when it goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::board::{Board, News};
-use crate::history::{ChangeCursor, Changed, HistoryError, Postgres, Store, StoredRun, StoredSplit, Wanted};
+use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Looked, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::sample::Attempt;
 use crate::server::advice::Advice;
@@ -24,28 +25,58 @@ use crate::server::metrics::{HubMetrics, Metrics};
 const LOOK: Duration = Duration::from_secs(1);
 /// Newest evaluations of each split that the rules judge again at the start.
 const RESTORED: usize = 200;
-/// How long a finished run keeps its alerts, in seconds.
-const KEPT: f64 = 86_400.0;
+/// How long a run keeps its alerts after its end, or without a word of any job.
+const KEPT: Duration = Duration::from_secs(86_400);
+/// Interval of looking for runs that have fallen silent.
+const SWEEP: Duration = Duration::from_secs(10);
 /// How long after its newest evaluation the alerts of a run that has finished end. A sidecar finishes a run before the
 /// last evaluations of it are scored, and says so in that order.
 const QUIET: Duration = Duration::from_secs(10);
-/// Runs in a page of the list, and changes that are read at once.
+/// Runs and changes that are read at once.
 const PAGE: usize = 500;
 const CHANGES: usize = 1000;
-/// Finished runs that are read between two looks.
+/// Runs that are read between two looks.
 const AT_ONCE: usize = 20;
-/// Changes are kept for an hour: a follower that could not read for this long reads everything again.
+/// Changes are kept for an hour: a follower that could not read those of this long ago reads everything again. It could not
+/// where the database was away, or a transaction was at work for so long.
 const AWAY: Duration = Duration::from_secs(3000);
+
+/// Up to when a follower has read all changes.
+#[derive(Clone, Debug)]
+struct Reach {
+    /// It has those that were made before.
+    read: Instant,
+    /// A later time, and the transaction that was to begin next then: when all before that have ended, and the follower has
+    /// read, it has reached that time.
+    next: (i64, Instant),
+}
 
 /// Where a follower is.
 #[derive(Clone, Debug)]
 pub struct Place {
     cursor: ChangeCursor,
-    /// Runs that finished before it began and are still to be read, the newest last.
-    finished: Vec<String>,
+    reach: Reach,
+    /// Runs that are aside on the board, and are read in between, the newest last.
+    later: Vec<String>,
+    /// When it last looked for runs that have fallen silent.
+    swept: Instant,
     /// Runs that have finished while it followed and whose evaluations may still come: when they finished, in seconds since
     /// 1970-01-01 UTC, and when they were last heard of.
     ending: BTreeMap<Arc<str>, (f64, Instant)>,
+}
+
+impl Reach {
+    /// Everything was read at `now`, when `looked` was seen before.
+    fn of_all(looked: Looked, now: Instant) -> Self {
+        Self { read: now, next: (looked.next, now) }
+    }
+
+    /// The changes were read that could be read when `looked` was seen, at `now`.
+    fn look(&mut self, looked: Looked, now: Instant) {
+        if looked.oldest >= self.next.0 {
+            *self = Self { read: self.next.1, next: (looked.next, now) };
+        }
+    }
 }
 
 /// The recipients of what has changed.
@@ -62,50 +93,83 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads what is stored of the runs that have not finished, and returns from where on to follow. Blocks.
+    /// Reads what is stored of the runs that jobs may send to, and returns from where on to follow. Blocks.
     pub fn begin(&self) -> Result<Place, HistoryError> {
+        self.begin_with(BTreeMap::new())
+    }
+
+    /// Also passes on what has changed of the runs that are known.
+    fn begin_with(&self, ending: BTreeMap<Arc<str>, (f64, Instant)>) -> Result<Place, HistoryError> {
         // What changes while this reads is read again.
-        let cursor = self.store.newest_change()?;
-        self.board.clock.set(self.store.look(cursor)?.time);
-        let since = self.board.clock.now() - KEPT;
-        let mut wanted = Wanted { most: Some(PAGE), ..Wanted::default() };
-        let mut finished = Vec::new();
-        loop {
-            let listing = self.store.listing(&wanted)?;
-            for (stored, splits) in listing.runs {
-                match stored.finished {
-                    None => self.restore(&stored, &splits)?,
-                    Some(end) if end >= since => finished.push(stored.run.name.clone()),
-                    Some(_) => {}
+        let (cursor, now) = (self.store.newest_change()?, Instant::now());
+        let looked = self.store.look(cursor)?;
+        self.board.clock.set(looked.time);
+        let known = self.board.known();
+        let (mut open, mut later) = (Vec::new(), Vec::new());
+        for (run, heard) in self.store.heard(KEPT)? {
+            match heard {
+                _ if self.board.knows(&run) => {}
+                Heard::Open => open.push(run),
+                Heard::Lately => {
+                    self.board.put_aside(&run);
+                    later.push(run);
                 }
-            }
-            match listing.next {
-                Some(next) => wanted.after = Some(next),
-                None => break,
+                Heard::LongAgo => self.board.put_aside(&run),
             }
         }
-        // The newest start comes first.
-        finished.reverse();
-        Ok(Place { cursor, finished, ending: BTreeMap::new() })
+        for runs in open.chunks(PAGE) {
+            let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+            for (stored, splits) in self.store.listed_of(&runs)? {
+                self.restore(&stored, &splits)?;
+            }
+        }
+        let reach = Reach::of_all(looked, now);
+        let mut place = Place { cursor, reach, later, swept: Instant::now(), ending };
+        for run in known {
+            self.catch_up(&run, &mut place)?;
+        }
+        Ok(place)
+    }
+
+    /// Passes on what has changed of a run that is known.
+    fn catch_up(&self, run: &Arc<str>, place: &mut Place) -> Result<(), HistoryError> {
+        let (stored, splits) = match self.store.listed(run) {
+            Ok(listed) => listed,
+            Err(HistoryError::Unknown { .. }) => {
+                place.ending.remove(run);
+                self.forget(run);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        // One that was known to have finished has no alerts to begin again.
+        if stored.finished.is_none() || self.board.open().contains(run) {
+            self.note_change(&stored, place);
+        }
+        let mut points = self.newest(run, &splits)?;
+        points.sort_by(|(a, _), (b, _)| a.time.total_cmp(&b.time));
+        for (point, attempt) in points {
+            self.take(point, attempt);
+        }
+        Ok(())
     }
 
     /// Follows until `stop` is cancelled.
     pub async fn run(self, mut place: Place, stop: CancellationToken) {
-        let mut read = Instant::now();
         loop {
-            // Runs that finished before the start are read in between, so that none waits for thousands of them.
-            let pause = if place.finished.is_empty() { LOOK } else { Duration::from_millis(1) };
+            // Runs that nobody sends to are read in between, so that no other waits for thousands of them.
+            let pause = if place.later.is_empty() { LOOK } else { Duration::from_millis(1) };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.look.notified() => {}
                 () = stop.cancelled() => return,
             }
-            let (follower, away) = (self.clone(), read.elapsed() > AWAY);
+            let (follower, now) = (self.clone(), Instant::now());
+            let away = now.duration_since(place.reach.read) > AWAY;
             let mut from = place.clone();
             let look = move || {
                 if away {
-                    let ending = std::mem::take(&mut from.ending);
-                    return follower.begin().map(|place| Place { ending, ..place });
+                    return follower.begin_with(std::mem::take(&mut from.ending));
                 }
                 let looked = follower.store.look(from.cursor)?;
                 follower.board.clock.set(looked.time);
@@ -117,16 +181,17 @@ impl Follower {
                     return follower.begin();
                 }
                 follower.follow(&mut from)?;
+                from.reach.look(looked, now);
                 for _ in 0..AT_ONCE {
-                    let Some(run) = from.finished.pop() else { break };
-                    follower.restore_finished(&run)?;
+                    let Some(run) = from.later.pop() else { break };
+                    follower.read_later(&run)?;
                 }
                 Ok(from)
             };
             // Fails only if it panics, and then the next look tries again.
             let Ok(followed) = tokio::task::spawn_blocking(look).await else { continue };
             match followed {
-                Ok(to) => (place, read) = (to, Instant::now()),
+                Ok(to) => place = to,
                 Err(error) => {
                     self.own.history_errors.inc();
                     tracing::warn!(%error, "the changes of the database could not be read");
@@ -179,21 +244,48 @@ impl Follower {
             }
             !quiet
         });
-        for run in self.board.finished_before(self.board.clock.now() - KEPT) {
-            self.board.forget(&run);
+        for run in self.board.finished_before(self.board.clock.now() - KEPT.as_secs_f64()) {
+            self.board.put_aside(&run);
             self.advice.forget(&run, self.board.clock.now());
+        }
+        if place.swept.elapsed() >= SWEEP {
+            place.swept = Instant::now();
+            let open = self.board.open();
+            let open: Vec<&str> = open.iter().map(|run| &**run).collect();
+            for run in self.store.silent(&open, KEPT)? {
+                self.forget(&run);
+                self.board.put_aside(&run);
+            }
         }
         Ok(())
     }
 
-    fn run_changed(&self, name: &str, place: &mut Place) -> Result<(), HistoryError> {
-        let stored = match self.store.listed(name) {
-            Ok((stored, _)) => stored,
+    /// Returns whether the run was not read before, and now is with all its evaluations.
+    fn run_changed(&self, name: &str, place: &mut Place) -> Result<bool, HistoryError> {
+        let (stored, splits) = match self.store.listed(name) {
+            Ok(listed) => listed,
             // Removed since.
-            Err(HistoryError::Unknown { .. }) => return Ok(()),
+            Err(HistoryError::Unknown { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let run = self.note(&stored);
+        let since = self.board.clock.now() - KEPT.as_secs_f64();
+        let is_shown = stored.finished.is_none_or(|finished| finished >= since);
+        let is_read = is_shown && self.board.is_aside(name);
+        if is_read {
+            self.restore(&stored, &splits)?;
+        }
+        // One that has finished was noted as it was restored, and its alerts are over.
+        if is_read && stored.finished.is_some() {
+            self.events.send(Event::Run(name.into()));
+        } else {
+            self.note_change(&stored, place);
+        }
+        Ok(is_read)
+    }
+
+    /// Passes on that a run was declared, has finished, or is called otherwise.
+    fn note_change(&self, stored: &StoredRun, place: &mut Place) {
+        let run = self.note(stored);
         match stored.finished {
             Some(finished) => {
                 place.ending.entry(Arc::clone(&run)).or_insert_with(|| (finished, Instant::now()));
@@ -203,7 +295,6 @@ impl Follower {
             }
         }
         self.events.send(Event::Run(run));
-        Ok(())
     }
 
     /// Tells the board and the rules of a run.
@@ -217,25 +308,36 @@ impl Follower {
     }
 
     fn point_changed(&self, run: &str, split: &str, step: u64, place: &mut Place) -> Result<(), HistoryError> {
-        if !self.board.knows(run) {
-            self.run_changed(run, place)?;
-        }
+        let is_read = !self.board.knows(run) && self.run_changed(run, place)?;
         if let Some((_, heard)) = place.ending.get_mut(run) {
             *heard = Instant::now();
         }
         // One that was removed since, or replaced, tells nothing or the newer.
         let Some((point, attempt)) = self.point(run, split, step)? else { return Ok(()) };
+        match is_read {
+            // Judged with those before it.
+            true => self.tell(point),
+            false => self.take(point, attempt),
+        }
+        Ok(())
+    }
+
+    /// Judges a point, unless it is known.
+    fn take(&self, point: Point, attempt: Option<Attempt>) {
         match self.board.take(&point, attempt) {
-            News::None => return Ok(()),
+            News::None => return,
             News::Evaluation => self.advice.observe(&point),
             News::Late(late) => self.advice.observe_late(&late),
         }
         // Advice that waits for this evaluation is given from here on.
-        self.board.settle(run, split, step, attempt);
+        self.board.settle(&point.run, &point.split, point.step, attempt);
+        self.tell(point);
+    }
+
+    fn tell(&self, point: Point) {
         if self.events.are_watched() {
             self.events.send(Event::Point(Arc::new(point)));
         }
-        Ok(())
     }
 
     fn pass_ended(&self, run: &str, split: &str, step: u64) -> Result<(), HistoryError> {
@@ -259,36 +361,28 @@ impl Follower {
         Ok(whole.map(|whole| (whole.point, whole.attempt)))
     }
 
-    fn restore_finished(&self, run: &str) -> Result<(), HistoryError> {
+    /// Reads a run that nobody sends to, unless it was read, or is gone.
+    fn read_later(&self, run: &str) -> Result<(), HistoryError> {
+        if !self.board.is_aside(run) {
+            return Ok(());
+        }
         match self.store.listed(run) {
-            // Not if it was removed or resumed since.
-            Ok((stored, splits)) if stored.finished.is_some() && !self.board.knows(run) => {
-                self.restore(&stored, &splits)
-            }
-            Ok(_) | Err(HistoryError::Unknown { .. }) => Ok(()),
+            Ok((stored, splits)) => self.restore(&stored, &splits),
+            Err(HistoryError::Unknown { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     fn restore(&self, stored: &StoredRun, splits: &[StoredSplit]) -> Result<(), HistoryError> {
         let name = stored.run.name.as_str();
+        // Read first: of a run that cannot be read nothing is noted.
+        let newest = self.newest(name, splits)?;
         let run = self.note(&StoredRun { finished: None, ..stored.clone() });
-        let judged = self.advice.judged_splits();
         let mut points = Vec::new();
-        for split in splits.iter().map(|split| split.split.as_str()) {
-            // The rules need what led to now, the board the newest alone.
-            let most = if judged.iter().any(|one| one == split) { RESTORED } else { 1 };
-            let Some(first) = self.store.newest_steps(name, split, most)?.first().copied() else { continue };
-            let mut next = Some(first);
-            while let Some(step) = next {
-                let (found, further) = self.store.whole_points(name, split, step, RESTORED, false)?;
-                for whole in found {
-                    self.board.take(&whole.point, whole.attempt);
-                    self.board.settle(name, split, whole.point.step, whole.attempt);
-                    points.push(whole.point);
-                }
-                next = further;
-            }
+        for (point, attempt) in newest {
+            self.board.take(&point, attempt);
+            self.board.settle(name, &point.split, point.step, attempt);
+            points.push(point);
         }
         points.retain(|point| self.board.admits(point));
         points.sort_by(|a, b| a.time.total_cmp(&b.time));
@@ -297,7 +391,26 @@ impl Follower {
             self.note(stored);
             self.end(&run, finished);
         }
+        self.board.was_read(name);
         Ok(())
+    }
+
+    /// The newest points of each split of a run, as many as the rules need, in the order of their steps.
+    fn newest(&self, run: &str, splits: &[StoredSplit]) -> Result<Vec<(Point, Option<Attempt>)>, HistoryError> {
+        let judged = self.advice.judged_splits();
+        let mut points = Vec::new();
+        for split in splits.iter().map(|split| split.split.as_str()) {
+            // The rules need what led to now, the board the newest alone.
+            let most = if judged.iter().any(|one| one == split) { RESTORED } else { 1 };
+            let Some(first) = self.store.newest_steps(run, split, most)?.first().copied() else { continue };
+            let mut next = Some(first);
+            while let Some(step) = next {
+                let (found, further) = self.store.whole_points(run, split, step, RESTORED, false)?;
+                points.extend(found.into_iter().map(|whole| (whole.point, whole.attempt)));
+                next = further;
+            }
+        }
+        Ok(points)
     }
 
     /// Ends the alerts of a run. What it has fired is kept, and where each rule stands only while it is open: lists of
@@ -311,5 +424,34 @@ impl Follower {
         self.board.forget(run);
         self.advice.forget(run, self.board.clock.now());
         self.events.send(Event::Run(run.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks every ten minutes: the oldest transaction and the next one then. How far back is what was read?
+    #[test]
+    fn how_far_a_follower_has_read_is_known_however_transactions_overlap() {
+        let looked = |oldest, next| Looked { is_restored: false, time: 0.0, oldest, next };
+        let start = Instant::now();
+        let minutes = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        let behind = |looks: &[(i64, i64)]| -> Vec<u64> {
+            let mut reach = Reach::of_all(looked(10, 10), start);
+            let look = |((oldest, next), at): (&(i64, i64), u64)| {
+                reach.look(looked(*oldest, *next), minutes(at));
+                minutes(at).duration_since(reach.read).as_secs() / 60
+            };
+            looks.iter().zip((1..).map(|step| 10 * step)).map(look).collect()
+        };
+        // Nothing is at work, whether or not anything changes.
+        assert_eq!(behind(&[(10, 10), (10, 10), (30, 30), (40, 40)]), [10, 10, 10, 10]);
+        // One transaction is at work all the time, others come and go; then it ends.
+        let held = behind(&[(10, 20), (10, 40), (10, 70), (10, 90), (95, 95), (95, 95)]);
+        assert_eq!(held, [10, 20, 30, 40, 40, 10]);
+        // Long ones overlap, so that another is the oldest all the time.
+        let overlap = behind(&[(10, 20), (10, 30), (10, 40), (20, 50), (30, 60), (40, 70), (50, 80)]);
+        assert_eq!(overlap, [10, 20, 30, 30, 40, 50, 30]);
     }
 }

@@ -17,11 +17,13 @@ mod threads;
 mod upkeep;
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::history::Postgres;
+use crate::history::{HistoryError, Postgres};
 
 use super::blocking::blocking;
 use super::http::Bounds;
@@ -32,6 +34,10 @@ use parts::Parts;
 use threads::Threads;
 
 pub use projects::projects;
+
+/// How long a hub waits before it tries again to reach the database, at first and at most.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 /// What a hub has besides the options of a sidecar.
 #[derive(Clone, Debug)]
@@ -44,25 +50,32 @@ pub struct HubOptions {
     pub workers: usize,
 }
 
-/// Serves as a hub until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when the
-/// database cannot be opened, or the gRPC port fails.
+/// Serves as a hub until `shutdown` completes, which may be before the database can be reached. `up` is called once
+/// everything is running, and says whether to go on. Errors when the database refuses access or cannot be used, or the gRPC
+/// port fails.
 pub async fn run_hub(
     listeners: Listeners,
     options: Options,
     hub: HubOptions,
+    up: impl FnOnce() -> bool,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let mut shutdown = pin!(shutdown);
     let HubOptions { store, projects, workers } = hub;
     let (settings, niceness) = (options.worker.settings, options.worker.niceness);
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
-    let store = Arc::new(blocking(move || Postgres::open(&store)).await?);
+    let Some(store) = patiently(shutdown.as_mut(), move || Postgres::open(&store)).await? else { return Ok(()) };
+    let store = Arc::new(store);
     // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
     std::mem::forget(Arc::clone(&store));
     let parts = Parts::assemble(options, projects, Arc::clone(&store), &listeners)?;
     let stating = Arc::clone(&store);
-    blocking(move || stating.state_settings(&settings)).await?;
     let (follower, reading) = (parts.follower(), parts.follower());
-    let place = blocking(move || reading.begin()).await?;
+    let begin = move || {
+        stating.state_settings(&settings)?;
+        reading.begin()
+    };
+    let Some(place) = patiently(shutdown.as_mut(), begin).await? else { return Ok(()) };
     let threads = (workers > 0).then(|| Threads::start(&store, workers, niceness)).transpose()?;
 
     let stop = parts.stop.clone();
@@ -70,7 +83,9 @@ pub async fn run_hub(
     let following = tokio::spawn(follower.run(place, stop.clone()));
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
 
-    ports.until(shutdown).await;
+    if up() {
+        ports.until(shutdown).await;
+    }
     tracing::info!("stopping");
     stop.cancel();
     if let Some(threads) = &threads {
@@ -84,4 +99,25 @@ pub async fn run_hub(
         let _ = timeout(DRAIN, tokio::task::spawn_blocking(move || threads.join())).await;
     }
     ended
+}
+
+/// The result of a call to the database, which is waited for while it cannot be reached; `None` when `stop` completes first.
+async fn patiently<T: Send + 'static>(
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+    call: impl Fn() -> Result<T, HistoryError> + Send + Sync + 'static,
+) -> Result<Option<T>, ServeError> {
+    let (call, mut wait) = (Arc::new(call), FIRST_WAIT);
+    loop {
+        let calling = Arc::clone(&call);
+        match blocking(move || calling()).await {
+            Err(ServeError::History(error @ HistoryError::Unreachable { .. })) => {
+                tracing::warn!(%error, seconds = wait.as_secs_f64(), "waiting for the database");
+            }
+            result => return result.map(Some),
+        }
+        tokio::select! {
+            () = stop.as_mut() => return Ok(None),
+            () = sleep(wait) => wait = (2 * wait).min(LONGEST_WAIT),
+        }
+    }
 }

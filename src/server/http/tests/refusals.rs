@@ -177,6 +177,13 @@ async fn a_browser_logs_in_with_the_token_and_out_again() {
     assert_eq!(ask(&format!("{cookie}Sec-Fetch-Site: same-site\r\n")).await.status, 401);
     assert_eq!(ask(&cookie.replace('=', "=0")).await.status, 401);
     assert_eq!(post("/api/v1/runs", &format!("{own}{cookie}"), "").await.status, 405);
+    // Another process with the token, as a balancer chooses it, and one with another token.
+    for (token, status) in [("s3cret&more", 200), ("s3cret&other", 401)] {
+        let other = port_with(Some(token), Ok(()), bounds).await;
+        let answer = other.ask("GET", "/api/v1/runs", &format!("Host: localhost\r\n{cookie}")).await;
+        assert_eq!(answer.status, status, "{token}");
+        other.stopped().await;
+    }
     let ended = post("/logout", &format!("{own}{cookie}"), "").await;
     assert!(ended.status == 303 && ended.headers["set-cookie"].contains("Max-Age=0"));
     assert_eq!(ask(&cookie).await.status, 401);
