@@ -14,7 +14,9 @@ import grpc
 
 from ._link import Link
 from ._protocol import messages
+from ._recording import SCHEME
 from ._sender import Sender
+from ._summary import counted
 
 # Seconds that `finish` waits by default, and of these, without a sidecar.
 TIMEOUT, ALONE = 30.0, 5.0
@@ -100,19 +102,41 @@ class Ending:
     def _report(self, sent: bool, told: bool) -> bool:
         link = self._link
         left = list(dict.fromkeys([*self._sender.unsettled(link), *self._unsettled]))
+        dropped = self._sender.stats(link).ends_dropped
         if left:
             named = ", ".join(f"{split} at step {step}" for split, step in left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
             log.warning(
-                "conceptwatch, run '%s': finished while %d evaluations were not settled: %s%s. Those that the "
-                "sidecar has it can still lose, the others are dropped",
+                "conceptwatch, run '%s': finished while %s not settled: %s%s. %s%s",
                 link.name,
-                len(left),
+                _were(len(left), "evaluation"),
                 named,
                 more,
+                self._fate(len(left)),
+                f". The ends of {dropped:,} could not be sent: their points are incomplete at best" if dropped else "",
             )
         elif not sent:
-            log.warning("conceptwatch, run '%s': finished while %d messages were not sent", link.name, link.outstanding)
+            log.warning(
+                "conceptwatch, run '%s': finished while %s not sent", link.name, _were(link.outstanding, "message")
+            )
         elif not told:
             log.warning("conceptwatch, run '%s': the sidecar could not be told that it has finished", link.name)
         return sent and told and not left
+
+    def _fate(self, unsettled: int) -> str:
+        """What becomes of evaluations that are not settled."""
+        sender, them = self._sender, "it" if unsettled == 1 else "them"
+        if self._link.answered:
+            if unsettled == 1:
+                return "The sidecar can still lose it if it has it; otherwise it is dropped"
+            return "Those that the sidecar has it can still lose, the others are dropped"
+        if sender.address.startswith(SCHEME):
+            return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
+        if sender.refusal:
+            return f"The sidecar at {sender.address} never took the run, so nothing of {them} is kept"
+        return f"No sidecar ever answered at {sender.address}, so nothing of {them} is kept"
+
+
+def _were(number: int, what: str) -> str:
+    """As in "1 message was", "2 messages were"."""
+    return f"{counted(number, what)} {'was' if number == 1 else 'were'}"

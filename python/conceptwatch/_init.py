@@ -11,7 +11,7 @@ from types import EllipsisType
 from typing import Any
 
 from . import _declaration, _sidecar
-from ._connection import Contact, contact_to
+from ._connection import Contact, contact_to, is_local
 from ._disabled import DisabledRun
 from ._head import Head, even_counts
 from ._home import user_home
@@ -117,7 +117,8 @@ def init(
         too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
         port 0 it serves this process alone, at a free port.
     data_dir: where the curves are to be kept; None: in memory, and they end with the sidecar. A running sidecar that
-        keeps them elsewhere is not joined. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
+        keeps them elsewhere is not joined. Where the directory cannot be written, a warning says so, and they are in
+        memory. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
         directory, which `run.data_dir` names; a sidecar that another job started to keep none is then not joined, while
         one that you run at 127.0.0.1:7800 is, and where that keeps them in memory, a warning says so.
     log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
@@ -186,8 +187,18 @@ def init(
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
     contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
+    stated = contact.address if address else None
     wish = _sidecar.Wish(token_file, data_dir)
-    reached = reach(contact.address if address else None, wish, token, spawn=spawn, rank=rank)
+    hindrance = wish.hindrance() if spawn else ""
+    if hindrance and _starts_one(stated, wish, token, rank):
+        if rank == 0:
+            link.warn(
+                f"data_dir: {wish.directory} cannot be written ({hindrance}): the curves are in memory instead, and "
+                "end with the sidecar",
+                is_fault=False,
+            )
+        wish, data_dir = _sidecar.Wish(token_file, None), None
+    reached = reach(stated, wish, token, spawn=spawn, rank=rank)
     link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
     run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers)
     run._token_file = None if token_file is None else os.fspath(token_file)
@@ -196,6 +207,13 @@ def init(
     if reached.started and not is_quiet():
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}{_kept(run, data_dir)}", file=sys.stderr)
     return run
+
+
+def _starts_one(stated: str | None, wish: _sidecar.Wish, token: str | None, rank: int) -> bool:
+    """Whether a sidecar will be started. One that runs may keep curves where this process cannot write."""
+    if stated is not None:
+        return is_local(stated) and not _sidecar.listens(_sidecar.own_address(stated))
+    return not reach(None, wish, token, spawn=False, rank=rank).told
 
 
 def _kept(run: Run, wanted: object) -> str:

@@ -55,6 +55,7 @@ class Link:
     refused: str = ""  # why nothing more is sent, as `Stats` counts it
     superseded: int = 0  # answers since the last other one that a newer attempt has begun
     outstanding: int = 0  # items waiting or in flight
+    waiting_ends: int = 0  # of these, ends of passes that no sidecar has acknowledged
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
     # Told of each evaluation that has a point, with the sender's lock held: by split and step.

@@ -55,11 +55,17 @@ class Outbox:
             link.stats.batches_queued += 1
             link.stats.rows_queued += content.rows
             self._make_room(link)
-        elif link.outstanding >= MAX_WAITING_ENDS:
-            link.warn(f"the end of an evaluation is not sent: {link.outstanding} messages wait already")
+        elif link.waiting_ends >= MAX_WAITING_ENDS:
+            link.stats.ends_dropped += 1
+            self.unsettled(link).drop_end(content)
+            link.warn(
+                f"the end of the evaluation of '{content.split}' at step {content.step} is not sent, because "
+                f"{link.waiting_ends} wait already: its point is incomplete at best, see run.stats.ends_dropped"
+            )
             return None
         else:
             self.unsettled(link).end(content)
+            link.waiting_ends += 1
         self.sequence += 1
         link.outstanding += 1
         lane = self.queue.lane(link, content.split)
@@ -110,7 +116,7 @@ class Outbox:
         counters = ("batches_dropped", "rows_dropped", "passes_settled")
         copies: dict[str, Any] = {name: getattr(link.stats, name).copy() for name in counters}
         unsettled = self.unsettled(link)
-        copies |= {"passes_unsettled": len(unsettled.ended), "unsettled_bytes": unsettled.bytes}
+        copies |= {"passes_unsettled": unsettled.ended_passes, "unsettled_bytes": unsettled.bytes}
         return replace(link.stats, **copies)
 
     # ------------------------------------------------------------ passes that the sidecar would skip
@@ -198,13 +204,22 @@ class Outbox:
             link.stats.passes_sent_again += sum(bool(kept.batches or kept.ends) for kept in unsettled)
             if lost:
                 self._warn_of_loss(link)
-        again = unsettled.all_again() if restarted else unsettled.ends_again()
-        link.outstanding += len(again)
-        self.queue.put_back(again)
+        self._put_again(link, unsettled.all_again() if restarted else unsettled.ends_again())
         if restarted or outage:
             for lane in self.queue.lanes(link):
                 if link.settles(lane.split):
                     lane.catch_up()
+
+    def ask_again(self, link: Link) -> None:
+        """On a new stream: asks how passes were settled, because the sidecar says it only to a stream that had the end.
+
+        A stream ends without a fault, and without a new declaration of this run, where another run has to be declared.
+        """
+        self._put_again(link, self.unsettled(link).ends_again())
+
+    def _put_again(self, link: Link, again: list[Item]) -> None:
+        link.outstanding += len(again)
+        self.queue.put_back(again)
 
     def compact(self, link: Link, kept: Kept, client: str, lock: AbstractContextManager[Any]) -> None:
         """Drops rows that the sample cannot hold, where a pass has many. Called without the lock."""
@@ -241,10 +256,11 @@ class Outbox:
     def take_answer(self, item: Item, answer: Any) -> Kept | None:
         """Notes the answer to an item. Returns the pass that the sidecar has more rows of."""
         link, content, stats = item.link, item.content, item.link.stats
-        refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED
         del self.in_flight[answer.sequence]
         self._done(item)
         again, item.again = item.again, False
+        known = again and isinstance(content, EndOfPass) and _is_closed(answer)
+        refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED and not known
         superseded, kept = refused and _is_superseded(answer), None
         unsettled = self.unsettled(link)
         if isinstance(content, EndOfPass):
@@ -301,6 +317,7 @@ class Outbox:
         """An item is neither waiting nor in flight any more."""
         if not item.again:
             item.link.stats.queue_bytes -= item.content.bytes
+            item.link.waiting_ends -= isinstance(item.content, EndOfPass)
         item.link.outstanding -= 1
 
     def lose(self, item: Item, reason: str) -> None:
@@ -311,7 +328,7 @@ class Outbox:
             item.link.stats.drop(reason, 1, content.rows)
             self.unsettled(item.link).lose(item)
         else:
-            self.unsettled(item.link).forget(content.split, content.step)
+            item.link.stats.ends_dropped += self.unsettled(item.link).lose_end(content)
             self.queue.lane(item.link, content.split).settle(content.step)
 
     def refuse(self, link: Link, reason: str) -> None:
@@ -339,6 +356,15 @@ def _held_rows(item: Item) -> int:
 def _is_of(item: Item, end: EndOfPass) -> bool:
     """Whether an item is this end of a pass or one of its batches."""
     return item.content is end or (isinstance(item.content, Batch) and end.is_of(item.content))
+
+
+def _is_closed(answer: Any) -> bool:
+    """Whether an end of pass was refused because the pass is closed.
+
+    A sidecar remembers who ended the newest passes only. If an end was acknowledged before, this answer means no loss:
+    the sidecar says on this stream, too, how the pass is settled.
+    """
+    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "step")
 
 
 def _is_superseded(answer: Any) -> bool:

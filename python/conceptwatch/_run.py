@@ -34,7 +34,7 @@ from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._source import ReadError, source_of
 from ._stats import Stats
-from ._summary import is_quiet, summary
+from ._summary import dropped_rows, evaluations, is_quiet, summary
 from ._tables import html_table
 from ._tensors import Checks, Concepts, Fault, Logged, Tensors
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
@@ -81,6 +81,7 @@ class Run:
         self._raise_errors = raise_errors
         self._process = os.getpid()
         self._finished = False
+        self._error: BaseException | None = None  # which ended the script, or the run's block
         self._token_file: str | None = None
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
@@ -142,11 +143,15 @@ class Run:
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
         """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none."""
-        left = self._flush(timeout)
+        left = self._flush(timeout) if step is None or self._is_step(step) else None
         if left is None:
             return None
         request = messages.GetScoresRequest(
-            run=self.name, split=composed(split), step=step, timeout_seconds=left, matrices=matrices
+            run=self.name,
+            split=composed(split),
+            step=None if step is None else int(step),
+            timeout_seconds=left,
+            matrices=matrices,
         )
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
@@ -158,11 +163,11 @@ class Run:
         with all its scores; `Diagnosis.step` says which evaluation it is about. None before the first evaluation is
         scored, or when the sidecar cannot be reached.
         """
-        left = self._flush(timeout)
+        left = self._flush(timeout) if step is None or self._is_step(step) else None
         if left is None:
             return None
         split = composed(split)
-        ended = self._ended.get(split) if step is None else step
+        ended = self._ended.get(split) if step is None else int(step)
         request = messages.GetDiagnosisRequest(run=self.name, split=split, step=ended, timeout_seconds=left)
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)
         return Diagnosis(split, answer) if answer is not None else None
@@ -198,10 +203,8 @@ class Run:
 
     def __repr__(self) -> str:
         link, stats = self._link, self.stats
-        settled = sum(stats.passes_settled.values())
-        counts = f"{settled} evaluations settled" + (f", {stats.passes_unsettled} not" * bool(stats.passes_unsettled))
-        dropped = sum(stats.rows_dropped.values())
-        parts = [counts, *([f"{dropped} rows dropped"] * bool(dropped))]
+        dropped = dropped_rows(stats)
+        parts = [evaluations(stats), *([dropped] * bool(dropped))]
         state = "finished" if self._finished else link.refused or ("connected" if link.declared else "no answer yet")
         parts += [
             state,
@@ -223,6 +226,9 @@ class Run:
         several hosts a hub, cannot be reached: if other ranks were advised to stop at that step, the next answer that
         this rank gets is True. Where ranks must stop at the same step, call this on one rank and broadcast its answer.
         """
+        if not self._is_step(step):
+            return False
+        step = int(step)
         if step not in self._advice:
             left = self._flush(timeout)
             request = messages.GetAdviceRequest(
@@ -291,8 +297,16 @@ class Run:
             if answer is not None and answer.HasField("point"):
                 newest[split] = Scores(answer.point)
         link = self._link
-        data_dir, page_url = link.data_dir or None, link.page_url or None
-        text = summary(self.name, newest, fired, data_dir=data_dir, page_url=page_url, spawned=link.ends_unused)
+        text = summary(
+            self.name,
+            newest,
+            fired,
+            stats=self.stats,
+            data_dir=link.data_dir or None,
+            page_url=link.page_url or None,
+            spawned=link.ends_unused,
+            error=self._error,
+        )
         print(text, end="", file=sys.stderr)
 
     def __enter__(self) -> Run:
@@ -301,7 +315,20 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        is_normal = isinstance(error, SystemExit) and error.code in (None, 0)
+        self._error = None if is_normal else error
         self.finish()
+
+    def _is_step(self, step: Any) -> bool:
+        """Whether it is a step. What is none is said, and raised with `raise_errors`."""
+        try:
+            _step_of(step)
+        except Fault as fault:
+            if self._raise_errors:
+                raise ConceptwatchError(str(fault)) from None
+            self._link.warn(str(fault), is_fault=False)
+            return False
+        return True
 
     def _flush(self, timeout: float) -> float | None:
         """Waits until what was logged is acknowledged and the run is declared; before that another run may have its
@@ -334,7 +361,7 @@ class Run:
                 raise Fault(f"epoch: got {epoch}, expected a finite number")
             check_counts(tensors, len(self._link.run.concepts), self._link.run.constants.intervention_counts)
             found = self._checks.logged(tensors)
-            self._queue(split, int(step), epoch, found, panel)
+            self._queue(split, _step_of(step), epoch, found, panel)
             return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
@@ -449,7 +476,9 @@ class Run:
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
         self._notice()
-        self._ended[split] = step
+        if not self._is_step(step):
+            return
+        self._ended[split] = step = int(step)
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
@@ -472,7 +501,7 @@ class Pass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._run._end(self.split, int(self.step), self.epoch, self._rows)
+            self._run._end(self.split, self.step, self.epoch, self._rows)
         else:
             self._run._link.warn(
                 f"{kind.__name__} left an evaluation of '{self.split}': it stays open, and the sidecar closes it as "
@@ -502,7 +531,18 @@ class Pass:
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
         """The scores of this pass once it has ended, waiting up to `timeout` seconds for them; else None."""
-        return self._run.scores(self.split, step=int(self.step), timeout=timeout, matrices=matrices)
+        return self._run.scores(self.split, step=self.step, timeout=timeout, matrices=matrices)
+
+
+def _step_of(step: Any) -> int:
+    """A step as a number. Raises Fault for what is none."""
+    try:
+        found = int(step)
+    except (TypeError, ValueError, OverflowError):
+        found = -1
+    if not 0 <= found < 1 << 64:
+        raise Fault(f"step: got {step!r}, expected a whole number of at least 0")
+    return found
 
 
 def _rows(tensors: Mapping[str, Any]) -> int:
@@ -521,6 +561,14 @@ _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 def _finish_all() -> None:
     """Sends at exit what the job has not finished itself, within a few seconds."""
     deadline = time.monotonic() + EXIT_TIMEOUT
+    error = _uncaught()
     for run in list(_runs):
+        run._error = error
         if run._process == os.getpid() or run._link.outstanding:
             run.finish(timeout=max(0.0, deadline - time.monotonic()))
+
+
+def _uncaught() -> BaseException | None:
+    """The exception that ended the script, if one did. In an interactive session it may be any earlier one."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) and not hasattr(sys, "ps1") else None

@@ -100,7 +100,7 @@ class Sender:
         # Closing the parent's channel here could block on locks held by threads that do not exist in the child.
         self._inherited += [self._channel, self._calls, self._call, self._outbox]
         for link in self._links:
-            link.declared, link.outstanding, link.stats = False, 0, Stats()
+            link.declared, link.outstanding, link.waiting_ends, link.stats = False, 0, 0, Stats()
         self._begin()
 
     # ------------------------------------------------------------ called by the job's threads
@@ -159,6 +159,7 @@ class Sender:
     def wait_until_sent(self, link: Link, deadline: float, alone: float, *, settled: bool = False) -> bool:
         """Waits until all of the run's messages are acknowledged, and on request all its passes settled.
 
+        Not for passes whose end was given up, which are never settled.
         False at the deadline, or when the sidecar could not be reached for `alone` seconds.
         """
         with self._wake:
@@ -168,7 +169,7 @@ class Sender:
             self._outbox.send_kept(link)
             self._send_now()
             try:
-                while link.outstanding or (settled and self._outbox.unsettled(link).ended):
+                while link.outstanding or (settled and self._outbox.unsettled(link).is_awaited):
                     end = min(deadline, max(start, self.down_since) + alone) if self.down else deadline
                     left = end - time.monotonic()
                     if left <= 0.0:
@@ -408,6 +409,9 @@ class Sender:
         with self._wake:
             if self._stopping or not any(link.declared for link in self._links):
                 return
+            for link in self._links:
+                if link.declared:
+                    self._outbox.ask_again(link)
             self._streaming = self._due = True
             self._call = call = self._connected().ingest(self._requests(ended))
         try:

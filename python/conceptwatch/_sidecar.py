@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,6 +85,21 @@ class Wish:
         """The directory from the argument or the environment; None: in memory; ...: not given."""
         given = (os.environ.get("CONCEPTWATCH_DATA_DIR") or ...) if self.data_dir is ... else self.data_dir
         return given if given is None or given is ... else os.path.abspath(given)
+
+    def hindrance(self) -> str:
+        """Why curves cannot be kept in the directory; empty where they can, or where none is stated.
+
+        A file is created there, or in the nearest directory that exists: for root, permissions say nothing.
+        """
+        if not isinstance(self.directory, str):
+            return ""
+        directory = Path(self.directory)
+        try:
+            existing = next(path for path in (directory, *directory.parents) if path.exists())
+            with tempfile.TemporaryFile(dir=existing):
+                return ""
+        except OSError as error:
+            return error.strerror or str(error)
 
     def environment(self) -> dict[str, str]:
         """The job's environment, less what contradicts an argument of `init`."""

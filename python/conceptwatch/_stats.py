@@ -37,6 +37,9 @@ class Stats:
     rows_unprotected: int = 0
     passes_sent_again: int = 0  # because the sidecar was restarted before they were settled
     passes_refused: int = 0  # ends of passes that the sidecar refused
+    # Ends of passes that were given up, because 10,000 waited already or because sending one failed each time. These
+    # passes are incomplete at best, and count as unsettled.
+    ends_dropped: int = 0
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
     heads_failed: int = 0  # batches logged without predictions after interventions, because the head failed

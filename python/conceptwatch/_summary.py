@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._scores import Scores
+from ._stats import Stats
 
 # The scores to look at first, in the order of docs/reading.md.
 MAIN = (
@@ -19,6 +20,19 @@ MAIN = (
 )
 # Of a screen: splits with their scores, and alerts.
 MOST_SPLITS, MOST_ALERTS = 3, 6
+MOST_OF_ERROR = 200
+SLOW = "the sidecar scores slower than evaluations arrive"
+# Why rows were dropped, by the reasons of `Stats`.
+DROPPED = {
+    "invalid": "wrong name, shape or type",
+    "queue_full": "no room in queue_bytes",
+    "refused": "refused by the sidecar",
+    "run_refused": "the sidecar refuses the run",
+    "superseded": "a newer attempt of the job has begun",
+    "forked": "logged in a forked process",
+    "failed": "the connection broke each time they were sent",
+    "unsent": "not sent before the end",
+}
 
 
 def is_quiet() -> bool:
@@ -26,28 +40,75 @@ def is_quiet() -> bool:
     return os.environ.get("CONCEPTWATCH_QUIET", "").lower() not in ("", "0", "false", "no")
 
 
+def counted(number: int, what: str) -> str:
+    """A number with its noun: "1 evaluation", "2,100 rows"."""
+    return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def evaluations(stats: Stats) -> str:
+    """How many evaluations of this process have scores, and what became of the others."""
+    settled, left_out, refused = stats.passes_settled, stats.passes_left_out, stats.passes_refused
+    scored = settled["point"] + settled["incomplete"]
+    slow = [f"{number} {what}" for number, what in ((settled["skipped"], "skipped"), (left_out, "left out")) if number]
+    lost = [f"{', '.join(slow)} ({SLOW})"] * bool(slow)
+    for number, what in (
+        (settled["failed"], "failed (no rows, or scores that could not be computed)"),
+        (settled["discarded"], "discarded (a newer attempt of the run began)"),
+        (refused, "refused by the sidecar"),
+    ):
+        lost += [f"{number} {what}"] * bool(number)
+    of = sum(settled.values()) + left_out + refused
+    found = f"{scored} of {counted(of, 'evaluation')} scored: {', '.join(lost)}"
+    waiting = f", {stats.passes_unsettled} not settled" * bool(stats.passes_unsettled)
+    return (found if lost else f"{counted(scored, 'evaluation')} scored") + waiting
+
+
+def dropped_rows(stats: Stats) -> str:
+    """How many rows were dropped and why; empty where none was."""
+    reasons = {DROPPED.get(reason, reason): rows for reason, rows in stats.rows_dropped.items() if rows}
+    if not reasons:
+        return ""
+    each = [f"{rows:,} {why}" if len(reasons) > 1 else why for why, rows in reasons.items()]
+    return f"{counted(sum(reasons.values()), 'row')} dropped ({'; '.join(each)})"
+
+
+def _losses(stats: Stats) -> list[str]:
+    """What a run has lost: nothing where each evaluation was scored with all its rows."""
+    found = [evaluations(stats), dropped_rows(stats)]
+    # "12 evaluations scored" has no part after it.
+    return [line for line in found if line and not line.endswith(" scored")]
+
+
 def summary(
     run: str,
     newest: Mapping[str, Scores],
     fired: Iterable[Any],
     *,
+    stats: Stats,
     data_dir: str | None,
     page_url: str | None,
     spawned: bool,
+    error: BaseException | None = None,
 ) -> str:
-    """The lines, each with a line feed. newest: the last scores by split. spawned: the page ends with the jobs."""
-    lines = [f"conceptwatch: run '{run}' has finished"]
+    """The lines, each with a line feed.
+
+    newest: the last scores by split. stats: of the process that finishes the run. spawned: the page ends with the jobs.
+    error: the exception that ended the script or the run's block.
+    """
+    how = "has finished" if error is None else f"was ended by an exception: {_named(error)}"
+    lines = [f"conceptwatch: run '{run}' {how}"]
     for split, scores in list(newest.items())[:MOST_SPLITS]:
         epoch = "" if scores.epoch is None else f", epoch {scores.epoch:g}"
-        lines.append(f"  {split}, step {scores.step}{epoch}, {scores.rows} rows")
+        lines.append(f"  {split}, step {scores.step}{epoch}, {counted(scores.rows, 'row')}")
         for score in MAIN:
             if score in scores and scores[score].value is not None:
                 lines.append(f"    {score:<20} {scores[score]}")
+    lines += [f"  {loss}" for loss in _losses(stats)]
     alerts = sorted(fired, key=lambda alert: alert.step)
     for alert in alerts[:MOST_ALERTS]:
         lines.append(f"  alert at step {alert.step}, {alert.severity}: {alert.rule}: {alert.evidence}")
     if len(alerts) > MOST_ALERTS:
-        lines.append(f"  and {len(alerts) - MOST_ALERTS} more alerts")
+        lines.append(f"  and {counted(len(alerts) - MOST_ALERTS, 'more alert')}")
     if not alerts:
         lines.append("  no alert has fired")
     if page_url is not None and not (spawned and data_dir is None):
@@ -62,3 +123,10 @@ def summary(
     else:
         lines.append("  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)")
     return "\n".join(lines) + "\n"
+
+
+def _named(error: BaseException) -> str:
+    """An exception on one line."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:MOST_OF_ERROR]

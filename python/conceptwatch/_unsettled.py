@@ -7,6 +7,7 @@ is the same to the bit.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ class Unsettled:
 
     def __init__(self) -> None:
         self._passes: dict[tuple[str, int], Kept] = {}
+        # Steps, by split, of the passes whose end was given up. Without a sidecar their number grows: 8 bytes each.
+        self._without_end: dict[str, array[int]] = {}
         self.bytes = 0
 
     def __iter__(self) -> Iterator[Kept]:
@@ -56,11 +59,36 @@ class Unsettled:
     @property
     def ended(self) -> list[tuple[str, int]]:
         """Split and step of the passes that have ended and are not settled."""
-        return [key for key, kept in self._passes.items() if kept.ended]
+        without_end = [(split, step) for split, steps in self._without_end.items() for step in steps]
+        return [key for key, kept in self._passes.items() if kept.ended] + without_end
+
+    @property
+    def ended_passes(self) -> int:
+        """The number of passes that have ended and are not settled."""
+        return sum(kept.ended for kept in self) + sum(map(len, self._without_end.values()))
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a pass that has ended may yet be settled."""
+        return any(kept.ended for kept in self)
 
     def end(self, end: EndOfPass) -> None:
         """The job has ended a pass."""
         self._of(end.split, end.step).ended = True
+
+    def drop_end(self, end: EndOfPass) -> None:
+        """The end of a pass is given up. Its rows are kept like those of a pass that goes on."""
+        self._without_end.setdefault(end.split, array("Q")).append(end.step)
+
+    def lose_end(self, end: EndOfPass) -> bool:
+        """The end of a pass that waited is given up. False if the pass is settled."""
+        kept = self._passes.get((end.split, end.step))
+        if kept is None or kept.settled:
+            self.forget(end.split, end.step)
+            return False
+        kept.ended, kept.ends = False, []
+        self.drop_end(end)
+        return True
 
     def keep(self, item: Item, batch: Batch) -> Kept | None:
         """Keeps a batch that the sidecar has acknowledged. None where an earlier one of its pass was released."""

@@ -72,6 +72,16 @@ def sidecar() -> Iterator[Sidecar]:
 
 
 @pytest.fixture
+def settling(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Sidecar:
+    """A sidecar that says which passes are settled, and samples 64 rows."""
+    monkeypatch.setattr("conceptwatch._sender.LONGEST_WAIT", 0.02)
+    sidecar.start.incarnation, sidecar.start.data_dir = "first", "/curves"
+    sidecar.start.takes_joined_ends = True
+    sidecar.start.sample_rows, sidecar.start.sample_seed = 64, 7
+    return sidecar
+
+
+@pytest.fixture
 def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
     """Starts runs against the sidecar of the test; they are finished after it."""
     runs: list[conceptwatch.Run] = []

@@ -49,6 +49,14 @@ class Received:
 
 
 @dataclass
+class Stream:
+    """An Ingest call: what is to be answered, and the passes whose end it has brought."""
+
+    answers: queue.Queue[Any] = field(default_factory=queue.Queue)
+    ended: set[tuple[str, str, int]] = field(default_factory=set)
+
+
+@dataclass
 class Sidecar:
     """What it received, and how it answers."""
 
@@ -64,6 +72,7 @@ class Sidecar:
     refuse_start: str | None = None
     refuse_as: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT
     answer: Callable[[Any], Any] = lambda response: response
+    declaring: Callable[[Any], None] = lambda request: None  # called before each declaration is answered
     # Called before each message is taken; raising ends the stream.
     before: Callable[[Any, grpc.ServicerContext], None] = lambda request, context: None
     keep: bool = True  # what was received, for the test to look at
@@ -86,7 +95,9 @@ class Sidecar:
     finished: list[str] = field(default_factory=list)
     ranks_finished: list[int] = field(default_factory=list)
     finish_requests: list[Any] = field(default_factory=list)
-    _open: list[queue.Queue[Any]] = field(default_factory=list)
+    _open: list[Stream] = field(default_factory=list)
+    # How passes were settled that no open stream has the end of, by run, split and step: said to whoever sends it next.
+    _settled: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     advice_asked: int = 0
     undecided: bool = False
     # Steps at which other ranks were advised to stop.
@@ -134,12 +145,19 @@ class Sidecar:
         self.serve(address)
 
     def settle(self, split: str, *steps: int, outcome: Any = messages.Settled.OUTCOME_POINT, reason: str = "") -> None:
-        """Says on every stream that passes of the run 'run' are settled."""
-        settled = [
-            messages.Settled(run="run", split=split, step=step, outcome=outcome, reason=reason) for step in steps
-        ]
-        for stream in self._open:
-            stream.put(messages.IngestResponse(settled=settled))
+        """Says that passes of the run 'run' are settled: on the streams that have brought their end."""
+        for step in steps:
+            settled = messages.Settled(run="run", split=split, step=step, outcome=outcome, reason=reason)
+            told = [stream for stream in self._open if ("run", split, step) in stream.ended]
+            for stream in told:
+                stream.answers.put(messages.IngestResponse(settled=[settled]))
+            if not told:
+                self._settled["run", split, step] = settled
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a stream is open; known of a sidecar with an incarnation."""
+        return bool(self._open)
 
     def close(self) -> None:
         if self.server is not None:
@@ -157,6 +175,7 @@ class Sidecar:
     def _start(self, request: Any, context: grpc.ServicerContext) -> Any:
         if self.refuse_start:
             context.abort(self.refuse_as, self.refuse_start)
+        self.declaring(request)
         self.starts.append(request)
         return self.start
 
@@ -183,14 +202,15 @@ class Sidecar:
     def _ingest(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         self.streams += 1
         if not self.start.incarnation:
-            yield from self._answers(requests, context)
+            yield from self._answers(requests, context, Stream())
             return
-        answers: queue.Queue[Any] = queue.Queue()
-        self._open.append(answers)
+        stream = Stream()
+        answers = stream.answers
+        self._open.append(stream)
 
         def read() -> None:
             try:
-                for answer in self._answers(requests, context):
+                for answer in self._answers(requests, context, stream):
                     answers.put(answer)
                 answers.put(None)
             except Exception as error:
@@ -203,9 +223,9 @@ class Sidecar:
                     raise answer
                 yield answer
         finally:
-            self._open.remove(answers)
+            self._open.remove(stream)
 
-    def _answers(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+    def _answers(self, requests: Iterator[Any], context: grpc.ServicerContext, stream: Stream) -> Iterator[Any]:
         chunks: list[Any] = []
         for request in requests:
             if self.hold is not None:
@@ -213,7 +233,7 @@ class Sidecar:
             self.before(request, context)
             self.largest = max(self.largest, request.ByteSize())
             if request.HasField("end_pass"):
-                yield self.answer(self._ended(request.end_pass, request.end_pass))
+                yield self.answer(self._ended(request.end_pass, request.end_pass, stream))
                 continue
             chunks.append(request.chunk)
             assert request.chunk.chunk == len(chunks) - 1
@@ -227,15 +247,17 @@ class Sidecar:
                 joined = request.chunk.end_pass
                 if joined.sequence:
                     assert self.start.takes_joined_ends
-                    answer.end_pass.CopyFrom(self._ended(joined, request.chunk))
+                    answer.end_pass.CopyFrom(self._ended(joined, request.chunk, stream))
                 yield self.answer(answer)
 
-    def _ended(self, end: Any, head: Any) -> Any:
+    def _ended(self, end: Any, head: Any, stream: Stream) -> Any:
         """The answer to an end of pass, which came alone or with the message `head`."""
         self.ends.append(end)
         self.order.append(end)
         answer = self._accepted(end.sequence, 0)
-        settled = self.settled(head)
+        ended = (head.run, head.split, head.step)
+        stream.ended.add(ended)
+        settled = self.settled(head) or self._settled.get(ended)
         if settled is not None:
             answer.settled.append(settled)
         return answer
@@ -243,6 +265,11 @@ class Sidecar:
     @staticmethod
     def _accepted(sequence: int, rows: int) -> Any:
         return messages.IngestResponse(sequence=sequence, outcome=messages.IngestResponse.OUTCOME_ACCEPTED, rows=rows)
+
+
+def at_once(end: Any) -> Any:
+    """Settles a pass with its point in the answer to its end: for `Sidecar.settled`."""
+    return messages.Settled(run=end.run, split=end.split, step=end.step, outcome=messages.Settled.OUTCOME_POINT)
 
 
 def unavailable(context: grpc.ServicerContext, seconds: float) -> None:

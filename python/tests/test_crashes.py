@@ -189,6 +189,31 @@ def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal
     assert not any(point["incomplete"] for point in points)
 
 
+def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., Mortal]) -> None:
+    sidecar = mortal("curves")
+    run = joined(sidecar.address)
+    log(run, 0)
+    wait_for(lambda: run.stats.passes_settled == {"point": 1})
+    sidecar.kill()
+    wait_for(lambda: run._sender.down)
+    for step in range(1, 41):
+        log(run, step)
+    sidecar.start()
+    seconds = []
+    # Each is declared while passes of the first run are scored.
+    for settled in (2, 10, 20):
+        wait_for(lambda settled=settled: run.stats.passes_settled["point"] >= settled)
+        seconds.append(conceptwatch.init(f"second-{settled}", concepts=K, address=sidecar.address, spawn=False))
+        log(seconds[-1], 0)
+    for second in seconds:
+        assert second._sender is run._sender
+        assert second.finish(timeout=300.0), second.stats
+    assert run.finish(timeout=300.0), run.stats
+    assert (run.stats.passes_settled, run.stats.passes_refused) == ({"point": 41}, 0)
+    points = answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    assert [point["step"] for point in points] == list(range(41))
+
+
 def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Callable[..., Mortal]) -> None:
     sidecar = mortal("curves")
     run = joined(sidecar.address)

@@ -8,6 +8,7 @@ import os
 import re
 import sqlite3
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._home import Curves, curves_in, user_home
 from conceptwatch._protocol import messages
+from conceptwatch._sidecar import Wish
+from conceptwatch._stats import Stats
+from conceptwatch._summary import dropped_rows, evaluations
 from conftest import batch, wait_for
 from jobs import Job, begin, settled, sidecars
 from real_sidecar import answer, binary, free_ports, serving
@@ -108,16 +112,108 @@ def test_a_directory_can_be_chosen_and_none(job: Callable[..., Job], tmp_path: P
     assert not data_home.exists()
 
 
-def test_a_stated_directory_that_cannot_be_used_is_said_with_its_reason(
-    job: Callable[..., Job], tmp_path: Path
+def without_usual_port(job: Job) -> Job:
+    """Keeps it from whatever else listens at the usual port of this machine."""
+    port = free_ports()
+    job.do("from conceptwatch import _sidecar")
+    job.do(f"setattr(_sidecar, 'PORT', {port}), setattr(_sidecar, 'DEFAULT', '127.0.0.1:{port}')")
+    return job
+
+
+@pytest.mark.parametrize(
+    ("place", "why"), [("file", "Not a directory"), ("file/curves", "Not a directory"), ("/proc/nope", "No such file")]
+)
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_a_stated_directory_that_cannot_be_used_is_said_and_curves_are_in_memory(
+    by: str, place: str, why: str, job: Callable[..., Job], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
+    directory = str(tmp_path / place)
+    given = {"data_dir": directory} if by == "argument" else {}
+    one = without_usual_port(job("one", **({"CONCEPTWATCH_DATA_DIR": directory} if by == "environment" else {})))
+    one.do(f"run = conceptwatch.init('a', concepts=3, **{given!r})")
+    assert one.do("run.data_dir") is None
+    one.do("evaluate(run, 1)")
+    assert one.do("run.finish()") is True
+    warnings = [line for line in one.said().splitlines() if line.startswith("conceptwatch, run 'a': ")]
+    assert len(warnings) == 1, warnings
+    assert warnings[0].startswith(f"conceptwatch, run 'a': data_dir: {directory} cannot be written ({why}")
+    assert warnings[0].endswith("): the curves are in memory instead, and end with the sidecar")
+    # Further ranks and jobs that state the same directory find the sidecar.
+    two = without_usual_port(job("two", **({"CONCEPTWATCH_DATA_DIR": directory} if by == "environment" else {})))
+    two.do(f"run = conceptwatch.init('b', concepts=3, **{given!r})")
+    two.do("evaluate(run, 1)")
+    assert two.do("run.finish()") is True
+    assert len(sidecars(tmp_path)) == 1
+
+
+def test_a_stated_directory_is_not_created_by_the_client(tmp_path: Path) -> None:
+    assert Wish(data_dir=tmp_path / "a/b").hindrance() == ""
+    assert Wish(data_dir=None).hindrance() == Wish().hindrance() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sidecar_that_keeps_curves_where_the_job_cannot_write_is_joined(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    one = without_usual_port(job("one"))
+    directory = str(tmp_path / "kept")
+    one.do(f"run = conceptwatch.init('a', concepts=3, data_dir={directory!r})")
+    assert one.do("run.data_dir") == directory
+    two = without_usual_port(job("two"))
+    two.do("from conceptwatch import _sidecar; _sidecar.Wish.hindrance = lambda wish: 'Permission denied'")
+    two.do(f"run = conceptwatch.init('b', concepts=3, data_dir={directory!r})")
+    assert two.do("run.data_dir") == directory
+    assert "cannot be written" not in two.said()
+
+
+def test_the_end_of_a_run_says_what_it_has_lost(job: Callable[..., Job], data_home: Path) -> None:
     one = job("one")
-    one.do(f"run = conceptwatch.init('a', concepts=3, data_dir={str(tmp_path / 'file')!r})")
-    assert "no sidecar was started" in one.said()
-    assert f"data directory {tmp_path}/file" in one.said()
-    assert one.do("evaluate(run, 1)") is None
-    assert one.do("run.finish(timeout=0.2)") is False
+    begin(one, "a", f"127.0.0.1:{free_ports()}")
+    one.do("evaluate(run, 1, 2)")
+    one.do("import numpy as np")
+    one.do("p = run.evaluation('val', step=3)")
+    one.do("p.log(concept_activations=np.ones((1100, 9), np.float32)); p.__exit__(None, None, None)")
+    assert one.do("run.finish()") is True
+    expected = [
+        "2 of 3 evaluations scored: 1 failed (no rows, or scores that could not be computed)",
+        "1,100 rows dropped (wrong name, shape or type)",
+    ]
+    assert [line for line in one.said().splitlines() if line.strip() in expected] == [f"  {line}" for line in expected]
+    assert f": {expected[0]}, {expected[1]}, finished" in one.do("repr(run)")
+
+
+@pytest.mark.parametrize(
+    ("settled", "counts", "says"),
+    [
+        ({}, {}, "0 evaluations scored"),
+        ({"point": 1}, {}, "1 evaluation scored"),
+        ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2}, "4 evaluations scored, 2 not settled"),
+        (
+            {"point": 5, "skipped": 3},
+            {"passes_left_out": 4},
+            "5 of 12 evaluations scored: 3 skipped, 4 left out (the sidecar scores slower than evaluations arrive)",
+        ),
+        ({"point": 1, "discarded": 1}, {"passes_refused": 1, "passes_unsettled": 1},
+         "1 of 3 evaluations scored: 1 discarded (a newer attempt of the run began), 1 refused by the sidecar, "
+         "1 not settled"),
+        ({}, {"passes_left_out": 1},
+         "0 of 1 evaluation scored: 1 left out (the sidecar scores slower than evaluations arrive)"),
+    ],
+)  # fmt: skip
+def test_evaluations_are_counted_by_what_became_of_them(
+    settled: dict[str, int], counts: dict[str, int], says: str
+) -> None:
+    assert evaluations(Stats(passes_settled=Counter(settled), **counts)) == says
+
+
+def test_dropped_rows_are_counted_by_reason() -> None:
+    stats = Stats()
+    assert dropped_rows(stats) == ""
+    stats.drop("invalid", 1, 1)
+    assert dropped_rows(stats) == "1 row dropped (wrong name, shape or type)"
+    stats.drop("queue_full", 2, 1200)
+    assert dropped_rows(stats) == ("1,201 rows dropped (1 wrong name, shape or type; 1,200 no room in queue_bytes)")
 
 
 def test_the_end_of_a_run_is_one_screen(job: Callable[..., Job], data_home: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from conceptwatch import Run
+from conceptwatch._protocol import messages
 from conceptwatch._sidecar import find_binary
 from conftest import batch, wait_for
 from sidecar import Sidecar
@@ -61,7 +62,10 @@ def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert done.stderr.count("the connection to the sidecar") == 1
-    assert done.stderr.count("1 evaluations were not settled: val at step 1.") == 1
+    left = (
+        "1 evaluation was not settled: val at step 1. No sidecar ever answered at 127.0.0.1:1, so nothing of it is kept"
+    )
+    assert done.stderr.count(left) == 1
 
 
 def test_a_job_that_fails_still_says_how(sidecar: Sidecar) -> None:
@@ -78,6 +82,37 @@ def test_a_job_that_fails_still_says_how(sidecar: Sidecar) -> None:
     assert done.returncode == 1
     assert "ValueError: out of memory" in done.stderr
     assert (len(sidecar.received), len(sidecar.ends)) == (1, 0)
+
+
+CRASHES = """
+    import sys, numpy as np, conceptwatch
+    def train(run):
+        with run.evaluation("val", step=1) as p:
+            p.log(concept_activations=np.ones((10, 3), np.float32))
+        {end}
+    run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+    {begin}
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "says"),
+    [
+        ("train(run)", "raise ValueError('out of\\nmemory')", "was ended by an exception: ValueError: out of memory"),
+        ("with run: train(run)", "raise KeyboardInterrupt", "was ended by an exception: KeyboardInterrupt"),
+        ("with run: train(run)", "sys.exit(3)", "was ended by an exception: SystemExit: 3"),
+        ("with run: train(run)", "sys.exit(0)", "has finished"),
+        ("train(run)", "", "has finished"),
+    ],
+)
+def test_a_script_that_crashed_is_not_called_finished(
+    begin: str, end: str, says: str, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, answer = sidecar._finish, messages.FinishRunResponse(finished=True)
+    monkeypatch.setattr(sidecar, "_finish", lambda request, context: [finish(request, context), answer][1])
+    done = program(CRASHES.format(begin=begin, end=end), sidecar.serve())
+    assert f"conceptwatch: run 'run' {says}\n" in done.stderr
+    assert sidecar.finished == ["run"]
 
 
 def test_the_client_works_without_torch(sidecar: Sidecar) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
+from conceptwatch._declaration import concepts_of
 from conceptwatch._protocol import messages
 from conftest import batch, wait_for
 from sidecar import Sidecar
@@ -72,6 +74,60 @@ def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, 
     arguments: dict[str, Any] = {"concepts": 3, **wrong}
     with pytest.raises(ValueError, match=next(iter(wrong))):
         conceptwatch.init("run", spawn=False, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("concepts", "says"),
+    [
+        ("abc", "concepts: got 'abc', expected a list of name or (name, number of classes) pairs, or their number"),
+        (3.5, "concepts: got 3.5, expected a list"),
+        (None, "concepts: got None, expected a list"),
+        (True, "concepts: got True, expected a list"),
+        ({"a": 3}, "concepts: got {'a': 3}, expected a list"),
+        ({"a", }, "concepts: got {'a'}, expected a list"),
+        (-1, "concepts: got -1, expected at least one"),
+        (["a", 3], "concepts[1]: got 3, expected a name or (name, number of classes) pair"),
+        ([("a", 3, 4)], "concepts[0]: got ('a', 3, 4), expected a name or"),
+        ([("a", 2.5)], "concepts[0]: got ('a', 2.5), expected a name or"),
+        ([(3, "a")], "concepts[0]: got (3, 'a'), expected a name or"),
+        ([("a", -1)], "concepts[0]: got -1 classes, expected 0 to 65536"),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_concepts_is_named(concepts: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
+        conceptwatch.init("run", concepts=concepts, spawn=False)
+
+
+def test_concepts_are_any_sequence_of_names_and_pairs() -> None:
+    found = concepts_of(np.array(["a", "b"]))
+    assert [one.name for one in found] == ["a", "b"]
+    found = concepts_of([("a", np.int64(3)), ["b", 2], np.str_("c")])
+    assert [(one.name, one.cardinality) for one in found] == [("a", 3), ("b", 2), ("c", 0)]
+    assert len(concepts_of(np.int64(2))) == 2
+
+
+@pytest.mark.parametrize("step", ["x", None, -1, 1 << 64, float("nan")])
+def test_a_step_that_is_none_does_not_raise_into_the_loop(
+    step: Any, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    with run.evaluation("val", step=step) as p:
+        p.log(**batch())
+    assert p.scores() is None
+    if step is not None:  # which stands for the newest
+        assert run.scores(step=step) is None
+        assert run.diagnosis(step=step) is None
+    assert run.should_stop(step=step) is False
+    assert warned() == [f"conceptwatch, run 'run': step: got {step!r}, expected a whole number of at least 0"]
+    assert run.stats.rows_dropped == {"invalid": 10}
+    with run.evaluation("val", step=np.int64(3)) as p:
+        p.log(**batch())
+    assert run.finish()
+    assert [end.step for end in sidecar.ends] == [3]
+    strict = start(address=run.address, raise_errors=True)
+    if step is not None:
+        with pytest.raises(conceptwatch.ConceptwatchError, match=r"^step: got"):
+            strict.scores(step=step)
 
 
 def test_rank_and_world_size_come_from_the_environment(

@@ -20,23 +20,9 @@ from conceptwatch._tensors import Copy
 from conceptwatch._thinning import Panel, priorities
 from conceptwatch._unsettled import Unsettled
 from conftest import K, batch, wait_for
-from sidecar import Received, Sidecar
+from sidecar import Received, Sidecar, at_once
 
-N = 64
-
-
-@pytest.fixture
-def settling(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Sidecar:
-    """A sidecar that says which passes are settled."""
-    monkeypatch.setattr("conceptwatch._sender.LONGEST_WAIT", 0.02)
-    sidecar.start.incarnation, sidecar.start.data_dir = "first", "/curves"
-    sidecar.start.takes_joined_ends = True
-    sidecar.start.sample_rows, sidecar.start.sample_seed = N, 7
-    return sidecar
-
-
-def at_once(end: Any) -> Any:
-    return messages.Settled(run="run", split=end.split, step=end.step, outcome=messages.Settled.OUTCOME_POINT)
+N = 64  # rows in a sample of `settling`
 
 
 def log(run: Run, step: int, rows: int = 10, split: str = "val", batches: int = 2) -> None:
@@ -344,6 +330,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(
         log(second, step)
     assert second.finish(timeout=0.5) is False
     (line,) = warned()
+    assert line.endswith("Those that the sidecar has it can still lose, the others are dropped")
     assert "13 evaluations were not settled: val at step 0, val at step 1" in line
     assert "and 3 more" in line
     assert second.stats.passes_unsettled == 12
@@ -361,7 +348,7 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
     assert run.finish() is False
     _, waits, left = warned()
     assert "no sidecar answers at 127.0.0.1:" in waits
-    assert "1 evaluations were not settled: val at step 1" in left
+    assert "1 evaluation was not settled: val at step 1. The sidecar can still lose it if it has it" in left
 
 
 def test_a_sidecar_without_room_for_a_run_is_not_called_absent(
@@ -375,7 +362,8 @@ def test_a_sidecar_without_room_for_a_run_is_not_called_absent(
     assert run.finish() is False
     _, waits, left = warned()
     assert "has no room (resource_exhausted: run: declarations take 9 bytes), waiting up to 0 s for some" in waits
-    assert "1 evaluations were not settled: val at step 1" in left
+    assert "1 evaluation was not settled: val at step 1. The sidecar at 127.0.0.1:" in left
+    assert left.endswith(" never took the run, so nothing of it is kept")
 
 
 def test_finish_outlasts_a_restart(settling: Sidecar, start: Callable[..., Run]) -> None:
