@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -24,25 +25,43 @@ ACTIVATION_COLUMNS = {
     "one_per_concept": messages.ACTIVATION_COLUMNS_ONE_PER_CONCEPT,
     "two_per_concept": messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT,
 }
-MOST_LATENTS = 65_536
+MOST_LATENTS = MOST_CLASSES = 65_536
+CONCEPT = "name or (name, number of classes) pair"
 LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
 
 
 def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
     """Concepts from names, (name, cardinality) pairs, or their number alone."""
-    if isinstance(concepts, (int, np.integer)):
+    if isinstance(concepts, (int, np.integer)) and not isinstance(concepts, bool):
+        if concepts < 1:
+            raise ValueError(f"concepts: got {concepts}, expected at least one")
         concepts = [f"c{i}" for i in range(int(concepts))]
-    found: list[Any] = []
-    for concept in concepts:
-        name, cardinality = (concept, 0) if isinstance(concept, str) else concept
-        name = checked(f"concepts[{len(found)}]", name)
-        found.append(messages.Concept(name=name, cardinality=int(cardinality)))
+    # A text would be a concept for each character, a dict its keys alone, and a set has another order on each rank.
+    elif isinstance(concepts, (str, bytes, Mapping, Set)) or not isinstance(concepts, Iterable):
+        raise ValueError(f"concepts: got {shortened(concepts)}, expected a list of {CONCEPT}s, or their number")
+    found = [_concept(f"concepts[{place}]", concept) for place, concept in enumerate(concepts)]
     if not found:
         raise ValueError("concepts: got none, expected at least one")
     twice = next((name for name, count in Counter(concept.name for concept in found).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"concepts: {twice!r} names two concepts, expected names that differ")
     return found
+
+
+def _concept(field: str, concept: Any) -> Any:
+    name: Any = None
+    cardinality: Any = None
+    if isinstance(concept, str):
+        name, cardinality = concept, 0
+    elif isinstance(concept, (tuple, list)) and len(concept) == 2:
+        name, cardinality = concept
+    is_number = isinstance(cardinality, (int, np.integer)) and not isinstance(cardinality, bool)
+    if not isinstance(name, str) or not is_number:
+        raise ValueError(f"{field}: got {shortened(concept)}, expected a {CONCEPT}")
+    name = checked(field, name)
+    if not 0 <= cardinality <= MOST_CLASSES:
+        raise ValueError(f"{field}: got {cardinality} classes, expected 0 to {MOST_CLASSES}")
+    return messages.Concept(name=name, cardinality=int(cardinality))
 
 
 def labels_of(labels: Mapping[str, Any] | None) -> dict[str, str]:
@@ -106,7 +125,7 @@ def latents_of(latents: int | None, activation_columns: str, concepts: int) -> i
     if latents is None:
         return 0
     if not concepts <= latents <= MOST_LATENTS:
-        raise ValueError(f"latents: got {latents}, expected {concepts}, one for each concept, to {MOST_LATENTS}")
+        raise ValueError(f"latents: got {latents!r}, expected {concepts}, one for each concept, to {MOST_LATENTS}")
     if activation_columns != "one_per_concept":
         raise ValueError(f"activation_columns: got {activation_columns!r} with {latents} latents, expected one of both")
     return int(latents)

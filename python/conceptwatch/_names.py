@@ -5,8 +5,13 @@ from __future__ import annotations
 import unicodedata
 
 MAX_NAME = 200
-# Control and formatting characters, and separators of lines and paragraphs.
-_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
+# What a name must not have, by Unicode category.
+_HIDDEN = {
+    "Cc": "a control character",
+    "Cf": "an invisible format character",
+    "Zl": "a line separator",
+    "Zp": "a paragraph separator",
+}
 
 
 def composed(name: str) -> str:
@@ -21,7 +26,8 @@ def checked(field: str, name: str) -> str:
         raise ValueError(f"{field}: got {len(name)} characters, expected 1 to {MAX_NAME}")
     hidden = next((character for character in name if unicodedata.category(character) in _HIDDEN), None)
     if hidden is not None:
-        raise ValueError(f"{field}: {name!r} has the character {hidden!r}, expected text without control characters")
+        what = _HIDDEN[unicodedata.category(hidden)]
+        raise ValueError(f"{field}: {name!r} contains U+{ord(hidden):04X}, {what}, expected text without any")
     if name.isspace():
         raise ValueError(f"{field}: {name!r} is blank, expected text")
     return name

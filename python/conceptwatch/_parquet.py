@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-# Columns that hold something else than text.
+# Columns that hold something else than text. A "time" is Unix seconds in CSV, and a UTC timestamp in Parquet.
 TYPES = {
-    "runs": {"started": "float64", "finished": "bool", "world_size": "uint32"},
+    "runs": {"started": "time", "finished": "bool", "world_size": "uint32"},
     "points": {
-        "step": "uint64", "epoch": "float64", "time": "float64", "rows": "uint64", "rows_seen": "uint64",
+        "step": "uint64", "epoch": "float64", "time": "time", "rows": "uint64", "rows_seen": "uint64",
         "provisional": "bool", "incomplete": "bool", "superseded": "bool", "launch": "uint32", "restart": "uint32",
         "tie_fraction": "float64", "neighbours": "uint32", "seed": "uint64", "catalogue_version": "uint32",
         "seconds": "float64",
@@ -37,7 +37,7 @@ TYPES = {
         "step": "uint64", "value": "float64", "q": "float64", "age": "float64", "superseded": "bool",
         "launch": "uint32", "restart": "uint32",
     },
-    "unscored": {"step": "uint64", "time": "float64", "rows_seen": "uint64"},
+    "unscored": {"step": "uint64", "time": "time", "rows_seen": "uint64"},
 }  # fmt: skip
 PACKAGES = ("pyarrow", "polars")
 
@@ -117,21 +117,32 @@ def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
     arrow, csv, parquet = (import_module(name) for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
-    chosen = {name: arrow.type_for_alias(types.get(name, "string")) for name in header}
+    times = [place for place, name in enumerate(header) if types.get(name) == "time"]
+    aliases = {name: types.get(name, "string") for name in header} | {header[place]: "float64" for place in times}
+    chosen = {name: arrow.type_for_alias(alias) for name, alias in aliases.items()}
+    compute, timestamp = import_module("pyarrow.compute"), arrow.timestamp("us", "UTC")
     options = csv.ConvertOptions(column_types=chosen, null_values=[""], strings_can_be_null=True)
     parsing = csv.ParseOptions(newlines_in_values=True)
-    with (
-        csv.open_csv(source, convert_options=options, parse_options=parsing) as rows,
-        parquet.ParquetWriter(target, rows.schema, compression="zstd") as writer,
-    ):
-        for batch in rows:
-            writer.write_batch(batch)
+    with csv.open_csv(source, convert_options=options, parse_options=parsing) as rows:
+        schema = rows.schema
+        for place in times:
+            schema = schema.set(place, arrow.field(header[place], timestamp))
+        with parquet.ParquetWriter(target, schema, compression="zstd") as writer:
+            for batch in rows:
+                columns = list(batch.columns)
+                for place in times:
+                    microseconds = compute.round(compute.multiply(columns[place], 1e6)).cast("int64")
+                    columns[place] = microseconds.cast(timestamp)
+                writer.write_batch(arrow.record_batch(columns, schema=schema))
 
 
 def _by_polars(source: Path, target: Path, types: dict[str, str]) -> None:
     polars = import_module("polars")
-    named = {"float64": "Float64", "uint64": "UInt64", "uint32": "UInt32", "bool": "Boolean"}
+    named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32", "bool": "Boolean"}
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
     schema = {name: getattr(polars, named.get(types.get(name, ""), "String")) for name in header}
-    polars.scan_csv(source, schema=schema).sink_parquet(target)
+    times = [name for name in header if types.get(name) == "time"]
+    microseconds = (polars.col(times) * 1e6).round().cast(polars.Int64)
+    rows = polars.scan_csv(source, schema=schema)
+    rows.with_columns(microseconds.cast(polars.Datetime("us", "UTC"))).sink_parquet(target)

@@ -1,9 +1,9 @@
-"""Curves with matplotlib, in the colours of the page."""
+"""Curves with matplotlib, as the page draws them: its colours and limits, and epochs along the axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,19 @@ from ._summary import MAIN
 if TYPE_CHECKING:
     from ._reading import StoredRun
 
-COLOURS = (
-    "#0f74c5", "#b45000", "#05893e", "#a8488d", "#008a8d", "#8059bb", "#b94548", "#877100", "#5a66c7", "#5e7f00",
+# The page's --s1 to --s6 and --leak on a light ground.
+COLOURS = ("#0067a5", "#8f6200", "#9c3f7e", "#007a63", "#343a42", "#5a58c0")
+LIMIT = "#b3261e"
+# Of six series, each has dashes and a mark of its own, which a print in grey keeps. Dashes are in line widths.
+DASHES: tuple[Any, ...] = (
+    "solid", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (2.5, 1.2)), (0, (6, 1.5, 1.2, 1.5, 1.2, 1.5)),
 )  # fmt: skip
+MARKS = ("o", "s", "^", "D", "v", "P")
+MOST_MARKS = 24
 # Half-width of the band in standard errors, as on the page: 95 % of a normal distribution.
 BAND = 1.96
+
+Points = Sequence[dict[str, Any]]
 
 
 def _axes(ax: Any) -> Any:
@@ -31,7 +39,21 @@ def _axes(ax: Any) -> Any:
     return made
 
 
-def _draw(ax: Any, points: Sequence[dict[str, Any]], label: str, colour: str) -> None:
+def _look(place: int) -> dict[str, Any]:
+    """Colour, dashes and mark of a series: once all colours are used, each has other dashes."""
+    look = (place + place // len(COLOURS)) % len(DASHES)
+    return {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[look], "marker": MARKS[look]}
+
+
+def _along(curves: Mapping[str, Points], ax: Any) -> str:
+    """Epochs where all points have one, else steps; what is drawn already stays comparable."""
+    points = [point for curve in curves.values() for point in curve]
+    has_epochs = bool(points) and all(point.get("epoch") is not None for point in points)
+    return "epoch" if has_epochs and not (ax.lines and ax.get_xlabel() == "step") else "step"
+
+
+def _draw(ax: Any, points: Points, label: str, look: Mapping[str, Any], along: str) -> None:
+    colour = look["color"]
     left = sorted((point for point in points if point["superseded"]), key=lambda point: point["time"])
     points = [point for point in points if not point["superseded"]]
     # One line for the evaluations of each earlier attempt beyond the checkpoint that the run returned to.
@@ -39,24 +61,47 @@ def _draw(ax: Any, points: Sequence[dict[str, Any]], label: str, colour: str) ->
     for start, end in zip(starts, [*starts[1:], len(left)], strict=False):
         branch = left[start:end]
         values = [math.nan if point["value"] is None else point["value"] for point in branch]
-        ax.plot([point["step"] for point in branch], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
-    steps = [point["step"] for point in points]
+        ax.plot([point[along] for point in branch], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
+    places = [point[along] for point in points]
     values = [math.nan if point["value"] is None else point["value"] for point in points]
     errors = [BAND * (point["standard_error"] or 0.0) for point in points]
-    ax.plot(steps, values, color=colour, label=label, linewidth=1.6, marker="o", markersize=2.5)
+    every = max(1, len(points) // MOST_MARKS)
+    ax.plot(places, values, label=label, linewidth=1.6, markersize=4.0, markevery=every, **look)
     low = [value - error for value, error in zip(values, errors, strict=True)]
     high = [value + error for value, error in zip(values, errors, strict=True)]
-    ax.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    ax.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _finish(ax: Any, title: str, entries: int) -> Any:
+def _draw_limits(ax: Any, run: StoredRun, scores: Sequence[str]) -> None:
+    """A line at the limit of each score that has one. A sidecar of an older release states none."""
+    try:
+        limits = run.source.ask("/api/v1/catalogue").get("limits", ())
+    except ReadError:
+        return
+    of: dict[tuple[float, str], list[str]] = {}
+    for limit in limits:
+        if limit["score"] in scores:
+            of.setdefault((limit["limit"], limit["bad"]), []).append(limit["score"])
+    along = ax.get_yaxis_transform()
+    for (at, bad), limited in of.items():
+        ax.hlines(at, 0.0, 1.0, transform=along, color=LIMIT, linestyle=(0, (4, 3)), linewidth=0.9)
+        named = f" of {', '.join(limited)}" if len(scores) > 1 else ""
+        text = f"{bad} the limit{named}, {at:.4g}"
+        # On the side where values are beyond it.
+        side = "bottom" if bad == "above" else "top"
+        ax.text(0.995, at, text, transform=along, ha="right", va=side, fontsize="x-small", color=LIMIT)
+
+
+def _finish(ax: Any, title: str, along: str, entries: int) -> Any:
     ax.set_title(title, loc="left")
-    ax.set_xlabel("step")
+    ax.set_xlabel(along)
     ax.grid(color="#e6e9ed")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    if 0 < entries <= len(COLOURS):
-        ax.legend(frameon=False, fontsize="small")
+    if 0 < entries <= len(COLOURS) * len(DASHES):
+        # Beside the data. A figure without a layout engine would cut it off there.
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if ax.figure.get_layout_engine() else {}
+        ax.legend(frameon=False, fontsize="small", handlelength=3.6, **beside)
     return ax
 
 
@@ -69,9 +114,11 @@ def of_run(run: StoredRun, scores: Sequence[str], split: str, ax: Any) -> Any:
         if scores or any(point["value"] is not None for point in points):
             curves[score] = points
     ax = _axes(ax)
+    along = _along(curves, ax)
     for place, (score, points) in enumerate(curves.items()):
-        _draw(ax, points, score, COLOURS[place % len(COLOURS)])
-    return _finish(ax, f"{run.name}, {split}", len(curves))
+        _draw(ax, points, score, _look(place), along)
+    _draw_limits(ax, run, tuple(curves))
+    return _finish(ax, f"{run.name}, {split}", along, len(curves))
 
 
 def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any = None) -> Any:
@@ -79,17 +126,24 @@ def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any =
 
         conceptwatch.plot(conceptwatch.runs().where(model="cem"), "ctl_conditional")
 
+    Epochs are along the axis where all evaluations have one, else steps; a line marks the limit of the score, if it has
+    one.
+
     runs: of `conceptwatch.runs`; those without the split are left out.
     """
-    curves = []
+    curves, shown = [], []
     for run in runs:
         try:
             curves.append((run.name, run.series(score, split, frame="records")))
+            shown.append(run)
         except Unknown:
             if len(runs) == 1:
                 raise
     ax = _axes(ax)
+    along = _along({str(place): points for place, (_, points) in enumerate(curves)}, ax)
     for place, (name, points) in enumerate(curves):
-        _draw(ax, points, name, COLOURS[place % len(COLOURS)])
+        _draw(ax, points, name, _look(place), along)
+    if shown:
+        _draw_limits(ax, shown[0], (score,))
     ax.set_ylabel(score)
-    return _finish(ax, f"{score}, {split}", len(curves))
+    return _finish(ax, f"{score}, {split}", along, len(curves))

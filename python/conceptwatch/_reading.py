@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ._home import curves_in, user_home
 from ._source import Api, Directory, ReadError, Source, Unknown, Unreachable, source_of
+from ._summary import counted
 from ._tables import framed, html_table
 
 # The page of a sidecar at its usual port.
@@ -51,7 +52,7 @@ class Matrix:
         return np.array(self.values, dtype=dtype, copy=True if copy is None else copy)
 
     def __repr__(self) -> str:
-        return f"Matrix({self.score!r}, step={self.step}, {len(self.concepts)} concepts)"
+        return f"Matrix({self.score!r}, step={self.step}, {counted(len(self.concepts), 'concept')})"
 
     def pairs(self, frame: str | None = None) -> Any:
         """A row for each pair of concepts with a value, the highest first; see `StoredRun.series` for `frame`."""
@@ -121,6 +122,8 @@ class StoredRun:
         superseded: the run has returned to this step or an earlier one since, as by a checkpoint. Where it has come
             back, a row of the newer attempt precedes.
 
+        time: when it was scored: a UTC timestamp in frames, Unix seconds in records.
+
         concept: of this concept in place of the mean. frame: "pandas", "polars" or "records", a list of dicts; by
         default the first of these that is installed.
         """
@@ -141,6 +144,8 @@ class StoredRun:
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.
 
+        since: a UTC timestamp in frames, Unix seconds in records.
+
         Of a run that no sidecar has in memory: by the default rules, or those of CONCEPTWATCH_CONFIG.
         """
         changes = self.source.ask("/api/v1/alerts")["changes"]
@@ -158,7 +163,8 @@ class StoredRun:
         labels = "".join(f", {key}={value}" for key, value in self.labels.items())
         title = f", {self.title!r}" if self.title != self.name else ""
         started = f"{self.started:%Y-%m-%d %H:%M} UTC"
-        return f"<run {self.name!r}{title}: {points} evaluations, {state}, started {started}{labels}>"
+        evaluations = counted(points, "evaluation")
+        return f"<run {self.name!r}{title}: {evaluations}, {state}, started {started}{labels}>"
 
     def _row(self) -> dict[str, Any]:
         splits = self.facts.get("splits", ())
@@ -220,8 +226,11 @@ class Runs(Sequence[StoredRun]):
         return Runs([run for run in self if wanted.items() <= run.labels.items()])
 
     def frame(self, frame: str | None = None) -> Any:
-        """A row for each run; for `frame` see `StoredRun.series`."""
-        return framed([run._row() for run in self], RUN, frame)
+        """A row for each run; for `frame` see `StoredRun.series`.
+
+        started: a UTC timestamp in frames, Unix seconds in records.
+        """
+        return framed([{**run._row(), "started": run.facts["started"]} for run in self], RUN, frame)
 
     def plot(self, score: str, *, split: str = "val", ax: Any = None) -> Any:
         """Draws a score of all runs; returns the axes."""

@@ -28,7 +28,10 @@ from ._launch import _digest
 from ._run import EXIT_TIMEOUT, Run
 from ._training import PREFIX, Stream
 
-_keras: Any = import_module("keras")
+try:
+    _keras: Any = import_module("keras")
+except ImportError as error:
+    raise ImportError(f"conceptwatch.keras needs the package keras, which cannot be imported ({error})") from error
 
 log = logging.getLogger("conceptwatch")
 

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
+from ._summary import counted
 from ._training import PREFIX, Declaration, Extract, Reading, Stream, Tap
 
 log = logging.getLogger("conceptwatch")
@@ -182,6 +183,8 @@ class LeakageMonitor(_Callback):
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._close_tap()
         self._stream.end(exception)
+        if self._stream.run is not None:
+            self._stream.run._error = exception  # for what is printed at its end
         self._stream.finish(EXIT_TIMEOUT)
 
     # ------------------------------------------------------------
@@ -351,7 +354,7 @@ class LeakageEarlyStopping(_Callback):
         self.wait_count += 1
         if self.wait_count < self.patience:
             return None
-        return f"{shown}, no better than {self.best_score:.4f} for {self.wait_count} evaluations"
+        return f"{shown}, no better than {self.best_score:.4f} for {counted(self.wait_count, 'evaluation')}"
 
     def _better(self, score: float, than: float, by: float = 0.0) -> bool:
         return score < than - by if self.mode == "min" else score > than + by

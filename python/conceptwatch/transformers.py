@@ -23,8 +23,13 @@ from typing import Any
 from ._run import EXIT_TIMEOUT, Run
 from ._training import PREFIX, Declaration, Extract, Stream
 
-_transformers: Any = import_module("transformers")
-_distributed: Any = import_module("torch.distributed")
+try:
+    _transformers: Any = import_module("transformers")
+    _distributed: Any = import_module("torch.distributed")
+except ImportError as error:
+    raise ImportError(
+        f"conceptwatch.transformers needs the packages transformers and torch, which cannot be imported ({error})"
+    ) from error
 
 
 # The key of the runs in the checkpoint's TrainerState. Not an `ExportableState`: to restore that, the Trainer

@@ -71,13 +71,14 @@ BREAKING = [
 REFUSED = {
     "": "got 0 characters",
     "x" * 201: "got 201 characters",
-    "a\nb": "control characters",
-    "a\0b": "control characters",
-    "a\x1b[31mb": "control characters",
-    "a\u202eb": "control characters",
-    "a\u200bb": "control characters",
-    "a\u2028b": "control characters",
-    "a\u2029b": "control characters",
+    "a\nb": "contains U.000A, a control character",
+    "a\0b": "contains U.0000, a control character",
+    "a\x1b[31mb": "contains U.001B, a control character",
+    "a\u202eb": "contains U.202E, an invisible format character",
+    "a\u200bb": "contains U.200B, an invisible format character",
+    "a\u2028b": "contains U.2028, a line separator",
+    "a\u2029b": "contains U.2029, a paragraph separator",
+    "\U0001f426\u200d\u2b1b": "contains U.200D, an invisible format character, expected text without any",
     " \u3000\t"[:2]: "is blank",
 }
 

@@ -107,11 +107,32 @@ def test_a_curve_is_read_in_the_form_that_is_asked_for(source: str) -> None:
     assert list(frame["value"]) == [row["value"] for row in records]
     polars = run.series("ctl_conditional", frame="polars")
     assert polars["value"].to_list() == [row["value"] for row in records]
+    assert str(frame["time"].dtype) == "datetime64[ns, UTC]"
+    assert str(polars["time"].dtype) == "Datetime(time_unit='us', time_zone='UTC')"
+    for row, one, other in zip(records, frame["time"], polars["time"], strict=True):
+        assert (one.timestamp(), other.timestamp()) == pytest.approx((row["time"],) * 2, abs=1e-6)
     assert type(run.series("ctl_conditional")) is type(frame)
     wing = run.series("ctl_conditional", concept="wing", frame="records")
     assert [row["value"] for row in wing] != [row["value"] for row in records]
     with pytest.raises(ValueError, match="frame: got 'excel', expected one of pandas, polars, records"):
         run.series("ctl_conditional", frame="excel")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_times_are_timestamps_in_frames_and_seconds_in_records(kind: str, source: str) -> None:
+    package(kind)
+    found = conceptwatch.runs(source)
+    started, since = found.frame(kind)["started"], found["cub"].alerts(frame=kind)["since"]
+    assert {str(one.dtype) for one in (started, since)} <= {
+        "datetime64[ns, UTC]", "Datetime(time_unit='us', time_zone='UTC')",
+    }  # fmt: skip
+    expected = [row["since"] for row in found["cub"].alerts(frame="records")]
+    assert [one.timestamp() for one in since] == pytest.approx(expected, abs=1e-6)
+    assert [one.timestamp() for one in started] == pytest.approx([run.facts["started"] for run in found], abs=1e-6)
+    for rows, missing in (([], []), ([{"time": None}, {"time": 0.5}], [True, False])):
+        times = _tables.framed(rows, ("time",), kind)["time"]
+        assert [str(one) in ("NaT", "None") for one in times] == missing
+        assert str(times.dtype).endswith(("[ns, UTC]", "time_zone='UTC')"))
 
 
 def test_both_sources_say_the_same(curves: Path, sidecar_address: str) -> None:
@@ -152,13 +173,60 @@ def test_curves_are_plotted(source: str) -> None:
     found = conceptwatch.runs(source)
     axes = found["cub"].plot("ctl_conditional", "concept_accuracy")
     assert [line.get_label() for line in axes.get_lines()] == ["ctl_conditional", "concept_accuracy"]
-    assert list(axes.get_lines()[0].get_xdata()) == STEPS
+    assert list(axes.get_lines()[0].get_xdata()) == [1, 2, 3]
+    assert axes.get_xlabel() == "epoch"
+    assert [text.get_text() for text in axes.texts] == [
+        "above the limit of ctl_conditional, 0.16", "below the limit of concept_accuracy, 0.9",
+    ]  # fmt: skip
     axes = conceptwatch.plot(found, "ctl_conditional")
     assert len(axes.get_lines()) == 3
+    assert [text.get_text() for text in axes.texts] == ["above the limit, 0.16"]
+    axes.figure.canvas.draw()
+    assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
+    assert len(found.plot("ctl").texts) == 0, "a score without a limit"
     assert len(found["cub"].plot().get_lines()) >= 2
     same = found.plot("ctl", ax=axes)
     assert same is axes
     importlib.import_module("matplotlib.pyplot").close("all")
+
+
+def test_plots_look_as_the_page_does() -> None:
+    style = (ROOT / "web/style.css").read_text(encoding="utf-8")
+    for place, colour in enumerate(_plotting.COLOURS, 1):
+        assert f"--s{place}: light-dark({colour}, " in style
+    assert f"--leak: light-dark({_plotting.LIMIT}, " in style
+    looks = [_plotting._look(place) for place in range(36)]
+    assert len({str(look) for look in looks}) == 36
+    # A print in grey has no colours.
+    assert len({str(look["linestyle"]) for look in looks[:6]}) == len({look["marker"] for look in looks[:6]}) == 6
+
+
+def test_curves_are_along_steps_where_an_epoch_is_missing(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = package("matplotlib").use("agg") or importlib.import_module("matplotlib.pyplot")
+    run = conceptwatch.runs(source)["cub"]
+    series = _reading.StoredRun.series
+    _, axes = pyplot.subplots()
+
+    def without_first(run: Any, *asked: Any, **named: Any) -> Any:
+        first, *others = series(run, *asked, **named)
+        return [{**first, "epoch": None}, *others]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_reading.StoredRun, "series", without_first)
+        assert run.plot("ctl", ax=axes) is axes
+    # What is added later is drawn along the same axis.
+    run.plot("icl", ax=axes)
+    assert axes.get_xlabel() == "step"
+    assert [list(line.get_xdata()) for line in axes.get_lines()] == [STEPS, STEPS]
+
+    def refuse(source: Any, path: str, **query: Any) -> Any:
+        raise ReadError("no such path")
+
+    axes = run.plot("ctl_conditional")
+    monkeypatch.setattr(type(run.source), "ask", refuse)
+    _plotting._draw_limits(axes, run, ("ctl_conditional",))
+    assert len(axes.texts) == 1, "a sidecar that states no limits"
+    pyplot.close("all")
 
 
 def test_runs_of_this_user_are_found_by_themselves(curves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +350,8 @@ def test_a_run_without_a_sidecar_has_a_name_and_a_state(start: Callable[..., Run
     run = start(address="127.0.0.1:1")
     run.log(step=1, concept_labels=np.ones((2, 9)))
     assert repr(run) == (
-        "<conceptwatch.Run 'run' at 127.0.0.1:1: 0 evaluations settled, 2 rows dropped, no answer yet>"
+        "<conceptwatch.Run 'run' at 127.0.0.1:1: 0 evaluations scored, 2 rows dropped (wrong name, shape or type), "
+        "no answer yet>"
     )
     with pytest.raises(ReadError, match="cannot be reached"):
         run.series("ctl")
@@ -395,6 +464,12 @@ def test_parquet_has_what_the_tables_have(
         assert found["standard_error"].to_list() == [row["standard_error"] for row in expected]
     points = polars.read_parquet(tmp_path / "out/points.parquet")
     assert (points["step"].dtype, points["superseded"].dtype) == (polars.UInt64, polars.Boolean)
+    times = points.filter(polars.col("run") == "cub").sort("step")["time"]
+    assert times.dtype == polars.Datetime("us", "UTC")
+    expected = [row["time"] for row in run.series("icl", frame="records")]
+    assert [one.timestamp() for one in times] == pytest.approx(expected, abs=1e-6)
+    assert polars.read_parquet(tmp_path / "out/runs.parquet")["started"].dtype == polars.Datetime("us", "UTC")
+    assert polars.read_parquet(tmp_path / "out/unscored.parquet")["time"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet").height == 0
     assert _parquet.export(binary(), asked) == 2
     assert "runs.parquet exists, expected a directory without it" in capfd.readouterr().err

@@ -147,3 +147,13 @@ def test_two_processes_stream_their_shares_and_stop_together(toy: Any, address: 
     # Together they logged rows twice, to fill the last batches, and these count once.
     assert ranks[0]["rows"] + ranks[1]["rows"] > 1001 * len(points)
     assert all(point["rows"] == 1001 and not point["incomplete"] for point in points)
+
+
+@pytest.mark.parametrize("missing", ["transformers", "torch.distributed"])
+def test_without_transformers_the_error_says_what_to_install(missing: str) -> None:
+    text = f"import sys; sys.modules[{missing!r}] = None; import conceptwatch.transformers"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        "ImportError: conceptwatch.transformers needs the packages transformers and torch, which cannot be imported ("
+    )
