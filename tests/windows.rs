@@ -3,12 +3,14 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
 
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, run, text, until};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, program, run, text, until};
 
 const CLIENT: &str = "trainer";
 
@@ -147,4 +149,61 @@ async fn a_damaged_or_foreign_file_is_ignored_and_counted() {
     client.start_run(start("job")).await.unwrap();
     assert_eq!(sidecar.metric("conceptwatch_windows_ignored_total", ""), 1.0);
     assert_eq!(Stream::open(&mut client).await.ask(batch(1)).await.outcome(), Outcome::Accepted);
+}
+
+/// The mode of every file and directory below one, by path.
+fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let metadata = std::fs::metadata(&path).unwrap();
+        if metadata.is_dir() {
+            found.extend(modes(&path));
+        }
+        found.push((path, metadata.permissions().mode() & 0o777));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_its_user_can_read_what_a_sidecar_keeps_whatever_the_umask() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let mut command = program();
+    // SAFETY: umask takes a number and cannot fail.
+    unsafe {
+        command.pre_exec(|| {
+            libc::umask(0);
+            Ok(())
+        });
+    }
+    let sidecar = Sidecar::start_as(command, &options(&directory));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    Stream::open(&mut client).await.ask(batch(1)).await;
+    until("the window is saved", || windows(&directory).len() == 1).await;
+    let found = modes(&directory);
+    for name in ["history.sqlite3", "history.sqlite3-wal", "address", "windows"] {
+        assert!(found.iter().any(|(path, _)| path.ends_with(name)), "{name} in {found:?}");
+    }
+    for (path, mode) in &found {
+        assert_eq!(*mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+    drop(sidecar);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_directory_is_not_created_to_save_a_window() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let sidecar = Sidecar::start(&options(&directory));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    stream.ask(batch(1)).await;
+    until("the window is saved", || windows(&directory).len() == 1).await;
+    std::fs::remove_dir_all(&directory).unwrap();
+    stream.ask(batch(2)).await;
+    // A stop saves every window that has changed.
+    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    assert!(!directory.exists(), "it may be where a volume is mounted");
 }

@@ -1,5 +1,8 @@
 //! The history of a sidecar and the directory it is in, which says how this process is reached.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +44,8 @@ pub fn state_address(directory: &Path, addresses: &str) {
     let path = directory.join(ADDRESS_FILE);
     // What a killed process left may be a link.
     let _ = std::fs::remove_file(&path);
-    if let Err(error) = std::fs::write(&path, addresses) {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(addresses.as_bytes())) {
         tracing::warn!(%error, path = %path.display(), "cannot be written: commands do not find this sidecar's curves");
     }
 }

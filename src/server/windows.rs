@@ -2,11 +2,12 @@
 //!
 //! Each window is a file of its own: a mark, the format, a checksum, and the sample as postcard writes it. It is written
 //! beside the one before and renamed, and both the file and its directory are synced. What cannot be read is ignored, and
-//! counted.
+//! counted. Files hold rows of the job's data: only their owner can read them.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::Hasher;
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -146,16 +147,31 @@ fn decode(bytes: &[u8]) -> Result<Saved<SavedWindow>, String> {
     Ok(saved)
 }
 
-/// Writes a file so that after a crash there is the old one or the new one.
+/// Writes a file so that after a crash there is the old one or the new one. The data directory, two levels above the file,
+/// is never created: it may be the mount point of a volume that comes back.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    for directory in [folder.parent(), Some(folder)].into_iter().flatten() {
+        create_private(directory)?;
+    }
     let unfinished = folder.join(format!("{name}.unfinished"));
-    let mut file = File::create(&unfinished)?;
+    // One that a killed process left may have another mode.
+    let _ = fs::remove_file(&unfinished);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&unfinished, folder.join(name))?;
-    for directory in [Some(folder), folder.parent()].into_iter().flatten() {
-        File::open(directory)?.sync_all()?;
+    sync(folder)
+}
+
+/// Creates a directory, if it is absent, in one that exists. Its entry is durable when this returns.
+fn create_private(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Ok(()) => directory.parent().map_or(Ok(()), sync),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }

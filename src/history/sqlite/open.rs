@@ -1,6 +1,8 @@
 //! Opening the store: its path, its durability, and the migration of older schemas.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,9 +37,12 @@ const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
 /// where they are read.
 const CHECKED_WHOLE: u64 = 256 << 20;
 
+/// SQLite's name of a database in memory.
+const MEMORY: &str = ":memory:";
+
 /// Opens a history in memory.
 pub(super) fn memory() -> Result<Connection, HistoryError> {
-    prepare(Path::new(":memory:"), "MEMORY").map_err(|fault| named(fault, PathBuf::from(":memory:")))
+    prepare(Path::new(MEMORY), "MEMORY").map_err(|fault| named(fault, PathBuf::from(MEMORY)))
 }
 
 /// Opens `directory`/[`FILE_NAME`].
@@ -59,6 +64,12 @@ pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError
 /// Creates a history beside the one that it will replace.
 pub(super) fn create(path: &Path) -> Result<Connection, HistoryError> {
     prepare(path, "DELETE").map_err(|fault| named(fault, path.to_owned()))
+}
+
+/// Creates an absent file that only its owner can read. SQLite creates files as the umask says, and gives its logs the mode
+/// of the file to which they belong. Where this fails, SQLite fails at the same and says why.
+pub(super) fn create_private(path: &Path) {
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// SQLite overwrites what it does not read of a log. If that has committed changes, a copy is kept. Returns how many.
@@ -137,6 +148,9 @@ fn columns(connection: &Connection) -> Result<BTreeSet<[String; 3]>, rusqlite::E
 }
 
 fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
+    if path != Path::new(MEMORY) {
+        create_private(path);
+    }
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;

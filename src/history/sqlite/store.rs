@@ -374,6 +374,7 @@ impl Inner {
             // The open file still has everything.
             let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
             let _ = std::fs::remove_file(&unfinished);
+            open::create_private(&unfinished);
             self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
             std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
             for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {
