@@ -4,6 +4,7 @@
 //! exclusively anyway.
 
 mod branch;
+mod checkpoint;
 mod damage;
 mod declare;
 mod entry;

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -72,6 +72,15 @@ impl Sqlite {
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Inner> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store, unless it is in use.
+    pub(super) fn free_store(&self) -> Option<MutexGuard<'_, Inner>> {
+        match self.store.try_lock() {
+            Ok(store) => Some(store),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
