@@ -194,6 +194,28 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     assert_eq!(early.runs().await.unwrap().len(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_others_could_read_is_used_once_they_cannot() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let (old, new) = (Authority::new(at, "old"), Authority::new(at, "new"));
+    let [cert, key] = old.issue(at, "server", 2098);
+    let sidecar = Sidecar::start(&["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    let grpc = format!("https://{}", sidecar.grpc);
+    let mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    new.issue(at, "server", 2099);
+    mode(0o644);
+    let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
+    common::until("the fault is logged", || logged("others can read")).await;
+    // Neither length nor content changes.
+    mode(0o600);
+    let deadline = Instant::now() + PATIENCE;
+    while runs(&grpc, &trusting(&new)).await.is_err() {
+        assert!(Instant::now() < deadline, "the new certificate is not served");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A pipe that holds `bytes`, open in the child that `command` starts under the number that is returned.
 fn inherited(command: &mut Command, bytes: &[u8]) -> (i32, OwnedFd) {
     let mut ends = [0; 2];
