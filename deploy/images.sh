@@ -10,6 +10,11 @@ images() {
         grep -v '^conceptwatch:' | sort -u
 }
 
+if [ "${1:-}" != --record ] && [ ! -f "$lock" ]; then
+    echo "images.sh: no digests are recorded yet; record them with: sh deploy/images.sh --record" >&2
+    exit 1
+fi
+
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 for image in $(images); do

@@ -89,6 +89,23 @@ fn a_damaged_history_is_named_by_serve_and_repaired_by_doctor() {
 }
 
 #[test]
+fn a_file_of_no_bytes_is_not_called_healthy() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(directory.path().join(FILE_NAME), "").unwrap();
+    let (status, report, _) = doctor(directory.path(), &[]);
+    assert_eq!(status, 1, "{report}");
+    assert!(
+        report.contains("fault: file: the file has 0 bytes: it was never written, or all of it is lost"),
+        "{report}"
+    );
+    let (status, report, _) = doctor(directory.path(), &["--repair"]);
+    assert_eq!(status, 0, "{report}");
+    assert!(report.contains("repaired: kept 0 runs"), "{report}");
+    assert_eq!(doctor(directory.path(), &[]).0, 0);
+}
+
+#[test]
 fn what_cannot_be_examined_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let (status, _, message) = doctor(directory.path(), &[]);

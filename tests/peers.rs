@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+#[cfg(target_os = "linux")]
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -192,6 +194,83 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     }
     assert!(runs(&grpc, &trusting(&old)).await.is_err());
     assert_eq!(early.runs().await.unwrap().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_others_could_read_is_used_once_they_cannot() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let (old, new) = (Authority::new(at, "old"), Authority::new(at, "new"));
+    let [cert, key] = old.issue(at, "server", 2098);
+    let sidecar = Sidecar::start(&["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    let grpc = format!("https://{}", sidecar.grpc);
+    let mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    new.issue(at, "server", 2099);
+    mode(0o644);
+    let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
+    common::until("the fault is logged", || logged("others can read")).await;
+    // Neither length nor content changes.
+    mode(0o600);
+    let deadline = Instant::now() + PATIENCE;
+    while runs(&grpc, &trusting(&new)).await.is_err() {
+        assert!(Instant::now() < deadline, "the new certificate is not served");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What a process of another user gets from a Unix socket; `None`, and a word about it, where this one is not root's.
+#[cfg(target_os = "linux")]
+fn asked_by_another_user(socket: &Path) -> Option<String> {
+    const NOBODY: libc::uid_t = 65_534;
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("NOT TESTED: that a socket refuses other users, because only root can become one");
+        return None;
+    }
+    let socket = socket.to_owned();
+    let ask = move || {
+        // SAFETY: it takes three numbers. The call itself, unlike that of the C library, changes this thread alone, which
+        // ends with this closure.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) }, 0);
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // Either fails where the connection has been closed already.
+        let _ = stream.write_all(b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    Some(std::thread::spawn(ask).join().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_socket_refuses_another_user_unless_there_is_a_token() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let token = directory.path().join("token");
+    common::write_secret(&token, "a token of 28 characters, ok".replace(' ', "_").as_str());
+    for (number, more) in [&[][..], &["--token-file", text(&token)]].into_iter().enumerate() {
+        let socket = directory.path().join(format!("http-{number}.sock"));
+        let address = format!("unix://{}", text(&socket));
+        let arguments = [&["--grpc-address", "127.0.0.1:0", "--http-address", &address], more].concat();
+        let _sidecar = Started::new(program(), &directory.path().join(format!("ports-{number}")), &arguments);
+        // As a mistake would: what decides is who the peer is.
+        std::fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+        let Some(answer) = asked_by_another_user(&socket) else { return };
+        if more.is_empty() {
+            assert_eq!(answer, "", "the connection is closed");
+            let mut own = UnixStream::connect(&socket).unwrap();
+            own.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+            let mut metrics = String::new();
+            own.read_to_string(&mut metrics).unwrap();
+            let labels = "port=\"http\",reason=\"other_user\"";
+            let (_, body) = metrics.split_once("\r\n\r\n").unwrap();
+            assert_eq!(common::metric(body, "conceptwatch_connections_closed_total", labels), 1.0);
+        } else {
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+    }
 }
 
 /// A pipe that holds `bytes`, open in the child that `command` starts under the number that is returned.

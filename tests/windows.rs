@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
+use conceptwatch::history::{Limits, Sqlite, Store};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
 
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, run, text, until};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, program, run, text, until};
 
 const CLIENT: &str = "trainer";
 
@@ -147,4 +150,107 @@ async fn a_damaged_or_foreign_file_is_ignored_and_counted() {
     client.start_run(start("job")).await.unwrap();
     assert_eq!(sidecar.metric("conceptwatch_windows_ignored_total", ""), 1.0);
     assert_eq!(Stream::open(&mut client).await.ask(batch(1)).await.outcome(), Outcome::Accepted);
+}
+
+/// The mode of every file and directory below one, by path.
+fn modes(directory: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        let metadata = std::fs::metadata(&path).unwrap();
+        if metadata.is_dir() {
+            found.extend(modes(&path));
+        }
+        found.push((path, metadata.permissions().mode() & 0o777));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_its_user_can_read_what_a_sidecar_keeps_whatever_the_umask() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let mut command = program();
+    // SAFETY: umask takes a number and cannot fail.
+    unsafe {
+        command.pre_exec(|| {
+            libc::umask(0);
+            Ok(())
+        });
+    }
+    let sidecar = Sidecar::start_as(command, &options(&directory));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    Stream::open(&mut client).await.ask(batch(1)).await;
+    until("the window is saved", || windows(&directory).len() == 1).await;
+    let found = modes(&directory);
+    for name in ["history.sqlite3", "history.sqlite3-wal", "address", "windows"] {
+        assert!(found.iter().any(|(path, _)| path.ends_with(name)), "{name} in {found:?}");
+    }
+    for (path, mode) in &found {
+        assert_eq!(*mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+    drop(sidecar);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_directory_is_not_created_to_save_a_window() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
+    let sidecar = Sidecar::start(&options(&directory));
+    let mut client = sidecar.client().await;
+    client.start_run(start("job")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    stream.ask(batch(1)).await;
+    until("the window is saved", || windows(&directory).len() == 1).await;
+    std::fs::remove_dir_all(&directory).unwrap();
+    stream.ask(batch(2)).await;
+    // A stop saves every window that has changed.
+    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    assert!(!directory.exists(), "it may be where a volume is mounted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_no_run_will_continue_are_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let saved = async |name: &str| {
+        let sidecar = Sidecar::start(&options(directory.path()));
+        let mut client = sidecar.client().await;
+        client.start_run(StartRunRequest { client: CLIENT.into(), job: name.into(), ..run(name) }).await.unwrap();
+        let rows = BatchChunk { split: "train".into(), step: 1, client: CLIENT.into(), ..chunk(name, 1, 0..64) };
+        Stream::open(&mut client).await.ask(rows).await;
+        assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+        windows(directory.path())
+    };
+    let written = |file: &Path, ago: u64| {
+        let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+        let then = file.metadata().unwrap().modified().unwrap() - std::time::Duration::from_secs(ago);
+        file.set_modified(then).unwrap();
+    };
+    let (old, both) = (saved("old").await, saved("young").await);
+    let young = both.iter().find(|file| !old.contains(file)).unwrap();
+    assert_eq!((old.len(), both.len()), (1, 2));
+    written(&old[0], 90_000);
+    written(young, 3_600 * 20);
+    // As of a run that was removed while the sidecar was not there, and of something else.
+    let gone = directory.path().join("windows/0123456789abcdef");
+    let theirs = directory.path().join("windows/theirs");
+    for folder in [&gone, &theirs] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("0.window"), "rows").unwrap();
+    }
+    let sidecar = Sidecar::start(&options(directory.path()));
+    until("they are removed", || !old[0].exists() && !gone.exists()).await;
+    assert!(young.exists() && theirs.exists(), "{:?}", windows(directory.path()));
+    let log = || std::fs::read_to_string(sidecar.log()).unwrap();
+    until("the log says so", || {
+        log().contains("nobody has sent to its run for too long") && log().contains("its run is not in the history")
+    })
+    .await;
+    // As where a crash came between the end of the run and the removal.
+    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    history.finish_run("young", 2.0).unwrap();
+    drop(history);
+    let _sidecar = Sidecar::start(&options(directory.path()));
+    until("it is removed", || !young.exists()).await;
 }

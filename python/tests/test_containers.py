@@ -405,3 +405,11 @@ def test_kustomize_adds_the_sidecar(tmp_path: Path) -> None:
     assert {**added, "image": ""} == {**sidecar(), "image": ""}
     assert added["image"] == "registry.example/conceptwatch:0.1.0"
     assert [container["name"] for container in pod["containers"]] == ["train"]
+
+
+def test_images_without_recorded_digests_are_no_success(tmp_path: Path) -> None:
+    script = tmp_path / "images.sh"
+    shutil.copy(DEPLOY / "images.sh", script)
+    ran = subprocess.run(["/bin/sh", script], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 1
+    assert "no digests are recorded yet; record them with: sh deploy/images.sh --record" in ran.stderr

@@ -1,7 +1,11 @@
 //! The history of a sidecar and the directory it is in, which says how this process is reached.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::history::{ADDRESS_FILE, HistoryError, Limits, Sqlite};
 
@@ -41,7 +45,8 @@ pub fn state_address(directory: &Path, addresses: &str) {
     let path = directory.join(ADDRESS_FILE);
     // What a killed process left may be a link.
     let _ = std::fs::remove_file(&path);
-    if let Err(error) = std::fs::write(&path, addresses) {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(addresses.as_bytes())) {
         tracing::warn!(%error, path = %path.display(), "cannot be written: commands do not find this sidecar's curves");
     }
 }
@@ -50,4 +55,15 @@ pub fn state_address(directory: &Path, addresses: &str) {
 pub fn remove_address(directory: &Path) {
     // Fails if the directory is gone, and the statement with it.
     let _ = std::fs::remove_file(directory.join(ADDRESS_FILE));
+}
+
+/// Moves the log of the history into its file, as far as there is time, so that a copy of the file alone has everything.
+pub async fn empty_log(history: Arc<Sqlite>, deadline: Instant) {
+    let emptying = tokio::task::spawn_blocking(move || history.empty_log(deadline));
+    // A disk that does not answer must not delay the end.
+    match tokio::time::timeout_at(deadline.into(), emptying).await {
+        Ok(Ok(Ok(true))) => {}
+        Ok(Ok(Err(error))) => tracing::warn!(%error, "the log of the history stays beside its file"),
+        _ => tracing::info!("the log of the history stays beside its file: there was no time to move it"),
+    }
 }

@@ -67,6 +67,9 @@ use upstream::{Hubs, Upstream};
 /// How long after the signal to stop the hub may still be told what is new.
 const TELLING: Duration = Duration::from_millis(4600);
 
+/// How long after the signal to stop the log of the history may still be moved into its file.
+const EMPTYING: Duration = Duration::from_millis(4750);
+
 /// Serves until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when an option is out
 /// of range, the history cannot be opened, or the gRPC port fails.
 pub async fn run(
@@ -78,7 +81,7 @@ pub async fn run(
     let addresses = listeners.stated(options.tls.is_some());
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let history = directory::open_history(&mut options).await?;
-    let directory = options.data_dir.clone();
+    let (log, directory) = (Arc::clone(&history), options.data_dir.clone());
     let upstream = match options.upstream.take() {
         Some(upstream) => {
             let (hubs, history) = (Hubs::new(upstream)?, Arc::clone(&history));
@@ -117,5 +120,6 @@ pub async fn run(
         // What the hub is not told by then waits in the history.
         let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), told).await;
     }
+    directory::empty_log(log, stopped + EMPTYING).await;
     ended
 }

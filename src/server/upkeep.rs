@@ -28,6 +28,12 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Minimum time between two saves of a rolling window.
 const SAVE: Duration = Duration::from_secs(60);
 
+/// Interval at which saved windows that no run will continue are removed.
+const SWEEP: Duration = Duration::from_secs(600);
+/// How long a saved window waits for its run where this process has not been up for `forget_after`. A job that was stopped
+/// with its machine may come back.
+const KEPT: Duration = Duration::from_secs(86_400);
+
 /// The parts whose state changes with time.
 pub struct Upkeep {
     pub runs: Arc<Runs>,
@@ -46,6 +52,7 @@ impl Upkeep {
         let mut looks = tokio::time::interval(LOOK);
         let mut release = Release::default();
         let mut spare = Spare::default();
+        let (started, mut swept) = (Instant::now(), None);
         while !stop.is_cancelled() {
             looks.tick().await;
             for run in self.runs.close_overdue() {
@@ -60,6 +67,10 @@ impl Upkeep {
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
             self.queue.look(&self.runs.rolling());
             self.save_window().await;
+            if swept.is_none_or(|at: Instant| at.elapsed() >= SWEEP) {
+                swept = Some(Instant::now());
+                self.remove_windows(started.elapsed()).await;
+            }
             self.advice.look(unix_time());
             let work = self.metrics.read_bytes.get() + self.metrics.points_recorded.get();
             if release.is_due(work, Instant::now()) {
@@ -67,6 +78,17 @@ impl Upkeep {
                 tokio::task::spawn_blocking(memory::give_back);
             }
         }
+    }
+
+    /// Removes the saved windows of runs that are over, or have been silent for longer than a run stays in memory.
+    async fn remove_windows(&self, uptime: Duration) {
+        let (runs, windows) = (Arc::clone(&self.runs), self.windows.clone());
+        let history = Arc::clone(&self.traces.history);
+        let forget_after = runs.options().forget_after;
+        let patience = if uptime >= forget_after { forget_after } else { forget_after.max(KEPT) };
+        let remove = move || windows.remove_left(&*history, |run| runs.is_running(run), patience);
+        // Fails only if that panics, and then the next one tries again.
+        let _ = tokio::task::spawn_blocking(remove).await;
     }
 
     /// Saves a rolling window that is due, at most one at a time.

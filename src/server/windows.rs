@@ -2,16 +2,20 @@
 //!
 //! Each window is a file of its own: a mark, the format, a checksum, and the sample as postcard writes it. It is written
 //! beside the one before and renamed, and both the file and its directory are synced. What cannot be read is ignored, and
-//! counted.
+//! counted. Files hold rows of the job's data: only their owner can read them.
 
-use std::fs::{self, File};
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::Hasher;
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
+use crate::history::Store;
 use crate::run::SplitKey;
 use crate::sample::{SavedWindow, client_hash};
 use crate::tensor::TensorName;
@@ -96,10 +100,66 @@ impl Windows {
         }
     }
 
+    /// Removes the windows that no run will continue: those of runs that are finished or not in the history, and those that
+    /// were not written for `patience` and whose run nobody has declared since this process started. Blocks.
+    pub fn remove_left(&self, history: &dyn Store, is_open: impl Fn(&str) -> bool, patience: Duration) {
+        // Before the runs: the run of a window that is saved from now on may not be among them.
+        let folders = self.folders();
+        if folders.is_empty() {
+            return;
+        }
+        let runs = match history.runs() {
+            Ok(runs) => runs,
+            Err(error) => {
+                tracing::warn!(%error, "saved rolling windows cannot be compared with the runs of the history");
+                return;
+            }
+        };
+        let of: HashMap<String, _> = runs.iter().map(|stored| (folder_name(&stored.run.name), stored)).collect();
+        for folder in folders {
+            let stored = folder.file_name().and_then(|name| of.get(name.to_str()?));
+            let run = stored.map_or("", |stored| &stored.run.name);
+            let why = match stored {
+                None => "its run is not in the history",
+                Some(_) if is_open(run) => continue,
+                Some(stored) if stored.finished.is_some() => "its run has finished",
+                Some(_) if silence(&folder) > patience => "nobody has sent to its run for too long",
+                Some(_) => continue,
+            };
+            match fs::remove_dir_all(&folder) {
+                Ok(()) => tracing::info!(run, folder = %folder.display(), why, "saved rolling windows were removed"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(run, folder = %folder.display(), %error, "saved rolling windows could not be removed");
+                }
+            }
+        }
+    }
+
+    /// The folders of all runs.
+    fn folders(&self) -> Vec<PathBuf> {
+        let entries = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        let is_name = |name: &str| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name));
+        ours.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    }
+
     /// Names are data, never paths.
     fn of_run(&self, run: &str) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join(format!("{:016x}", client_hash(run))))
+        Some(self.folder.as_ref()?.join(folder_name(run)))
     }
+}
+
+fn folder_name(run: &str) -> String {
+    format!("{:016x}", client_hash(run))
+}
+
+/// Time since a file of the folder was written. None where the clock was set back.
+fn silence(folder: &Path) -> Duration {
+    let written = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| written(&entry.path()));
+    let newest = files.max().or_else(|| written(folder));
+    newest.and_then(|newest| newest.elapsed().ok()).unwrap_or_default()
 }
 
 fn name(split: &str) -> String {
@@ -146,16 +206,31 @@ fn decode(bytes: &[u8]) -> Result<Saved<SavedWindow>, String> {
     Ok(saved)
 }
 
-/// Writes a file so that after a crash there is the old one or the new one.
+/// Writes a file so that after a crash there is the old one or the new one. The data directory, two levels above the file,
+/// is never created: it may be the mount point of a volume that comes back.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    for directory in [folder.parent(), Some(folder)].into_iter().flatten() {
+        create_private(directory)?;
+    }
     let unfinished = folder.join(format!("{name}.unfinished"));
-    let mut file = File::create(&unfinished)?;
+    // One that a killed process left may have another mode.
+    let _ = fs::remove_file(&unfinished);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&unfinished, folder.join(name))?;
-    for directory in [Some(folder), folder.parent()].into_iter().flatten() {
-        File::open(directory)?.sync_all()?;
+    sync(folder)
+}
+
+/// Creates a directory, if it is absent, in one that exists. Its entry is durable when this returns.
+fn create_private(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Ok(()) => directory.parent().map_or(Ok(()), sync),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conceptwatch::history::{HistoryError, Identity, Sqlite, Store, examine, repair};
+use conceptwatch::history::{FILE_NAME, HistoryError, Identity, Sqlite, Store, examine, repair};
 use conceptwatch::point::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -17,6 +17,8 @@ const SPLITS: [&str; 2] = ["val", "test"];
 /// The points up to this step are in the file, the later ones in the log.
 const MOVED: u64 = 12;
 const STEPS: u64 = 20;
+/// Bytes of the header of a file.
+const HEADER: usize = 100;
 
 /// The files of a sidecar that was killed: a file, and a log with the last points.
 fn written() -> BTreeMap<String, Vec<u8>> {
@@ -52,7 +54,7 @@ fn damage(files: &mut BTreeMap<String, Vec<u8>>, random: &mut ChaCha8Rng) -> Str
     let page = 4096.min(bytes.len());
     let pages = bytes.len() / page;
     let at = |random: &mut ChaCha8Rng| random.random_range(0..pages) * page;
-    let how = match random.random_range(0..6) {
+    let how = match random.random_range(0..7) {
         0 => {
             let flips = random.random_range(1..=16);
             for _ in 0..flips {
@@ -82,6 +84,12 @@ fn damage(files: &mut BTreeMap<String, Vec<u8>>, random: &mut ChaCha8Rng) -> Str
             let (from, to) = (at(random), at(random));
             bytes.copy_within(from..from + page, to);
             format!("page at {from} copied to {to}")
+        }
+        5 => {
+            let first = random.random_range(0..HEADER);
+            let length = random.random_range(1..=HEADER - first);
+            random.fill(&mut bytes[first..first + length]);
+            format!("{length} bytes at {first} of the header random")
         }
         _ => {
             let length = random.random_range(1..=512.min(bytes.len()));
@@ -199,10 +207,14 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
                 let repaired = repair(&copy).unwrap_or_else(|error| panic!("{case}: {error}"));
                 let after = examine(&copy).unwrap();
                 assert!(!after.damaged, "{case}: {after:?}");
+                assert_eq!(after.intact, repaired.kept, "{case}: what it says it has kept");
                 let history = Sqlite::open(Some(&copy), LIMITS).unwrap_or_else(|error| panic!("{case}: {error}"));
                 let (points, _) = served(&history, &case);
                 assert_eq!(points as u64, repaired.kept.points, "{case}");
                 assert!(points >= before, "{case}: {points} points after the repair, {before} before");
+                if case.contains("sqlite3: ") && case.contains("of the header") {
+                    assert_eq!(points, all, "{case}: no point is in the header");
+                }
                 kept += points;
             }
             Err(HistoryError::NewerSchema { .. }) => {}
@@ -219,4 +231,86 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
     for case in &silent {
         assert!(case.contains("-wal"), "{case}");
     }
+}
+
+/// The file of a sidecar that was stopped: it has everything.
+fn stopped() -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    put(&written(), directory.path());
+    drop(Sqlite::open(Some(directory.path()), LIMITS).unwrap());
+    assert!(!directory.path().join(format!("{FILE_NAME}-wal")).exists());
+    std::fs::read(directory.path().join(FILE_NAME)).unwrap()
+}
+
+/// The points that a repair keeps of these files. They are right, and as many as it says.
+fn repaired(files: &BTreeMap<String, Vec<u8>>, case: &str) -> usize {
+    let directory = tempfile::tempdir().unwrap();
+    put(files, directory.path());
+    let error = Sqlite::open(Some(directory.path()), LIMITS).err();
+    let refused = matches!(error, Some(HistoryError::Corrupt { .. } | HistoryError::NotHistory { .. }));
+    assert!(refused, "{case}: {error:?}");
+    let found = examine(directory.path()).unwrap();
+    assert!(found.damaged, "{case}: {found:?}");
+    for (name, bytes) in files {
+        assert_eq!(
+            &std::fs::read(directory.path().join(name)).unwrap(),
+            bytes,
+            "{case}: an examination changes nothing"
+        );
+    }
+    let kept = repair(directory.path()).unwrap().kept;
+    for (name, bytes) in files {
+        let damaged = directory.path().join(name.replacen(FILE_NAME, &format!("{FILE_NAME}.damaged-1"), 1));
+        assert_eq!(&std::fs::read(damaged).unwrap(), bytes, "{case}: the damaged files stay");
+    }
+    assert!(!directory.path().join(format!("{FILE_NAME}.mended")).exists(), "{case}");
+    let after = examine(directory.path()).unwrap();
+    assert_eq!((after.damaged, after.intact), (false, kept), "{case}");
+    let points = served(&Sqlite::open(Some(directory.path()), LIMITS).unwrap(), case).0;
+    assert_eq!(points as u64, kept.points, "{case}");
+    points
+}
+
+#[test]
+fn a_repair_keeps_nearly_all_of_a_file_that_was_cut_off() {
+    let whole = stopped();
+    let all = RUNS.len() * SPLITS.len() * STEPS as usize;
+    for (left, least) in [(99, 0.95), (95, 0.9), (90, 0.8)] {
+        let cut = whole[..whole.len() * left / 100].to_vec();
+        let points = repaired(&BTreeMap::from([(FILE_NAME.into(), cut)]), &format!("{left} %"));
+        println!("{left} % of the file: {points} of {all} points");
+        assert!(points as f64 >= least * all as f64, "{left} % of the file: {points} of {all} points");
+    }
+}
+
+#[test]
+fn a_repair_keeps_everything_where_the_header_alone_is_damaged() {
+    let whole = stopped();
+    let all = RUNS.len() * SPLITS.len() * STEPS as usize;
+    type Damage = fn(&mut [u8]);
+    let damages: [(&str, Damage); 6] = [
+        ("another magic", |header| header[..16].fill(b'X')),
+        ("all zero", |header| header.fill(0)),
+        ("all one", |header| header.fill(255)),
+        ("pages of 8,192 bytes", |header| header[16] = 0x20),
+        ("UTF-16", |header| header[59] = 2),
+        ("another version", |header| header[63] = 3),
+    ];
+    for (case, damage) in damages {
+        let mut bytes = whole.clone();
+        damage(&mut bytes[..HEADER]);
+        assert_eq!(repaired(&BTreeMap::from([(FILE_NAME.into(), bytes)]), case), all, "{case}");
+    }
+}
+
+/// SQLite deletes the log of a file that has no bytes.
+#[test]
+fn the_log_of_a_file_that_lost_all_bytes_is_read_and_not_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
+    history.record_run(&run("small", 2), &Identity::default(), 1.0).unwrap();
+    history.record_point(&point("small", "val", 1, 2), None).unwrap();
+    let log = format!("{FILE_NAME}-wal");
+    let bytes = std::fs::read(directory.path().join(&log)).unwrap();
+    assert_eq!(repaired(&BTreeMap::from([(FILE_NAME.into(), Vec::new()), (log, bytes)]), "a log alone"), 1);
 }

@@ -22,6 +22,12 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(code, Some(SQLITE_IOERR_SHORT_READ | SQLITE_IOERR_DATA | SQLITE_IOERR_CORRUPTFS))
 }
 
+/// Whether another process has the file.
+pub(super) fn is_busy(cause: &Cause) -> bool {
+    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
 /// Whether the same change may succeed later: the disk is full, or failed, or is not there.
 pub(super) fn is_passing(error: &HistoryError) -> bool {
     let passing = |cause: &Cause| {

@@ -4,14 +4,17 @@
 //! exclusively anyway.
 
 mod branch;
+mod checkpoint;
 mod damage;
 mod declare;
 mod entry;
 mod examine;
 mod fault;
 mod gap;
+mod header;
 mod home;
 mod insert;
+mod intact;
 mod listing;
 mod log;
 mod open;
@@ -21,10 +24,12 @@ mod ranks;
 mod read;
 mod reading;
 mod remark;
+mod repair;
 mod retain;
 mod runs;
 mod seal;
 mod store;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod unscored;
@@ -47,13 +52,15 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::Rank;
 
-pub use examine::{Contents, Examination, Repair, examine, make_private, on_network, repair};
+pub use examine::{Examination, examine};
 pub use gap::MOST_WAITING;
 pub use home::{ADDRESS_FILE, histories, user_home};
-pub use open::schema;
+pub use intact::Contents;
 pub use outbox::{Numbered, OutboxUsage, Parcel, Source};
 pub use place::FILE_NAME;
+pub use repair::{Repair, make_private, on_network, repair};
 pub use store::Sqlite;
+pub use tables::schema;
 
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {

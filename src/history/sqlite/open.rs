@@ -1,32 +1,20 @@
 //! Opening the store: its path, its durability, and the migration of older schemas.
 
-use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 use super::fault::is_damage;
+use super::header;
 use super::log;
 use super::place::{FILE_NAME, Place, is_remote};
 use super::seal::seal_older;
+use super::tables::{FIRST_SEALED, MIGRATIONS, altered, schema, version};
 use crate::history::error::HistoryError;
-
-/// Entry i migrates schema version i to i + 1. Entries are never changed, only added.
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema_1.sql"),
-    include_str!("schema_2.sql"),
-    include_str!("schema_3.sql"),
-    include_str!("schema_4.sql"),
-    include_str!("schema_5.sql"),
-    include_str!("schema_6.sql"),
-    include_str!("schema_7.sql"),
-    include_str!("schema_8.sql"),
-    include_str!("schema_9.sql"),
-];
-
-/// The first schema with checksums.
-pub(super) const FIRST_SEALED: i64 = 6;
 
 /// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
 const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
@@ -35,9 +23,12 @@ const WAIT_FOR_LOCK: Duration = Duration::from_millis(500);
 /// where they are read.
 const CHECKED_WHOLE: u64 = 256 << 20;
 
+/// SQLite's name of a database in memory.
+const MEMORY: &str = ":memory:";
+
 /// Opens a history in memory.
 pub(super) fn memory() -> Result<Connection, HistoryError> {
-    prepare(Path::new(":memory:"), "MEMORY").map_err(|fault| named(fault, PathBuf::from(":memory:")))
+    prepare(Path::new(MEMORY), "MEMORY").map_err(|fault| named(fault, PathBuf::from(MEMORY)))
 }
 
 /// Opens `directory`/[`FILE_NAME`].
@@ -50,6 +41,9 @@ pub(super) fn memory() -> Result<Connection, HistoryError> {
 pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError> {
     Place::prepare(directory)?;
     let path = directory.join(FILE_NAME);
+    if let Some(why) = header::emptied(directory) {
+        return Err(HistoryError::Corrupt { path, why });
+    }
     let hidden = keep_damaged_log(directory);
     let journal = if is_remote(directory) { "DELETE" } else { "WAL" };
     let connection = prepare(&path, journal).map_err(|fault| named(fault, path))?;
@@ -59,6 +53,12 @@ pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError
 /// Creates a history beside the one that it will replace.
 pub(super) fn create(path: &Path) -> Result<Connection, HistoryError> {
     prepare(path, "DELETE").map_err(|fault| named(fault, path.to_owned()))
+}
+
+/// Creates an absent file that only its owner can read. SQLite creates files as the umask says, and gives its logs the mode
+/// of the file to which they belong. Where this fails, SQLite fails at the same and says why.
+pub(super) fn create_private(path: &Path) {
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// SQLite overwrites what it does not read of a log. If that has committed changes, a copy is kept. Returns how many.
@@ -78,11 +78,6 @@ fn keep_damaged_log(directory: &Path) -> u64 {
 /// Whether a directory has no history, or one that was never written.
 pub(super) fn is_absent(directory: &Path) -> bool {
     std::fs::metadata(directory.join(FILE_NAME)).map_or(true, |file| file.len() == 0)
-}
-
-/// The newest schema.
-pub fn schema() -> i64 {
-    MIGRATIONS.len() as i64
 }
 
 fn named(fault: Fault, path: PathBuf) -> HistoryError {
@@ -107,36 +102,40 @@ enum Fault {
     Typed(Box<HistoryError>),
 }
 
+impl From<HistoryError> for Fault {
+    fn from(error: HistoryError) -> Self {
+        Self::Typed(Box::new(error))
+    }
+}
+
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-/// Says which column the file does not have as the newest schema declares it. SQLite keeps the declarations as text, so
-/// damage in them can leave other names that are as valid.
-pub(super) fn altered(connection: &Connection) -> Result<Option<String>, rusqlite::Error> {
-    let new = Connection::open_in_memory()?;
-    for migration in MIGRATIONS {
-        new.execute_batch(migration)?;
-    }
-    let found = columns(connection)?;
-    let missing = columns(&new)?.into_iter().find(|column| !found.contains(column));
-    Ok(missing.map(|[table, column, kind]| format!("table '{table}' has no column '{column}' of type {kind}")))
+/// Opens a history to read it. Its log stays as it is.
+pub(super) fn unchanged(path: &Path) -> Result<Connection, HistoryError> {
+    let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    Ok(connection)
 }
 
-/// Each column's table, name and type, of which damage may have left anything.
-fn columns(connection: &Connection) -> Result<BTreeSet<[String; 3]>, rusqlite::Error> {
-    let statement = "SELECT t.name, c.name, c.type FROM sqlite_schema t, pragma_table_info(t.name) c \
-         WHERE t.type = 'table'";
-    let text = |row: &rusqlite::Row<'_>, column: usize| -> Result<String, rusqlite::Error> {
-        let bytes = row.get_ref(column)?.as_bytes_or_null()?;
-        Ok(String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned())
-    };
-    connection.prepare(statement)?.query_map([], |row| Ok([text(row, 0)?, text(row, 1)?, text(row, 2)?]))?.collect()
+/// Opens a damaged history to read what is left of it. SQLite then reads files that are shorter than they say, and tables
+/// beside a declaration that makes no sense. Nothing is written.
+pub(super) fn salvaged(path: &Path) -> Result<Connection, HistoryError> {
+    let connection = unchanged(path)?;
+    connection.pragma_update(None, "writable_schema", true)?;
+    Ok(connection)
 }
 
 fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
+    if path != Path::new(MEMORY) {
+        create_private(path);
+    }
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -150,15 +149,10 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     connection.pragma_update(None, "foreign_keys", false)?;
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = schema();
-    if found > known {
-        return Err(Fault::Typed(Box::new(HistoryError::NewerSchema { path: path.to_owned(), found, known })));
-    }
-    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if found < 0 || (found == 0) != (tables == 0) {
-        let why = format!("schema version {found} with {tables} tables and indices");
-        return Err(Fault::Typed(Box::new(HistoryError::NotHistory { path: path.to_owned(), why })));
+    let (found, fault) = version(&transaction, path)?;
+    if let Some(why) = fault {
+        return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
     }
     let began = Instant::now();
     let is_older = 0 < found && found < known;
@@ -174,12 +168,12 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     }
     if found < known {
         if 0 < found && found < FIRST_SEALED {
-            seal_older(&transaction).map_err(|error| Fault::Typed(Box::new(error)))?;
+            seal_older(&transaction)?;
         }
         transaction.pragma_update(None, "user_version", known)?;
     }
     if let Some(why) = altered(&transaction)? {
-        return Err(Fault::Typed(Box::new(HistoryError::Corrupt { path: path.to_owned(), why })));
+        return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
     }
     transaction.commit()?;
     if is_older {
@@ -189,7 +183,7 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     if found == known && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
         let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if fault != "ok" {
-            return Err(Fault::Typed(Box::new(HistoryError::Corrupt { path: path.to_owned(), why: fault })));
+            return Err(HistoryError::Corrupt { path: path.to_owned(), why: fault }.into());
         }
     }
     Ok(connection)

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -72,6 +72,15 @@ impl Sqlite {
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Inner> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store, unless it is in use.
+    pub(super) fn free_store(&self) -> Option<MutexGuard<'_, Inner>> {
+        match self.store.try_lock() {
+            Ok(store) => Some(store),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
@@ -374,6 +383,7 @@ impl Inner {
             // The open file still has everything.
             let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
             let _ = std::fs::remove_file(&unfinished);
+            open::create_private(&unfinished);
             self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
             std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
             for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {

@@ -72,6 +72,10 @@ struct Inner {
     current: RwLock<Arc<Loaded>>,
 }
 
+/// What changes with a file: its identity, length, and times of change of the content and of the permissions, which decide
+/// whether a key can be used.
+type Stamp = (u64, u64, Option<SystemTime>, (i64, i64));
+
 /// What the files held when they were last valid.
 struct Loaded {
     chain: Vec<CertificateDer<'static>>,
@@ -79,8 +83,8 @@ struct Loaded {
     authorities: Option<Arc<RootCertStore>>,
     /// End of the certificate's validity, in seconds since 1970.
     expires: u64,
-    /// Identity and time of change of each file when it was read.
-    stamps: Vec<Option<(u64, u64, Option<SystemTime>)>>,
+    /// Of each file when it was read.
+    stamps: Vec<Option<Stamp>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -297,11 +301,12 @@ impl Validity {
     }
 }
 
-fn stamps(files: &TlsFiles) -> Vec<Option<(u64, u64, Option<SystemTime>)>> {
+fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
     use std::os::unix::fs::MetadataExt;
     let stamp = |path: &Path| {
         let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.ino(), metadata.len(), metadata.modified().ok()))
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Some((metadata.ino(), metadata.len(), metadata.modified().ok(), changed))
     };
     [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()]
         .into_iter()

@@ -30,6 +30,9 @@ fn foreign_files_are_refused_and_left_alone() {
     Connection::open(&file).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
     let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(error, HistoryError::NotHistory { .. }), "{error}");
+    for refused in [examine(directory.path()).err(), repair(directory.path()).err()] {
+        assert!(matches!(refused, Some(HistoryError::NotHistory { .. })), "{refused:?}");
+    }
     Connection::open(&file).unwrap().execute_batch("SELECT x FROM theirs").unwrap();
 }
 

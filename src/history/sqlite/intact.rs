@@ -1,0 +1,244 @@
+//! The rows of a history that can be read and match their checksums, also where its pages are damaged.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+
+use super::seal::{
+    MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal, UNSCORED,
+    UNSCORED_COLUMNS, VALUE, VALUE_COLUMNS,
+};
+use crate::history::error::HistoryError;
+
+/// Row numbers between readable rows that are tried one by one.
+const MOST_PROBED: i64 = 1 << 20;
+
+/// Rows of a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub runs: u64,
+    pub points: u64,
+    pub matrices: u64,
+    /// Records of passes without a complete point.
+    pub unscored: u64,
+    /// Titles and notes that are lost; those that are kept are not counted.
+    pub remarks: u64,
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, points, matrices, unscored, remarks } = self;
+        write!(f, "{runs} runs, {points} points, {matrices} matrices, {unscored} records of passes without a point")?;
+        if *remarks > 0 { write!(f, ", {remarks} titles and notes") } else { Ok(()) }
+    }
+}
+
+/// Rows that can be copied: their table, and what selects them there.
+pub(super) struct Found<'a> {
+    pub table: &'static str,
+    pub condition: &'a str,
+    pub key: &'a [Value],
+}
+
+/// Calls `keep` for every row that can be read and, where `sealed`, matches its checksum; parents come before children. Rows
+/// that are of use only together come together. `keep` returns whether it could read them, too.
+pub(super) fn for_each_intact(
+    connection: &Connection,
+    sealed: bool,
+    intact: &mut Contents,
+    lost: &mut Contents,
+    mut keep: impl FnMut(&Connection, &[Found<'_>]) -> Result<bool, HistoryError>,
+) -> Result<(), HistoryError> {
+    let mut runs = BTreeSet::new();
+    for run in ids(connection, "run", None) {
+        let select = format!("SELECT {RUN}{} FROM run WHERE id = ?1", checksum("run", sealed));
+        let found = [Found { table: "run", condition: "id = ?1", key: &[run.into()] }];
+        if check(connection, &select, run, Seal::new(), RUN_COLUMNS, sealed).is_none() || !keep(connection, &found)? {
+            lost.runs += 1;
+            continue;
+        }
+        runs.insert(run);
+        intact.runs += 1;
+        keep_remark(connection, run, lost, &mut keep)?;
+    }
+    for table in ["launch", "rank", "process"] {
+        // Of no use without its run, and not served; the new file's references keep them out.
+        for launch in ids(connection, "launch", None) {
+            let condition = if table == "launch" { "id = ?1" } else { "launch = ?1" };
+            let _ = keep(connection, &[Found { table, condition, key: &[launch.into()] }]);
+        }
+    }
+    let has_branches = connection.prepare("SELECT superseded FROM point").is_ok();
+    for point in ids(connection, "point", Some("sqlite_autoindex_point_1")) {
+        let select = format!(
+            "SELECT {POINT_SELECT}{} FROM point JOIN run ON run.id = point.run WHERE point.id = ?1",
+            checksum("point", sealed),
+            POINT_SELECT = if sealed { POINT } else { "run.name, point.split, point.step" }
+        );
+        let columns = if sealed { POINT_COLUMNS } else { 3 };
+        let is_marked = !has_branches || is_marked(connection, point);
+        let run: Option<i64> =
+            connection.query_row("SELECT run FROM point WHERE id = ?1", [point], |row| row.get(0)).ok();
+        let head = check(connection, &select, point, Seal::new(), columns, sealed);
+        let head = head.filter(|_| run.is_some_and(|run| runs.contains(&run)));
+        let head = head.filter(|head| is_marked && has_all_values(connection, point, *head, sealed));
+        let found = [
+            Found { table: "point", condition: "id = ?1", key: &[point.into()] },
+            Found { table: "value", condition: "point = ?1", key: &[point.into()] },
+        ];
+        let Some(head) = head else {
+            lost.points += 1;
+            continue;
+        };
+        if !keep(connection, &found)? {
+            lost.points += 1;
+            continue;
+        }
+        intact.points += 1;
+        for score in matrices(connection, point, head, sealed, &mut lost.matrices) {
+            let key = [point.into(), score.into()];
+            let found = [Found { table: "matrix", condition: "point = ?1 AND score = ?2", key: &key }];
+            *if keep(connection, &found)? { &mut intact.matrices } else { &mut lost.matrices } += 1;
+        }
+    }
+    if !sealed {
+        return Ok(());
+    }
+    for pass in ids(connection, "unscored", Some("sqlite_autoindex_unscored_1")) {
+        let select = format!(
+            "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run WHERE unscored.id = ?1"
+        );
+        let known = connection
+            .query_row("SELECT run FROM unscored WHERE id = ?1", [pass], |row| row.get(0))
+            .is_ok_and(|run| runs.contains(&run));
+        let found = [Found { table: "unscored", condition: "id = ?1", key: &[pass.into()] }];
+        let is_intact = known && check(connection, &select, pass, Seal::new(), UNSCORED_COLUMNS, true).is_some();
+        *if is_intact && keep(connection, &found)? { &mut intact.unscored } else { &mut lost.unscored } += 1;
+    }
+    Ok(())
+}
+
+/// Keeps what is said about a run, where the schema has that.
+fn keep_remark(
+    connection: &Connection,
+    run: i64,
+    lost: &mut Contents,
+    keep: &mut impl FnMut(&Connection, &[Found<'_>]) -> Result<bool, HistoryError>,
+) -> Result<(), HistoryError> {
+    let select =
+        format!("SELECT {REMARK}, remark.checksum FROM run JOIN remark ON remark.run = run.id WHERE run.id = ?1");
+    match connection.prepare_cached("SELECT 1 FROM remark WHERE run = ?1").and_then(|mut found| found.exists([run])) {
+        Ok(true) => {
+            let found = [Found { table: "remark", condition: "run = ?1", key: &[run.into()] }];
+            let is_intact = check(connection, &select, run, Seal::new(), REMARK_COLUMNS, true).is_some();
+            lost.remarks += u64::from(!is_intact || !keep(connection, &found)?);
+            Ok(())
+        }
+        // None, or a schema before remarks.
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+fn checksum(table: &str, sealed: bool) -> String {
+    if sealed { format!(", {table}.checksum") } else { String::new() }
+}
+
+/// The checksum of one row; `None` if it cannot be read or does not match. 0 where rows have none.
+fn check(connection: &Connection, select: &str, id: i64, seal: Seal, columns: usize, sealed: bool) -> Option<i64> {
+    let mut statement = connection.prepare_cached(select).ok()?;
+    let read = statement.query_row([id], |row| match sealed {
+        true => seal.matching(row, 0, columns),
+        false => (0..columns).try_for_each(|column| row.get_ref(column).map(drop)).map(|()| Some(0)),
+    });
+    read.ok().flatten()
+}
+
+/// Whether a point is current, or marked as superseded with its own number. No checksum covers the mark.
+fn is_marked(connection: &Connection, point: i64) -> bool {
+    let right = "SELECT superseded IN (0, id) FROM point WHERE id = ?1";
+    connection.prepare_cached(right).and_then(|mut right| right.query_row([point], |row| row.get(0))).unwrap_or(false)
+}
+
+fn has_all_values(connection: &Connection, point: i64, head: i64, sealed: bool) -> bool {
+    if !sealed {
+        return connection
+            .query_row("SELECT count(*), max(per_concept) FROM value WHERE point = ?1", [point], |_| Ok(()))
+            .is_ok();
+    }
+    let all = || -> rusqlite::Result<bool> {
+        let expected: i64 =
+            connection.query_row("SELECT scores FROM point WHERE id = ?1", [point], |row| row.get(0))?;
+        let mut statement =
+            connection.prepare_cached(&format!("SELECT {VALUE}, checksum FROM value WHERE point = ?1"))?;
+        let mut rows = statement.query([point])?;
+        let mut found = 0;
+        while let Some(row) = rows.next()? {
+            if Seal::under(head).matching(row, 0, VALUE_COLUMNS)?.is_none() {
+                return Ok(false);
+            }
+            found += 1;
+        }
+        Ok(found == expected)
+    };
+    all().unwrap_or(false)
+}
+
+/// The scores whose matrix is intact. Where pages stand in two places of the tree, so do their rows.
+fn matrices(connection: &Connection, point: i64, head: i64, sealed: bool, lost: &mut u64) -> BTreeSet<String> {
+    let select = format!("SELECT {MATRIX}{} FROM matrix WHERE point = ?1", checksum("matrix", sealed));
+    let mut scores = BTreeSet::new();
+    let mut read = || -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(&select)?;
+        let mut rows = statement.query([point])?;
+        while let Some(row) = rows.next()? {
+            if !sealed || Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_some() {
+                scores.insert(row.get(0)?);
+            } else {
+                *lost += 1;
+            }
+        }
+        Ok(())
+    };
+    if read().is_err() {
+        *lost += 1;
+    }
+    scores
+}
+
+/// The row numbers of a table, as far as they can be found: read from both ends, from an index, and tried between.
+fn ids(connection: &Connection, table: &str, index: Option<&str>) -> BTreeSet<i64> {
+    let read = |select: &str| -> (Vec<i64>, bool) {
+        let mut found = Vec::new();
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = connection.prepare(select)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                found.push(row.get(0)?);
+            }
+            Ok(())
+        };
+        let whole = read().is_ok();
+        (found, whole)
+    };
+    let (forwards, whole) = read(&format!("SELECT id FROM {table} NOT INDEXED ORDER BY id"));
+    let mut found: BTreeSet<i64> = forwards.iter().copied().collect();
+    if !whole {
+        let (backwards, _) = read(&format!("SELECT id FROM {table} NOT INDEXED ORDER BY id DESC"));
+        if let Some(index) = index {
+            found.extend(read(&format!("SELECT id FROM {table} INDEXED BY {index}")).0);
+        }
+        let first = forwards.last().copied().unwrap_or(0);
+        let last = backwards.last().copied().or(found.last().copied()).unwrap_or(first);
+        found.extend(backwards);
+        let probe = format!("SELECT id FROM {table} WHERE id = ?1");
+        for id in (first..last).take(MOST_PROBED as usize) {
+            let there = connection.prepare_cached(&probe).and_then(|mut probe| probe.exists(params![id]));
+            if there.unwrap_or(false) {
+                found.insert(id);
+            }
+        }
+    }
+    found
+}
