@@ -328,7 +328,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(
     settling.unsettled = [messages.Unsettled(split="train", step=9)]
     for step in range(12):
         log(second, step)
-    assert second.finish(timeout=0.5) is False
+    assert second.finish(timeout=3) is False
     (line,) = warned()
     assert line.endswith("Those that the sidecar has it can still lose, the others are dropped")
     assert "13 evaluations were not settled: val at step 0, val at step 1" in line
