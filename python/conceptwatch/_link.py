@@ -49,6 +49,8 @@ class Link:
     page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
+    # When it is declared again after a failure of its own, by the monotonic clock; 0 once that has succeeded.
+    waits_until: float = 0.0
     declarations: int = 0  # how often the sidecar has accepted it
     unknown: bool = False  # the sidecar has not accepted anything since it did not know the run
     answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
@@ -70,6 +72,11 @@ class Link:
     incarnation: str = ""
     # Batches whose activations are yet to be looked at: a mistaken kind shows in the first ones.
     range_checks: int = 4
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether the sidecar does not take it now, while it takes other runs of the process."""
+        return self.waits_until > 0.0
 
     def __post_init__(self) -> None:
         self.name: str = self.run.name  # in use: differs from the declared one where that was taken

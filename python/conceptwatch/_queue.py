@@ -106,7 +106,7 @@ class Queue:
 
     def next(self) -> Lane | None:
         """The lane whose first item was logged first among those that may be sent now."""
-        ready = [lane for lane in self._lanes.values() if lane.items and not lane.is_held]
+        ready = [lane for lane in self._lanes.values() if lane.items and not lane.is_held and not lane.link.is_put_off]
         return min(ready, key=lambda lane: lane.items[0].sequence) if ready else None
 
     def put_back(self, items: Iterable[Item]) -> None:

@@ -42,6 +42,8 @@ GIVE_UP_AFTER = 5
 # threads here and in the sidecar, which take CPU time from training.
 JOINED_BYTES, LONGEST_WAIT = 256 << 10, 0.25
 
+# Why a declaration fails that say nothing about the sidecar: other runs of the process go on.
+_OWN_FAILURES = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _REFUSALS = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -283,7 +285,10 @@ class Sender:
             self._hindered = True
 
     def _undeclared(self) -> list[Link]:
-        return [link for link in self._links if not link.declared and not link.refused]
+        """The runs to declare now. One whose declaration failed waits while others are at work."""
+        now, alone = time.monotonic(), not any(link.declared for link in self._links)
+        undeclared = [link for link in self._links if not link.declared and not link.refused]
+        return [link for link in undeclared if alone or now >= link.waits_until]
 
     def _rest(self, seconds: float) -> None:
         with self._wake:
@@ -336,57 +341,21 @@ class Sender:
             links, calls, channel = self._undeclared(), self._connected(), self._channel
         if links and isinstance(channel, grpc.Channel):
             challenge(channel, self.address)
+        failed: dict[Link, grpc.RpcError] = {}
         for link in links:
-            # The same request each time, so that a restarted sidecar finds the run by its job.
-            request = messages.StartRunRequest(
-                run=link.run,
-                client=self.client,
-                client_version=__version__,
-                job=link.launch.job,
-                attempt=link.launch.attempt,
-                process=link.launch.process,
-                rank=link.rank,
-                resume=link.resume,
-            )
             try:
-                answer = calls.start_run(request, timeout=CALL_TIMEOUT)
+                self._declare(calls, link)
             except grpc.RpcError as error:
-                if error.code() not in _REFUSALS:
+                if error.code() in _OWN_FAILURES:
+                    failed[link] = error
+                elif error.code() in _REFUSALS:
+                    with self._wake:
+                        self._outbox.refuse(link, "run_refused")
+                        self._answered.notify_all()
+                    link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
+                else:
                     raise
-                with self._wake:
-                    self._outbox.refuse(link, "run_refused")
-                    self._answered.notify_all()
-                link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
-                continue
-            with self._wake:
-                renamed = link.adopt(answer.run or link.run.name)
-                link.declared, link.page_url = True, answer.page_url
-                before, link.data_dir, link.ends_unused = link.data_dir, answer.data_dir, answer.ends_unused
-                link.declarations += 1
-                skewed = not same_release(answer.server_version, __version__)
-                default = Limits()
-                link.limits = Limits(
-                    sample_rows=answer.sample_rows,
-                    sample_seed=answer.sample_seed,
-                    max_chunk_bytes=answer.max_chunk_bytes or default.max_chunk_bytes,
-                    max_batch_bytes=answer.max_batch_bytes or default.max_batch_bytes,
-                    windows=dict(answer.windows),
-                    default_window=answer.default_window,
-                    takes_joined_ends=answer.takes_joined_ends,
-                )
-                restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
-                link.incarnation = answer.incarnation
-                self._outbox.send_again(link, restarted=restarted, outage=self._outage)
-                self.down = False
-                self._answered.notify_all()
-            if renamed:
-                link.tell_name()
-            link.tell_place(before, self.address)
-            if skewed:
-                link.warn(
-                    f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
-                    "them does not know is left out"
-                )
+        self._put_off(failed)
         with self._wake:
             if len({link.incarnation for link in self._links if link.declared}) > 1:
                 # It was restarted in between, and does not know the runs that were declared first.
@@ -394,6 +363,58 @@ class Sender:
                     link.declared = False
             else:
                 self._outage = False
+
+    def _put_off(self, failed: dict[Link, grpc.RpcError]) -> None:
+        """Lets runs wait that the sidecar does not take now, while it takes others. Raises where it takes none."""
+        for link, error in failed.items():
+            with self._wake:
+                if not any(other.declared for other in self._links):
+                    raise error
+                link.waits_until = time.monotonic() + LONGEST_PAUSE
+            link.warn(f"the sidecar does not take it now; its batches wait: {described(error)}")
+
+    def _declare(self, calls: Calls | Recorder, link: Link) -> None:
+        # The same request each time, so that a restarted sidecar finds the run by its job.
+        request = messages.StartRunRequest(
+            run=link.run,
+            client=self.client,
+            client_version=__version__,
+            job=link.launch.job,
+            attempt=link.launch.attempt,
+            process=link.launch.process,
+            rank=link.rank,
+            resume=link.resume,
+        )
+        answer = calls.start_run(request, timeout=CALL_TIMEOUT)
+        with self._wake:
+            renamed = link.adopt(answer.run or link.run.name)
+            link.declared, link.waits_until, link.page_url = True, 0.0, answer.page_url
+            before, link.data_dir, link.ends_unused = link.data_dir, answer.data_dir, answer.ends_unused
+            link.declarations += 1
+            skewed = not same_release(answer.server_version, __version__)
+            default = Limits()
+            link.limits = Limits(
+                sample_rows=answer.sample_rows,
+                sample_seed=answer.sample_seed,
+                max_chunk_bytes=answer.max_chunk_bytes or default.max_chunk_bytes,
+                max_batch_bytes=answer.max_batch_bytes or default.max_batch_bytes,
+                windows=dict(answer.windows),
+                default_window=answer.default_window,
+                takes_joined_ends=answer.takes_joined_ends,
+            )
+            restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
+            link.incarnation = answer.incarnation
+            self._outbox.send_again(link, restarted=restarted, outage=self._outage)
+            self.down = False
+            self._answered.notify_all()
+        if renamed:
+            link.tell_name()
+        link.tell_place(before, self.address)
+        if skewed:
+            link.warn(
+                f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
+                "them does not know is left out"
+            )
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+import pytest
+
 from conceptwatch import Run
 from conceptwatch._protocol import messages
 from conftest import batch, wait_for
@@ -69,6 +72,28 @@ def test_a_refused_second_run_does_not_lose_what_becomes_of_the_first(
     settling.settle("val", 1)
     wait_for(lambda: run.stats.passes_settled == {"point": 1})
     assert run.finish()
+
+
+def test_a_second_run_without_room_does_not_stop_the_first(
+    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conceptwatch._sender.LONGEST_PAUSE", 0.5)
+    settling.settled = at_once
+    run = start()
+    log(run, 1)
+    wait_for(lambda: run.stats.passes_settled == {"point": 1})
+    settling.refuse_start, settling.refuse_as = "run: no room", grpc.StatusCode.RESOURCE_EXHAUSTED
+    second = start(name="second", address=run.address)
+    log(run, 2)
+    wait_for(lambda: run.stats.passes_settled == {"point": 2})
+    assert any("does not take it now; its batches wait: resource_exhausted: run: no room" in line for line in warned())
+    # Once there is room, it is measured too.
+    log(second, 1)
+    assert not second._link.declared
+    settling.refuse_start = None
+    wait_for(lambda: second.stats.passes_settled == {"point": 1})
+    assert run.finish()
+    assert second.finish()
 
 
 def test_a_backlog_goes_on_after_a_second_run_was_declared(settling: Sidecar, start: Callable[..., Run]) -> None:
