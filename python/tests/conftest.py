@@ -37,6 +37,17 @@ def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[st
     return tensors
 
 
+def log(run: conceptwatch.Run, step: int, rows: int = 10, split: str = "val", batches: int = 2) -> None:
+    """Logs a pass."""
+    with run.evaluation(split, step=step) as p:
+        for i in range(batches):
+            p.log(**batch(rows, first_id=i * rows, seed=step + i))
+
+
+def acknowledged(run: conceptwatch.Run) -> bool:
+    return run._link.outstanding == 0
+
+
 def wait_for(what: Callable[[], T], seconds: float = 60.0) -> T:
     """Asks again and again until the answer is true, and returns it; the bound is for what never comes."""
     deadline, pause = time.monotonic() + seconds, 0.005

@@ -10,18 +10,8 @@ import pytest
 
 from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conftest import batch, wait_for
+from conftest import acknowledged, log, wait_for
 from sidecar import Sidecar, at_once
-
-
-def log(run: Run, step: int, batches: int = 2) -> None:
-    with run.evaluation("val", step=step) as p:
-        for i in range(batches):
-            p.log(**batch(first_id=10 * i, seed=step + i))
-
-
-def acknowledged(run: Run) -> bool:
-    return run._link.outstanding == 0
 
 
 def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(

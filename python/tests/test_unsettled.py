@@ -19,20 +19,10 @@ from conceptwatch._protocol import messages
 from conceptwatch._tensors import Copy
 from conceptwatch._thinning import Panel, priorities
 from conceptwatch._unsettled import Unsettled
-from conftest import K, batch, wait_for
+from conftest import K, acknowledged, batch, log, wait_for
 from sidecar import Received, Sidecar, at_once
 
 N = 64  # rows in a sample of `settling`
-
-
-def log(run: Run, step: int, rows: int = 10, split: str = "val", batches: int = 2) -> None:
-    with run.evaluation(split, step=step) as p:
-        for i in range(batches):
-            p.log(**batch(rows, first_id=i * rows, seed=step + i))
-
-
-def acknowledged(run: Run) -> bool:
-    return run._link.outstanding == 0
 
 
 def messages_to(sidecar: Sidecar, incarnation: str) -> list[tuple[int, str]]:

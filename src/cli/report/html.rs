@@ -32,7 +32,7 @@ pub fn escaped(text: &str) -> String {
     html
 }
 
-/// A number with so many decimals, with the sign that is as wide as a plus.
+/// A number with this many decimals, and the sign that is as wide as a plus.
 pub fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
