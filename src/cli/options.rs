@@ -74,7 +74,7 @@ pub struct ServeOptions {
     pub store: Option<String>,
     /// Of a hub: TOML file with a table [projects] of names and token files. Jobs can change a run with the
     /// token of its project alone. That of --token-file is for the page and the project
-    /// "default"; it or --client-ca is required then.
+    /// "default"; it or --client-ca is required then, unless the page is at a Unix socket.
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
     /// Of a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
@@ -397,9 +397,11 @@ impl ServeOptions {
             }
             seen.push(token);
         }
-        if !projects.is_empty() && of_others.is_none() && self.client_ca.is_none() {
+        // A Unix socket serves its own user alone.
+        let is_open = matches!(self.addresses().1, Endpoint::Tcp(_)) && of_others.is_none() && self.client_ca.is_none();
+        if !projects.is_empty() && is_open {
             let message = "got it without a token for the page, where anybody could then change the runs of every project: \
-                           expected --token-file or --client-ca as well";
+                           expected --token-file or --client-ca as well, or a Unix socket as --http-address";
             return Err(Fault::new("projects", message));
         }
         let workers = usize::from(within("workers", self.workers.unwrap_or(0), 0, 256)?);
