@@ -168,6 +168,15 @@ async fn a_client_certificate_lets_in_where_there_is_no_token() {
     assert!(answered(&diagnose(&http, &proved)));
 }
 
+/// Waits until a port serves a certificate of this authority.
+async fn serves_certificate_of(grpc: &str, authority: &Authority) {
+    let deadline = Instant::now() + PATIENCE;
+    while runs(grpc, &trusting(authority)).await.is_err() {
+        assert!(Instant::now() < deadline, "the new certificate is not served");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_changes_is_read_again_without_dropping_connections() {
     let directory = tempfile::tempdir().unwrap();
@@ -187,11 +196,7 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     assert_eq!(runs(&grpc, &trusting(&old)).await.unwrap(), 0);
     std::fs::write(&cert, before).unwrap();
     new.issue(at, "server", 2099);
-    let deadline = Instant::now() + PATIENCE;
-    while runs(&grpc, &trusting(&new)).await.is_err() {
-        assert!(Instant::now() < deadline, "the new certificate is not served");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    serves_certificate_of(&grpc, &new).await;
     assert!(runs(&grpc, &trusting(&old)).await.is_err());
     assert_eq!(early.runs().await.unwrap().len(), 0);
 }
@@ -211,11 +216,7 @@ async fn a_key_that_others_could_read_is_used_once_they_cannot() {
     common::until("the fault is logged", || logged("others can read")).await;
     // Neither length nor content changes.
     mode(0o600);
-    let deadline = Instant::now() + PATIENCE;
-    while runs(&grpc, &trusting(&new)).await.is_err() {
-        assert!(Instant::now() < deadline, "the new certificate is not served");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    serves_certificate_of(&grpc, &new).await;
 }
 
 /// What a process of another user gets from a Unix socket; `None`, and a word about it, where this one is not root's.

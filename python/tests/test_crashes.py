@@ -172,16 +172,22 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., Mortal], ran
             assert scores[score] == undisturbed_scores[score], (step, score)
 
 
-def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal]) -> None:
-    sidecar = mortal("curves")
+def after_an_outage(sidecar: Mortal, passes: int) -> Run:
+    """A run with a point of step 0, and these passes that it logged while the sidecar was dead, which lives again."""
     run = joined(sidecar.address)
     log(run, 0)
     wait_for(lambda: run.stats.passes_settled == {"point": 1})
     sidecar.kill()
     wait_for(lambda: run._sender.down)
-    for step in range(1, 61):
+    for step in range(1, passes + 1):
         log(run, step)
     sidecar.start()
+    return run
+
+
+def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal]) -> None:
+    sidecar = mortal("curves")
+    run = after_an_outage(sidecar, 60)
     assert run.finish(timeout=300.0), run.stats
     assert run.stats.passes_settled == {"point": 61}
     points = answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
@@ -191,14 +197,7 @@ def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal
 
 def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., Mortal]) -> None:
     sidecar = mortal("curves")
-    run = joined(sidecar.address)
-    log(run, 0)
-    wait_for(lambda: run.stats.passes_settled == {"point": 1})
-    sidecar.kill()
-    wait_for(lambda: run._sender.down)
-    for step in range(1, 41):
-        log(run, step)
-    sidecar.start()
+    run = after_an_outage(sidecar, 40)
     seconds = []
     # Each is declared while passes of the first run are scored.
     for settled in (2, 10, 20):

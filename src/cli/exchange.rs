@@ -7,6 +7,7 @@ use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, HOST, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 
 use crate::fault::Fault;
 use crate::server::peers::{Dialer, Protocol, Remote};
@@ -61,6 +62,33 @@ impl From<Unanswered> for Failure {
             Unanswered::Silence(message) => Self::running(message),
             Unanswered::Failure(failure) => failure,
         }
+    }
+}
+
+/// Who answers at an address.
+pub enum Answering {
+    Nobody,
+    /// A sidecar or a hub, with its status.
+    Sidecar(Value),
+    /// One that refuses, such as for want of a token.
+    Refusing(StatusCode),
+    /// Another program.
+    Stranger(StatusCode),
+}
+
+/// Asks for the status, by which a sidecar is recognised, and waits for it for `patience`.
+pub fn who_answers(contact: &Contact, address: &Remote, patience: Duration) -> Result<Answering, Failure> {
+    match exchange(contact, address, Method::GET, "/api/v1/status", None, patience) {
+        Ok((status, body)) => {
+            let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+            Ok(match status {
+                StatusCode::OK if said["catalogue_version"].is_u64() => Answering::Sidecar(said),
+                _ if said["error"]["field"].is_string() => Answering::Refusing(status),
+                _ => Answering::Stranger(status),
+            })
+        }
+        Err(Unanswered::Silence(_)) => Ok(Answering::Nobody),
+        Err(Unanswered::Failure(failure)) => Err(failure),
     }
 }
 

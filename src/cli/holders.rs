@@ -12,7 +12,7 @@ use crate::history::{FILE_NAME, Store};
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
 
-use super::exchange::Unanswered;
+use super::exchange::Answering;
 use super::failure::Failure;
 use super::options::DEFAULT_ADDRESSES;
 use super::places::{Place, place_of, places};
@@ -28,15 +28,6 @@ enum Kind {
     Sidecar(Remote),
     /// A directory or a database by its name.
     Stored(String, StoredApi),
-}
-
-/// Who answers at an address.
-#[derive(PartialEq, Eq)]
-enum Answering {
-    Nobody,
-    Sidecar,
-    /// Another program.
-    Stranger,
 }
 
 /// An answer of the API.
@@ -83,9 +74,11 @@ impl Source {
     /// another's, and a failure of this place alone.
     fn usual_holder(&self, usual: Remote) -> Option<Result<Holder<'_>, Failure>> {
         match self.who_answers(&usual) {
-            Ok(Answering::Sidecar) => Some(Ok(Holder { source: self, kind: Kind::Sidecar(usual) })),
+            Ok(Answering::Sidecar(_) | Answering::Refusing(_)) => {
+                Some(Ok(Holder { source: self, kind: Kind::Sidecar(usual) }))
+            }
             Ok(Answering::Nobody) => None,
-            Ok(Answering::Stranger) => {
+            Ok(Answering::Stranger(_)) => {
                 Some(Err(Failure::running(format!("{usual} answers, and is no sidecar of conceptwatch"))))
             }
             Err(failure) => Some(Err(Failure::running(failure.message))),
@@ -95,25 +88,12 @@ impl Source {
     fn holder_of(&self, place: &Place) -> Result<Holder<'_>, Failure> {
         // A sidecar that was killed leaves its address, which another program may have by now.
         if let Some([_, http]) = &place.stated
-            && self.who_answers(http)? == Answering::Sidecar
+            && matches!(self.who_answers(http)?, Answering::Sidecar(_) | Answering::Refusing(_))
         {
             return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
         }
         let api = StoredApi::new(place.open()?).map_err(Failure::running)?;
         Ok(Holder { source: self, kind: Kind::Stored(shown(&place.directory), api) })
-    }
-
-    fn who_answers(&self, address: &Remote) -> Result<Answering, Failure> {
-        match self.exchange(address, Method::GET, "/api/v1/status", None) {
-            Ok((_, body)) => {
-                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                // One that wants another token refuses as every sidecar does.
-                let known = body["catalogue_version"].is_u64() || body["error"]["field"].is_string();
-                Ok(if known { Answering::Sidecar } else { Answering::Stranger })
-            }
-            Err(Unanswered::Silence(_)) => Ok(Answering::Nobody),
-            Err(Unanswered::Failure(failure)) => Err(failure),
-        }
     }
 
     /// What `take` makes of the one place that has a run. Errors when none has it, or several have one of that name.

@@ -14,7 +14,7 @@ use crate::question::Refused;
 use crate::server::peers::Remote;
 
 use super::contact::Contact;
-use super::exchange::{Unanswered, exchange};
+use super::exchange::{Answering, Unanswered, exchange, who_answers};
 use super::failure::{BAD_INPUT, Failure};
 use super::options::DEFAULT_ADDRESSES;
 use super::places::{nowhere, places};
@@ -119,6 +119,10 @@ impl Source {
         body: Option<String>,
     ) -> Result<(StatusCode, Bytes), Unanswered> {
         exchange(&self.contact, address, method, target, body, PATIENCE)
+    }
+
+    pub(super) fn who_answers(&self, address: &Remote) -> Result<Answering, Failure> {
+        who_answers(&self.contact, address, PATIENCE)
     }
 
     pub(super) fn address(&self) -> Option<&Remote> {

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::cli::contact::{Contact, own_sockets};
-use crate::cli::exchange::{Unanswered, exchange};
+use crate::cli::exchange::{Answering, who_answers};
 use crate::cli::options::DEFAULT_ADDRESSES;
 use crate::cli::places::{Place, places};
 use crate::cli::room;
@@ -78,17 +78,16 @@ fn sidecars(contact: &Contact, places: &[Place]) {
 
 /// What answers at an HTTP port.
 fn said(contact: &Contact, address: &Remote) -> String {
-    match exchange(contact, address, Method::GET, "/api/v1/status", None, PATIENCE) {
-        Ok((StatusCode::OK, body)) => match serde_json::from_slice::<Value>(&body) {
-            Ok(status) if status["version"].is_string() => described(&status),
-            _ => "another program listens".to_owned(),
-        },
-        Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {
+    match who_answers(contact, address, PATIENCE) {
+        Ok(Answering::Sidecar(status)) => described(&status),
+        Ok(Answering::Refusing(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) => {
             "a sidecar that wants a token (--token-file)".to_owned()
         }
-        Ok((status, _)) => format!("another program listens, and answers {status}"),
-        Err(Unanswered::Silence(_)) => "nothing listens".to_owned(),
-        Err(Unanswered::Failure(failure)) => failure.message,
+        Ok(Answering::Refusing(status)) => format!("a sidecar, which answers {status}"),
+        Ok(Answering::Stranger(StatusCode::OK)) => "another program listens".to_owned(),
+        Ok(Answering::Stranger(status)) => format!("another program listens, and answers {status}"),
+        Ok(Answering::Nobody) => "nothing listens".to_owned(),
+        Err(failure) => failure.message,
     }
 }
 
