@@ -7,12 +7,9 @@
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: libc::c_int = 32 << 20;
 
-/// The most arenas. Each thread that finds none free gets one, up to eight for each core, and each keeps what its largest
-/// answer took: with a thread for each reader of metrics, they held hundreds of MiB. Short-lived pieces also wander through
-/// all free pages of an arena until these are given back: with thousands of short runs and four arenas, 50 MiB of heap were
-/// resident of which 18 were allocated, with two arenas 31.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const ARENAS: libc::c_int = 2;
+/// The most arenas of a program whose threads all have the same priority. By default each thread that finds none free gets
+/// one, up to eight for each core, and each keeps what its largest answer took.
+const ARENAS: usize = 2;
 
 /// Lets the allocator keep freed memory until [`give_back`]: a setting of the whole process, for programs to choose.
 pub fn keep_freed() {
@@ -21,8 +18,24 @@ pub fn keep_freed() {
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
-        libc::mallopt(libc::M_ARENA_MAX, ARENAS);
     }
+    limit_arenas(ARENAS);
+}
+
+/// Sets the most arenas. Has no effect once a second thread has allocated.
+///
+/// Threads that share an arena wait for each other. One that runs only on idle cores may lose its core while it holds the
+/// lock, and get none for as long as other programs take them all: with shared arenas, answers of the ports took up to
+/// 450 ms on such a machine, with one for each thread 15 ms. Arenas cost memory, though, because short-lived pieces wander
+/// through all free pages of each until these are given back.
+pub fn limit_arenas(most: usize) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt takes any numbers and ignores those it does not accept.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX));
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = most;
 }
 
 /// Returns free pages to the system. Takes milliseconds.

@@ -343,6 +343,11 @@ impl ServeOptions {
         Ok(Some(options))
     }
 
+    /// Threads that score, in both pools of a sidecar or as workers of a hub; not checked.
+    pub fn scoring_threads(&self) -> usize {
+        2 * usize::from(self.threads.unwrap_or(1)) + usize::from(self.workers.unwrap_or(0))
+    }
+
     /// Addresses of the gRPC and the HTTP port.
     pub fn addresses(&self) -> (Endpoint, Endpoint) {
         let or_default =

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
 use crate::history::HistoryError;
+use crate::memory;
 use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
 use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
 
@@ -27,6 +28,8 @@ pub fn run(options: ServeOptions) -> ExitCode {
 
 fn serve(options: ServeOptions) -> Result<(), Failure> {
     let options = options.with_file()?;
+    // Before the first thread starts, which is the logger's.
+    memory::limit_arenas(ARENAS + options.scoring_threads());
     logs::start(options.log.as_deref().unwrap_or("info"), options.log_json.unwrap_or(false))?;
     let mut server = options.server()?;
     server.secret = options.secret_fd.map(secret).transpose()?;
@@ -100,6 +103,10 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     logs::settle();
     served
 }
+
+/// Arenas of the allocator beside those of threads that score: the program's own seven threads, and as many calls that
+/// block at once as there usually are.
+const ARENAS: usize = 12;
 
 /// The most threads for calls that block: more than the requests that the page's port answers at once.
 const BLOCKING: usize = 64;
