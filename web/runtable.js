@@ -490,7 +490,7 @@ function columnsOf(shown) {
 /** Pixels that a label's column takes, as far as the names of runs can spare them. @param {string} label @param {string[]} values */
 function widthOf(label, values) {
   const longest = values.reduce((most, value) => Math.max(most, value.length), 0);
-  return Math.round(Math.min(130, Math.max(48, 7 * labelName(label).length + 30, 7.2 * longest + 22)));
+  return Math.round(Math.min(130, Math.max(56, 7 * labelName(label).length + 30, 7.2 * longest + 32)));
 }
 
 function columnPicker() {

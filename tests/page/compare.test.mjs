@@ -58,8 +58,8 @@ test("a single run can be compared by its splits alone, and without them the pag
 test("groups by a label are curves with the range of least leakage, and say which scores agree", async (t) => {
   const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
   await eventually("the range", async () => (await page.locator("h1").innerText()) === "Leakage is least where λ is 5 to 10");
-  assert.match(await page.locator(".compare").innerText(), /Below it: λ = 2: CTL, published is higher by 0\.10 \(0\.08 to 0\.12\)/);
-  assert.match(await page.locator(".compare").innerText(), /Caution: λ = 5 still loses 12 points of task accuracy under intervention/);
+  assert.match(await page.locator(".compare").innerText(), /Below it: λ = 2: CTL, published is higher by 0\.036 \(0\.026 to 0\.046\)/);
+  assert.match(await page.locator(".compare").innerText(), /Caution: λ = 5 still loses 4 points of task accuracy under intervention/);
   const [line] = await lines(page, "sweep-ctl_conditional");
   assert.deepEqual([line.x.length, line.x[0]], [8, -2]);
   assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(), ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);

@@ -250,9 +250,13 @@ function groupsOf(runs, label) {
     return { value, runs: own.map((run) => run.name), scores, training: { trained: own.length, runs: own.length, accuracy: 0.8 } };
   });
   const least = values.slice(-2);
+  const mean = (/** @type {string} */ value, /** @type {string} */ score) =>
+    groups.find((group) => group.value === value).scores.find((one) => one.score === score).interval.mean;
+  const before = values.at(-3) ?? values[0];
+  const more = mean(before, "ctl") - mean(least.at(-1), "ctl");
   return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
-    below: `${values.at(-3)}: ctl is higher in ${values.at(-3)} by 0.1000 (0.0800 to 0.1200)`, above: "no larger value was tried",
-    caution: "5 still loses 0.12 of accuracy under intervention" } };
+    below: `${before}: ctl is higher in ${before} by ${more.toFixed(4)} (${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
+    caution: `${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
 }
 
 function diagnosisOf(run) {

@@ -183,18 +183,20 @@ test("a model that has not learnt its concepts has a verdict of its own", async 
   await eventually("none is sound", async () => (await page.locator(".runs tr[data-run]").count()) === 0);
 });
 
-test("names, epochs and headers are not cut at any width", async (t) => {
+test("names, epochs, headers and labels are not cut at any width", async (t) => {
   const { page } = await scene(t, { runs: 12, points: 120, labels: { model: "resnet" }, rename: (run) => {
     run.labels.model = run.lambda > 1 ? "resnet50" : "vit";
     run.name = `cub-112 λ=${run.lambda} seed=${run.labels.seed}`;
   } });
-  const cut = () => page.evaluate(() => [...document.querySelectorAll(".runs .name a > span, .runs .v > span, .runs thead th")].filter((one) => one.offsetParent)
-    .filter((one) => one.scrollWidth > one.clientWidth + 1 || (one.matches("span") && one.scrollHeight > one.clientHeight + 1)).map((one) => one.textContent));
+  const cut = (at = page) => at.evaluate(() => [...document.querySelectorAll(".runs .name a > span, .runs .v > span, .runs thead th, .runs td.label")].filter((one) => one.offsetParent)
+    .filter((one) => one.scrollWidth > one.clientWidth + (one.matches("td") ? 0 : 1) || (one.matches("span") && one.scrollHeight > one.clientHeight + 1)).map((one) => one.textContent));
   for (const width of [390, 768, 1024, 1440, 2560]) {
     await page.setViewportSize({ width, height: 900 });
     await page.waitForTimeout(300);
     assert.deepEqual(await cut(), [], `${width} pixels`);
   }
+  const { page: ofTwo } = await scene(t, { rename: (run) => { run.labels = { lambda: String(run.lambda) }; } });
+  assert.deepEqual(await cut(ofTwo), [], "the last column is a label's");
 });
 
 test("runs are grouped by a label, sorted, and the address keeps it", async (t) => {
