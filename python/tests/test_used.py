@@ -75,10 +75,12 @@ def test_parquet_has_names_as_they_are(hostile: Path, tmp_path: Path) -> None:
 
 def test_watch_shows_the_newest_branch_and_what_is_left(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job("one")
-    for attempt, steps in (("j0", "1, 2, 3, 4, 5"), ("j1", "3, 4"), ("j2", "2, 3")):
+    for attempt, steps in (("j0", [1, 2, 3, 4, 5]), ("j1", [3, 4]), ("j2", [2, 3])):
         one.do(f"run = conceptwatch.init('branch', concepts=3, job={attempt!r}, resume=True)")
-        one.do(f"evaluate(run, {steps})")
-        assert settled(one, len(steps.split(",")))
+        # One at a time: a sidecar that has little of the processor skips passes that outrun it.
+        for count, step in enumerate(steps, start=1):
+            one.do(f"evaluate(run, {step})")
+            assert settled(one, count) == {"point": count}
         assert one.do("run.finish()") is True
     one.end()
     wait_for(lambda: not sidecars(tmp_path))
