@@ -8,8 +8,7 @@ PYTHON ?= python3
 VENV := .venv/bin
 # The Python tests run the binary that `cargo test` builds.
 BINARY := $(CURDIR)/target/debug/conceptwatch
-# What `make test-quick` runs: nothing that trains, waits for a schedule or needs more than numpy.
-QUICK_RUST := declarations ingest score_command diagnosis sampling
+# Nothing that waits for a schedule or needs more than numpy.
 QUICK_PYTHON := keeping process prompts protocol run tensors thinning
 
 help: ## this list
@@ -22,7 +21,8 @@ test: .venv/all test-rust test-core test-widths test-python test-page ## every t
 	@sh tests/missing.sh
 
 test-quick: .venv/ready ## the tests of an inner loop: the core, the command line and the Python client
-	cargo test --locked --lib --bins $(QUICK_RUST:%=--test %)
+	cargo test --locked --lib --bins --test core --test ingest
+	cargo test --locked --test commands score::
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -q $(QUICK_PYTHON:%=python/tests/test_%.py)
 
 test-rust:
@@ -52,7 +52,7 @@ check: .venv/ready ## formatting, lints and types
 
 reference: .venv/ready ## the generated pages of docs/, from the code
 	UPDATE_DOCS=1 cargo test --locked --lib reference::
-	UPDATE_DOCS=1 cargo test --locked --test scores --test tensor_table --test diagnosis
+	UPDATE_DOCS=1 cargo test --locked --test scores --test core
 	$(VENV)/python python/reference.py docs/python.md
 
 docs: .cache/tools/bin/mdbook ## the documentation as a site, in target/book

@@ -1,6 +1,8 @@
 //! Lists the page's files, so that a new one needs no other change; without the `server` feature there is nothing to do.
 
 fn main() {
+    // Without any such line every file of the package would be watched, and a changed document recompile the crate.
+    println!("cargo:rerun-if-changed=build.rs");
     #[cfg(feature = "server")]
     page::list();
 }
@@ -12,7 +14,6 @@ mod page {
     /// Writes a Rust list of the files in web/.
     pub fn list() {
         println!("cargo:rerun-if-changed=web");
-        println!("cargo:rerun-if-changed=build.rs");
         let place = |name| PathBuf::from(std::env::var_os(name).expect("cargo sets it"));
         let entries = std::fs::read_dir(place("CARGO_MANIFEST_DIR").join("web")).expect("web/ is part of the package");
         let mut files: Vec<_> = entries.map(|entry| entry.expect("web/ can be listed").path()).collect();

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Data flows one way: each stage hands an owned or shared immutable value to the next. The modules below are in that
-//! order, and each imports only from those above it (`tests/structure.rs` checks this).
+//! order, and each imports only from those above it (`tests/core/structure.rs` checks this).
 //!
 //! The *core* is everything before `history`: plain Rust without async, protobuf, clocks or files, which builds with
 //! `--no-default-features`. The *shell* is the rest; only [`server`] wires the parts together.

@@ -195,7 +195,7 @@ macro_rules! tensor_names {
 }
 
 // The one table of tensors: the comment of `Tensor` in the protocol and the table of the Python package are generated
-// from it (`UPDATE_DOCS=1 cargo test --test tensor_table`).
+// from it (`UPDATE_DOCS=1 cargo test --test core tensor_table`).
 tensor_names! {
     ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Activations, Any('m')]]
         "m Monte-Carlo samples are averaged";

@@ -1,7 +1,7 @@
-"""The CPU time of the PyTorch example's evaluation passes, by thread of the training job and of the sidecar.
+"""The CPU time of evaluation passes, by thread of the training job and of the sidecar.
 
-Epochs are those of `epoch_cost.py` at k = 3: a pass is one batch of 2,000 rows. The sidecar gets almost no CPU share
-for scoring, so what remains is the cost of every pass.
+Epochs are those of `epoch_cost.py`: at k = 3 a pass is one batch of 2,000 rows, at k = 112 four of 512. The sidecar
+gets almost no CPU share for scoring, so what remains is the cost of every pass.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Timed:
         self._seconds.append(time.thread_time() - start)
 
 
-def measure(address: str, sidecar: int, passes: int) -> None:
-    run = conceptwatch.init("pass cost", concepts=3, address=address, spawn=False)
-    epoch = epoch_cost.example()
+def measure(address: str, sidecar: int, passes: int, concepts: int) -> None:
+    run = conceptwatch.init("pass cost", concepts=concepts, address=address, spawn=False)
+    epoch = epoch_cost.example() if concepts == 3 else epoch_cost.wide()
     logs: list[float] = []
     ends: list[float] = []
 
@@ -89,6 +89,7 @@ def measure(address: str, sidecar: int, passes: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=400)
+    parser.add_argument("--concepts", type=int, choices=[3, epoch_cost.CONCEPTS], default=3)
     options = parser.parse_args()
     # More threads of PyTorch could not be distinguished from those that send.
     epoch_cost.torch.set_num_threads(1)
@@ -99,7 +100,7 @@ def main() -> None:
         with subprocess.Popen([*command, "--log", "error", "--exit-with-stdin"], stdin=subprocess.PIPE) as sidecar:
             while not ports.exists():
                 time.sleep(0.01)
-            measure(ports.read_text(encoding="utf-8").split()[0], sidecar.pid, options.passes)
+            measure(ports.read_text(encoding="utf-8").split()[0], sidecar.pid, options.passes, options.concepts)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "pip install conceptwatch-*.whl": "python/wheels/check.sh",
     "python -m conceptwatch demo": ".ci/run",
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
-    "conceptwatch rm": "tests/curate_command.rs",
+    "conceptwatch rm": "tests/commands/curate.rs",
     "sh deploy/hub/": "python/tests/test_quick_start.py",
     "python deploy/hub/two_hosts.py": "python/tests/test_quick_start.py",
     "sbatch deploy/slurm/": "python/tests/test_slurm.py",

@@ -7,7 +7,7 @@ use crate::limits::{
 
 use super::kind::Pace;
 use super::kinds::{Condition, FewRows, Judge, Rise, Saturated, Stale, Threshold, Together};
-use super::rule::{Advice, Rule, Rules, Severity};
+use super::rule::{Rule, Rules, Severity, Stopping};
 use super::target::Target;
 
 /// Rules that hold across the data sets, encodings and concept weights of docs/evidence.md. The limits stand in
@@ -85,7 +85,7 @@ const LATE: &str =
 
 fn rule(name: &str, severity: Severity, judge: impl Into<Judge>) -> Rule {
     let (name, judge) = (name.into(), judge.into());
-    Rule { name, split: "val".into(), judge, severity, advice: None, runbook: None, action: None }
+    Rule { name, split: "val".into(), judge, severity, stopping: None, runbook: None, action: None }
 }
 
 fn warning(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
@@ -94,5 +94,5 @@ fn warning(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
 }
 
 fn stopping(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
-    Rule { advice: Some(Advice { patience: 0 }), severity: Severity::Critical, ..warning(name, judge, action) }
+    Rule { stopping: Some(Stopping { patience: 0 }), severity: Severity::Critical, ..warning(name, judge, action) }
 }

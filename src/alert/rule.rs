@@ -21,14 +21,14 @@ pub struct Rule {
     pub(super) split: String,
     pub(super) judge: Judge,
     pub(super) severity: Severity,
-    pub(super) advice: Option<Advice>,
+    pub(super) stopping: Option<Stopping>,
     pub(super) runbook: Option<String>,
     pub(super) action: Option<String>,
 }
 
-/// A rule that advises to stop.
+/// When a rule advises to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advice {
+pub struct Stopping {
     /// Evaluations for which the rule must have been firing first.
     pub patience: u32,
 }
@@ -144,8 +144,8 @@ impl Rule {
         let judge = Judge::read(&mut fields)?;
         let severity = fields.one_of("severity", "info, warning or critical")?.unwrap_or_default();
         let patience = fields.whole("patience", 0, LONGEST)?.unwrap_or_default() as u32;
-        let advice = fields.flag("advise_stop")?.then_some(Advice { patience });
-        if patience > 0 && advice.is_none() {
+        let stopping = fields.flag("advise_stop")?.then_some(Stopping { patience });
+        if patience > 0 && stopping.is_none() {
             return Err(KeyFault::new("patience", "has no effect without `advise_stop`"));
         }
         let is_address = |address: &str| address.starts_with("https://") || address.starts_with("http://");
@@ -155,7 +155,7 @@ impl Rule {
         let action = fields.text("action")?.filter(|action| !action.is_empty());
         match fields.other_than(&[]) {
             Some(key) => Err(KeyFault::new(key, "has no effect on a rule of this kind")),
-            None => Ok(Self { name, split, judge, severity, advice, runbook, action }),
+            None => Ok(Self { name, split, judge, severity, stopping, runbook, action }),
         }
     }
 
@@ -182,7 +182,7 @@ impl Rule {
     }
 
     pub fn advises_stop(&self) -> bool {
-        self.advice.is_some()
+        self.stopping.is_some()
     }
 
     /// Address of a text on what to do, passed on with every alert.
@@ -223,7 +223,7 @@ impl Serialize for Rule {
         }
         map.serialize_entry("evaluations", &pace.evaluations)?;
         map.serialize_entry("warm_up", &pace.warm_up)?;
-        map.serialize_entry("patience", &self.advice.map_or(0, |advice| advice.patience))?;
+        map.serialize_entry("patience", &self.stopping.map_or(0, |stopping| stopping.patience))?;
         map.serialize_entry("cooldown", &pace.cooldown)?;
         map.serialize_entry("hysteresis", &pace.hysteresis)?;
         map.serialize_entry("severity", &self.severity)?;

@@ -136,7 +136,7 @@ impl Watch {
         self.standing.state = state;
         self.standing.severity =
             if self.doubtful && firing { rule.severity.min(Severity::Warning) } else { rule.severity };
-        let patient = rule.advice.is_some_and(|advice| self.fired_for > advice.patience);
+        let patient = rule.stopping.is_some_and(|stopping| self.fired_for > stopping.patience);
         self.standing.advises_stop = firing && patient && !self.doubtful;
         changed
     }

@@ -37,7 +37,7 @@ pub fn side(name: &str, folds: Vec<Vec<Point>>) -> Side {
     Side { name: name.into(), folds: folds.into_iter().map(evaluations).collect() }
 }
 
-/// Recorded runs, see `tests/alert_curves.rs`: the last five evaluations of each, by δ, bottleneck, λ and seed.
+/// Recorded runs, see `tests/core/alert_curves.rs`: the last five evaluations of each, by δ, bottleneck, λ and seed.
 pub fn recorded() -> BTreeMap<[&'static str; 4], Evaluations> {
     let mut lines = include_str!("../alerts/curves.csv").lines();
     let columns: Vec<&str> = lines.next().unwrap().split(',').collect();

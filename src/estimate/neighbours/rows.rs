@@ -80,12 +80,12 @@ fn squared_euclidean(block: &Block, first: usize, distances: &mut [Vec<f64>; TOG
     for start in (0..*stride).step_by(BLOCK) {
         let mut sums = [[0.0; BLOCK]; TOGETHER];
         for coordinate in values.chunks_exact(*stride) {
-            let mut places = [0.0; BLOCK];
-            places.copy_from_slice(&coordinate[start..start + BLOCK]);
+            let mut coordinates = [0.0; BLOCK];
+            coordinates.copy_from_slice(&coordinate[start..start + BLOCK]);
             for which in 0..TOGETHER {
                 let centre = coordinate[centres[which]];
                 for at in 0..BLOCK {
-                    let along = places[at] - centre;
+                    let along = coordinates[at] - centre;
                     sums[which][at] += along * along;
                 }
             }

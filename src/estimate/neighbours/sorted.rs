@@ -58,18 +58,18 @@ impl<T: Real> Sorted<T> {
     /// The rows of each class, renumbered from 0 in their order; `classes` has that of each row, `sizes` how many each has.
     pub fn parts(&self, classes: &[u32], sizes: &[u32]) -> Vec<Self> {
         let mut next = vec![0_u32; sizes.len()];
-        let place = |&class: &u32| {
+        let renumber = |&class: &u32| {
             let next = &mut next[class as usize];
             *next += 1;
             *next - 1
         };
-        let places: Vec<u32> = classes.iter().map(place).collect();
+        let numbers: Vec<u32> = classes.iter().map(renumber).collect();
         let room = |&size: &u32| (Vec::with_capacity(size as usize), Vec::with_capacity(size as usize));
         let mut parts: Vec<(Vec<T>, Vec<u32>)> = sizes.iter().map(room).collect();
         for (&value, &row) in self.values().iter().zip(&self.rows) {
             let (values, rows) = &mut parts[classes[row as usize] as usize];
             values.push(value);
-            rows.push(places[row as usize]);
+            rows.push(numbers[row as usize]);
         }
         let part = |(values, rows): (Vec<T>, Vec<u32>)| {
             let mut ranks = vec![0; rows.len()];

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use postgres::Row;
 
+use super::cache::Cached;
 use super::change::Changed;
-use super::kept::Kept;
 use super::link::Link;
 use crate::history::error::HistoryError;
 use crate::history::run::LabelledRun;
@@ -31,8 +31,8 @@ macro_rules! entries {
     };
 }
 
-impl Kept<Directory> {
-    /// The runs of the snapshot: see [`Kept::current`].
+impl Cached<Directory> {
+    /// The runs of the snapshot: see [`Cached::current`].
     pub fn runs(&self, link: &mut Link) -> Result<Arc<Directory>, HistoryError> {
         self.current(link, (&KINDS, ""), all, again)
     }

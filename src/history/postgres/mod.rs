@@ -6,6 +6,7 @@
 mod advice;
 mod apply;
 mod branch;
+mod cache;
 mod change;
 mod connect;
 mod declare;
@@ -14,7 +15,6 @@ mod fault;
 mod heard;
 mod insert;
 mod jobs;
-mod kept;
 mod latest;
 mod link;
 mod listing;

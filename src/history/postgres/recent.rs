@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use postgres::Row;
 use serde::{Deserialize, Serialize};
 
+use super::cache::Cached;
 use super::change::Changed;
-use super::kept::Kept;
 use super::link::Link;
 use super::runs::number;
 use crate::compare::OF_GROUPS;
@@ -28,10 +28,10 @@ type Evaluations = HashMap<Arc<str>, Arc<[Brief]>>;
 
 /// Most recently read splits.
 #[derive(Default)]
-pub(super) struct Newest(Mutex<Vec<(String, Arc<Kept<Evaluations>>)>>);
+pub(super) struct Newest(Mutex<Vec<(String, Arc<Cached<Evaluations>>)>>);
 
 impl Newest {
-    fn of(&self, split: &str) -> Arc<Kept<Evaluations>> {
+    fn of(&self, split: &str) -> Arc<Cached<Evaluations>> {
         let mut splits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = splits.iter().position(|(known, _)| known == split).map(|at| splits.remove(at));
         let (split, kept) = known.unwrap_or_else(|| (split.to_owned(), Arc::default()));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use r2d2::{Pool, PooledConnection};
 
+use super::cache::Cached;
 use super::connect::{Address, Connector};
 use super::directory::Directory;
 use super::fault::is_passing;
-use super::kept::Kept;
 use super::link::Link;
 use super::migrate::migrate;
 use super::recent::Newest;
@@ -34,7 +34,7 @@ pub struct Postgres {
     dropped: Mutex<Dropped>,
     /// The project of runs that no source declares.
     project: String,
-    pub(super) runs: Kept<Directory>,
+    pub(super) runs: Cached<Directory>,
     pub(super) newest: Newest,
 }
 

@@ -15,7 +15,7 @@ use crate::server::live::Latest;
 const REMEMBERED: usize = 256;
 
 /// All curves of runs that are shown as current.
-pub struct Board {
+pub struct SharedBoard {
     /// How long the curves of a finished run are listed.
     linger: Duration,
     pub clock: DatabaseClock,
@@ -56,7 +56,7 @@ pub enum News {
     Late(Box<Point>),
 }
 
-impl Board {
+impl SharedBoard {
     pub fn new(linger: Duration) -> Self {
         Self { linger, clock: DatabaseClock::default(), runs: Mutex::default(), aside: Mutex::default() }
     }
@@ -254,8 +254,8 @@ mod tests {
         Point { run: "r".into(), split: "val".into(), step, time, scores, ..Point::default() }
     }
 
-    fn board() -> Board {
-        let board = Board::new(Duration::from_secs(300));
+    fn board() -> SharedBoard {
+        let board = SharedBoard::new(Duration::from_secs(300));
         board.set(&"r".into(), Arc::default(), None);
         board
     }

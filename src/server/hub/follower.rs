@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::board::{Board, News};
+use super::board::{News, SharedBoard};
 use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Looked, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::sample::Attempt;
@@ -83,7 +83,7 @@ impl Reach {
 #[derive(Clone)]
 pub struct Follower {
     pub store: Arc<Postgres>,
-    pub board: Arc<Board>,
+    pub board: Arc<SharedBoard>,
     pub advice: Arc<Advice>,
     pub events: Events,
     pub metrics: HubMetrics,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::board::Board;
+use super::board::SharedBoard;
 use crate::fault::Fault;
 use crate::history::{
     Applied, Applying, Change, Declared, GivenAdvice, HistoryError, Identity, Launch, PassKey, PassState, Postgres,
@@ -22,7 +22,7 @@ use crate::step::Rank;
 #[derive(Clone)]
 pub struct Intake {
     pub store: Arc<Postgres>,
-    pub board: Arc<Board>,
+    pub board: Arc<SharedBoard>,
     pub advice: Arc<Advice>,
     pub metrics: HubMetrics,
     /// Wakes the follower.
@@ -81,7 +81,7 @@ impl Intake {
         if entries.is_empty() {
             // Nothing has the number 0: it is known in every source, and only whose source it is is looked at.
             let asked = self.store.apply(&sender.source, &sender.project, 0, |_| Ok(()));
-            asked.map_err(|error| never(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
+            asked.map_err(|error| permanent(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
             pushed.applied = self.store.applied(&sender.source)?;
         }
         let pushing = entries.into_iter().try_for_each(|(number, change)| {
@@ -114,7 +114,7 @@ impl Intake {
                 pushed.named.extend(named.map(|name| (change.run().to_owned(), name)));
                 Ok("applied")
             }
-            Err(error) => match never(error) {
+            Err(error) => match permanent(error) {
                 Ok(fault) if fault.field == "source" => Err(Refusal::Forbidden(fault)),
                 Ok(fault) => self.pass_over(sender, number, fault, pushed),
                 Err(error) => Err(error.into()),
@@ -133,7 +133,7 @@ impl Intake {
             Ok(Applied::Before) => return Ok("known"),
             Ok(Applied::Now(())) => {}
             Err(error) => {
-                return Err(match never(error) {
+                return Err(match permanent(error) {
                     Ok(fault) => Refusal::Forbidden(fault),
                     Err(error) => error.into(),
                 });
@@ -313,7 +313,7 @@ fn attempt(applying: &mut Applying<'_>, run: &str, launch: Option<&Launch>) -> R
 }
 
 /// Why an entry can never be applied; the error itself where sending it again may help.
-fn never(error: HistoryError) -> Result<Fault, HistoryError> {
+fn permanent(error: HistoryError) -> Result<Fault, HistoryError> {
     match error {
         HistoryError::Invalid { field, message } => Ok(Fault::new(field, message)),
         HistoryError::DeclarationDiffers { ref field, .. } => Ok(Fault::new(field.clone(), error.to_string())),

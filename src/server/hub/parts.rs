@@ -7,7 +7,7 @@ use prometheus::Registry;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::board::Board;
+use super::board::SharedBoard;
 use super::follower::Follower;
 use super::intake::Intake;
 use super::state::State;
@@ -37,7 +37,7 @@ pub struct Parts {
     hub_metrics: HubMetrics,
     store: Arc<Postgres>,
     events: Events,
-    board: Arc<Board>,
+    board: Arc<SharedBoard>,
     advice: Arc<Advice>,
     live: Arc<dyn Live>,
     look: Arc<Notify>,
@@ -61,7 +61,7 @@ impl Parts {
         let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url(&http, options.tls.is_some()), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
-        let board = Arc::new(Board::new(options.sampling.linger));
+        let board = Arc::new(SharedBoard::new(options.sampling.linger));
         let live: Arc<dyn Live> = Arc::new(State {
             history,
             board: Arc::clone(&board),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::board::Board;
+use super::board::SharedBoard;
 use crate::history::Store;
 use crate::point::Point;
 use crate::score::catalogue::CATALOGUE_VERSION;
@@ -14,7 +14,7 @@ use crate::server::metrics::Metrics;
 /// What the API and the metrics read of a hub: what it learnt from the database.
 pub struct State {
     pub history: Arc<dyn Store>,
-    pub board: Arc<Board>,
+    pub board: Arc<SharedBoard>,
     pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub started: Instant,

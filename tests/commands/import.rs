@@ -1,13 +1,10 @@
 //! `conceptwatch import` and `export --store`: curves go from a data directory into a database and back without loss.
-#![cfg(feature = "server")]
-
-mod common;
 
 use std::path::Path;
 use std::process::Output;
 
-use common::postgres::Server;
-use common::program;
+use crate::common::postgres::Server;
+use crate::common::program;
 use conceptwatch::history::{
     Ending, Identity, Limits, Postgres, Remark, Sqlite, Store, StoredRun, Unscored, WholePoint,
 };
@@ -259,7 +256,7 @@ fn a_password_is_read_from_a_file_or_the_environment() {
     };
     let file = directory.path().join("passwords");
     std::fs::write(&file, format!("127.0.0.1:{}:*:other:x\n*:*:postgres:hub:a\\:b\n", server.port)).unwrap();
-    common::write_secret(&file, &std::fs::read_to_string(&file).unwrap());
+    crate::common::write_secret(&file, &std::fs::read_to_string(&file).unwrap());
     let (status, text) = import(&[]);
     assert!(status == Some(1) && text.contains("the database refuses access"), "{text}");
     let (status, text) = import(&[("PGPASSWORD", "wrong")]);

@@ -1,13 +1,9 @@
 //! `conceptwatch demo` beside a sidecar that uses its default ports.
-#![cfg(feature = "server")]
-
-#[path = "common/mod.rs"]
-mod common;
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use common::program;
+use crate::common::program;
 
 /// Holds a port until dropped. If another process holds the port permanently, it counts as taken; if only briefly, as
 /// another test may, this waits for it.

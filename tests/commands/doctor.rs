@@ -1,7 +1,4 @@
 //! `conceptwatch doctor`, and what `serve` says about a damaged history.
-#![cfg(feature = "server")]
-
-mod common;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
 
-use common::{Sidecar, program, text};
+use crate::common::{Sidecar, program, text};
 use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::{Concept, Run, RunFields};

@@ -1,5 +1,4 @@
 //! The rules for Prometheus, checked by promtool.
-#![cfg(feature = "server")]
 
 use std::path::Path;
 use std::process::{Command, Output};

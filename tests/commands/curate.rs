@@ -1,13 +1,10 @@
 //! `conceptwatch ls`, `rename`, `note`, `rm` and `export`, on the curves of a stopped sidecar, of a running one, and of several
 //! places at once. Every number that is exported reads back as the same bits.
-#![cfg(feature = "server")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::{Sidecar, program, run as declaration, text};
+use crate::common::{Sidecar, program, run as declaration, text};
 use conceptwatch::history::{Identity, Limits, Sqlite, Store};
 use conceptwatch::point::{LeftOut, Outcome, Point, ScoreValue};
 use conceptwatch::run::{Concept, Run, RunFields};

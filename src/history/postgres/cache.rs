@@ -17,7 +17,7 @@ const WHOLE: Duration = Duration::from_secs(600);
 const MANY: usize = 2000;
 
 /// The cache between two readings.
-pub(super) struct Kept<T>(Mutex<Option<(Mark, Arc<T>)>>);
+pub(super) struct Cached<T>(Mutex<Option<(Mark, Arc<T>)>>);
 
 /// The cache holds every write of transactions before `oldest`.
 struct Mark {
@@ -30,13 +30,13 @@ struct Mark {
 /// Cluster, timeline and database; a restored database has others.
 type Database = (i64, i32, u32);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Cached<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> Cached<T> {
     /// The content as of the snapshot of the link's transaction. Call it before any other query of the transaction, so that
     /// the snapshot is never older than the cache.
     ///
@@ -50,7 +50,7 @@ impl<T: Clone> Kept<T> {
         again: impl FnOnce(&mut Link, &mut T, &[String]) -> Result<(), HistoryError>,
     ) -> Result<Arc<T>, HistoryError> {
         // Locked while reading, so that snapshots are cached in the order in which they are taken.
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let row = link.query_one(
             "SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database()), \
              pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM pg_control_system(), pg_control_checkpoint()",
@@ -59,7 +59,7 @@ impl<T: Clone> Kept<T> {
         let (database, oldest): (Database, i64) = ((row.get(0), row.get(1), row.get(2)), row.get(3));
         let usable = |mark: &Mark| mark.database == database && mark.oldest <= oldest && mark.whole.elapsed() < WHOLE;
         // Taken out, so that a reading that fails half-way leaves no cache behind.
-        if let Some((mark, mut known)) = kept.take().filter(|(mark, _)| usable(mark)) {
+        if let Some((mark, mut known)) = cached.take().filter(|(mark, _)| usable(mark)) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             let rows = link.query(
                 "SELECT DISTINCT run FROM change WHERE xid >= $1::bigint::text::xid8 AND kind = ANY($2) \
@@ -71,12 +71,12 @@ impl<T: Clone> Kept<T> {
                     let names: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
                     again(link, Arc::make_mut(&mut known), &names)?;
                 }
-                *kept = Some((Mark { oldest, ..mark }, Arc::clone(&known)));
+                *cached = Some((Mark { oldest, ..mark }, Arc::clone(&known)));
                 return Ok(known);
             }
         }
         let known = Arc::new(whole(link)?);
-        *kept = Some((Mark { database, oldest, whole: Instant::now() }, Arc::clone(&known)));
+        *cached = Some((Mark { database, oldest, whole: Instant::now() }, Arc::clone(&known)));
         Ok(known)
     }
 }

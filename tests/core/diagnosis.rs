@@ -457,10 +457,10 @@ fn too_few_rows() {
     assert!(wide(0.025).is_empty());
 }
 
-/// Checks the statements of docs/diagnosis.md about the recorded runs (see `tests/alert_curves.rs`).
+/// Checks the statements of docs/diagnosis.md about the recorded runs (see `tests/core/alert_curves.rs`).
 #[test]
 fn recorded_runs_are_read_by_their_supervision() {
-    let mut lines = include_str!("alerts/curves.csv").lines();
+    let mut lines = include_str!("../alerts/curves.csv").lines();
     let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
     let mut counts = std::collections::BTreeMap::<(&str, &str), [usize; 3]>::new();
     for line in lines {
@@ -493,7 +493,7 @@ fn recorded_runs_are_read_by_their_supervision() {
         assert!(*lambda != "0.01" || *supervision >= 19, "{counts:?}");
         assert!(!["1.0", "5.0"].contains(lambda) || *supervision == 0, "{counts:?}");
     }
-    let text = include_str!("../docs/diagnosis.md");
+    let text = include_str!("../../docs/diagnosis.md");
     for (bottleneck, name, at) in [
         ("soft", "insufficient supervision", 1),
         ("soft", "over-expressive encoding", 2),

@@ -1,5 +1,4 @@
 //! `conceptwatch agreement` as a user runs it.
-#![cfg(feature = "server")]
 
 use std::process::{Command, Output};
 

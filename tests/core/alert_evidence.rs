@@ -1,7 +1,7 @@
 //! The runs of docs/evidence.md, judged by the default rules: those that collapse under intervention are stopped, sound
 //! ones are not. `make evidence` recorded them.
 
-#[path = "../benches/evidence/curves.rs"]
+#[path = "../../benches/evidence/curves.rs"]
 mod curves;
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use conceptwatch::alert::default_rules;
 
 use curves::{Recorded, advised};
 
-const RUNS: &str = include_str!("../docs/evidence/runs.jsonl");
+const RUNS: &str = include_str!("../../docs/evidence/runs.jsonl");
 /// Bottlenecks trained otherwise, and inputs that hide the concepts: they fixed no limit.
 const APART: [&str; 3] = ["digits-10-blurred", "tabular-blurred", "tabular-hidden"];
 

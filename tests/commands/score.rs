@@ -1,8 +1,4 @@
 //! `conceptwatch score` as users run it: the real program on real files.
-#![cfg(feature = "server")]
-
-#[path = "common/mod.rs"]
-mod common;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use common::{npy, program};
+use crate::common::{npy, program};
 
 const ROWS: usize = 120;
 const K: usize = 3;

@@ -1,5 +1,5 @@
 //! The table of tensors in `src/tensor.rs` stands in two other languages: the comment of `Tensor` in the protocol and
-//! `SHAPES` of the Python package. `UPDATE_DOCS=1 cargo test --test tensor_table` writes both.
+//! `SHAPES` of the Python package. `UPDATE_DOCS=1 cargo test --test core tensor_table` writes both.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn check(file: &str, start: &str, end: &str, expected: &str) {
     } else {
         assert!(
             block == expected,
-            "{file} differs from src/tensor.rs: run UPDATE_DOCS=1 cargo test --test tensor_table"
+            "{file} differs from src/tensor.rs: run UPDATE_DOCS=1 cargo test --test core tensor_table"
         );
     }
 }

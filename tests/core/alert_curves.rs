@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use conceptwatch::alert::{Alerts, default_rules};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 
-const CURVES: &str = include_str!("alerts/curves.csv");
+const CURVES: &str = include_str!("../alerts/curves.csv");
 const TRENDS: [&str; 3] = ["ctl_excess", "icl_excess", "icl_label_excess"];
 
 /// Delta, bottleneck and λ.

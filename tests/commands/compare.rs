@@ -1,12 +1,9 @@
 //! `conceptwatch compare` and /api/v1/compare over a real sidecar.
-#![cfg(feature = "server")]
-
-mod common;
 
 use std::process::Output;
 
-use common::rows::{floats, tensors};
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
+use crate::common::rows::{floats, tensors};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
 use serde_json::Value;
 
 /// Rows per pass.
@@ -245,8 +242,8 @@ async fn faults_of_a_comparison_name_the_parameter() {
     let mut stream = Stream::open(&mut client).await;
     let mut batch = chunk("bare", 1, 0..ROWS);
     batch.tensors = vec![
-        common::rows::strings("predicted_text", &[2], &["a", "b"]),
-        common::rows::strings("reference_text", &[2], &["a", "c"]),
+        crate::common::rows::strings("predicted_text", &[2], &["a", "b"]),
+        crate::common::rows::strings("reference_text", &[2], &["a", "c"]),
     ];
     stream.ask(batch).await;
     stream.ask(end_pass("bare", 2)).await;

@@ -1,12 +1,9 @@
 //! `conceptwatch diagnose`, /api/v1/diagnosis and GetDiagnosis over a real sidecar.
-#![cfg(feature = "server")]
-
-mod common;
 
 use std::process::Output;
 
-use common::rows::{floats, tensors};
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use crate::common::rows::{floats, tensors};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
 use conceptwatch::server::proto;
 use serde_json::Value;
 use tonic::Code;
@@ -76,7 +73,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         run: "waited".into(),
         split: "val".into(),
         step: Some(1),
-        timeout_seconds: common::PATIENCE.as_secs_f64(),
+        timeout_seconds: crate::common::PATIENCE.as_secs_f64(),
     };
     let waited = client.get_diagnosis(request).await.unwrap().into_inner();
     let of_set = waited.lines.iter().find(|line| line.rule == "incomplete_concept_set").unwrap();

@@ -1,0 +1,15 @@
+//! Subcommands as users call them: the real program, on real files. In one program, because each test program is linked
+//! with the whole crate.
+#![cfg(feature = "server")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agreement;
+mod compare;
+mod curate;
+mod demo;
+mod diagnose;
+mod doctor;
+mod import;
+mod score;
