@@ -16,6 +16,7 @@ import pytest
 
 from conftest import not_tested
 from monitoring import program_path
+from real_sidecar import binary
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -44,6 +45,9 @@ def dry(command: str) -> str:
         # Parses arguments and manifest, and finds the target, without the build.
         bench = command.rpartition("--bench ")[2]
         return f"cargo read-manifest --manifest-path Cargo.toml # {bench}"
+    if command.startswith("cargo run --locked -- "):
+        # Without the test dependencies cargo would build the crate and most of its dependencies once more.
+        return f"{shlex.quote(binary())} {command.removeprefix('cargo run --locked -- ')}"
     if command == "cargo package --locked":
         return "cargo package --locked --list --allow-dirty"
     if command.startswith("sh "):
