@@ -107,6 +107,10 @@ def wide() -> Epoch:
     return epoch
 
 
+# By number of concepts.
+TRAININGS: dict[int, Callable[[], Epoch]] = {3: example, CONCEPTS: wide}
+
+
 def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> tuple[list[float], float]:
     """Runs epochs for that many seconds: the seconds of each, and this process's CPU seconds per epoch."""
     times: list[float] = []
@@ -123,7 +127,10 @@ def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step
 
 
 def interval_of_median(values: list[float]) -> tuple[float, float]:
-    """The 95 % interval of the median of these values, from the order statistics: no distribution is assumed."""
+    """The 95 % interval of the median of these values, from the order statistics: no distribution is assumed.
+
+    Of fewer than six values it is all of them.
+    """
     ordered, n = sorted(values), len(values)
     below, rank = 0.0, 0
     # The largest rank with P(Binomial(n, 1/2) <= rank) of at most 2.5 %.
@@ -194,7 +201,7 @@ def free_address() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--concepts", type=int, choices=[3, CONCEPTS], help="run only this number of concepts")
+    parser.add_argument("--concepts", type=int, choices=TRAININGS, help="run only this number of concepts")
     parser.add_argument("--pairs", type=int, default=60, help="number of pairs of blocks")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
     parser.add_argument("--threads", type=int, help="threads of PyTorch; by default its own choice")
@@ -209,7 +216,7 @@ def main() -> None:
     columns = "k|alone, ms|streamed, ms|ratio|paired (95 %)|job's CPU|scoring, cores|passes|passed over|dropped"
     print(f"| {' | '.join(columns.split('|'))} |")
     print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for concepts, make in ((3, example), (CONCEPTS, wide)):
+    for concepts, make in TRAININGS.items():
         if options.concepts in (None, concepts):
             measure(f"epoch cost {concepts}", make, concepts, address, options)
 

@@ -55,7 +55,7 @@ class Timed:
 
 def measure(address: str, sidecar: int, passes: int, concepts: int) -> None:
     run = conceptwatch.init("pass cost", concepts=concepts, address=address, spawn=False)
-    epoch = epoch_cost.example() if concepts == 3 else epoch_cost.wide()
+    epoch = epoch_cost.TRAININGS[concepts]()
     logs: list[float] = []
     ends: list[float] = []
 
@@ -89,7 +89,7 @@ def measure(address: str, sidecar: int, passes: int, concepts: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=400)
-    parser.add_argument("--concepts", type=int, choices=[3, epoch_cost.CONCEPTS], default=3)
+    parser.add_argument("--concepts", type=int, choices=epoch_cost.TRAININGS, default=3)
     options = parser.parse_args()
     # More threads of PyTorch could not be distinguished from those that send.
     epoch_cost.torch.set_num_threads(1)

@@ -8,7 +8,6 @@ mod common;
 mod agreement;
 mod compare;
 mod curate;
-mod demo;
 mod diagnose;
 mod doctor;
 mod import;

@@ -1,9 +1,12 @@
 //! `conceptwatch demo` beside a sidecar that uses its default ports.
+#![cfg(feature = "server")]
+
+mod common;
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::common::program;
+use common::program;
 
 /// Holds a port until dropped. If another process holds the port permanently, it counts as taken; if only briefly, as
 /// another test may, this waits for it.
