@@ -34,8 +34,9 @@ test-core:
 test-widths:
 	sh tests/widths/run.sh
 
+# Two at a time, as many wait for sidecars and schedules; a file's tests share what they set up.
 test-python: .venv/all
-	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest python/tests
+	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -n 2 --dist loadfile python/tests
 
 test-page:
 	CONCEPTWATCH_BINARY=$(BINARY) sh tests/page/run.sh
@@ -160,8 +161,10 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 	$(TORTURE) target/torture --rows soak
 	$(TORTURE).report target/torture docs/reliability.md
 
+# A server that uses already what is new in the protocol would not compile.
+WITHOUT := --no-default-features
 protocol: ## the message code in Rust and Python, from proto/
-	UPDATE_DOCS=1 cargo test --locked --no-default-features --test protocol
+	UPDATE_DOCS=1 cargo test --locked $(WITHOUT) --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
 # Inputs for each target; a finding ends it and stands in fuzz/artifacts/. Coverage needs no nightly compiler.
