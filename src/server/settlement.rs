@@ -115,8 +115,24 @@ impl Mailbox {
             waiting.pop_front();
         }
         waiting.push_back(settled);
-        drop(waiting);
-        self.arrived.notify_one();
+    }
+}
+
+/// The streams whose mailboxes have something new. They are woken together: one that is awake answers for each pass.
+#[derive(Default)]
+struct Told(Vec<Arc<Mailbox>>);
+
+impl Told {
+    fn add(&mut self, stream: Arc<Mailbox>) {
+        if !self.0.iter().any(|known| Arc::ptr_eq(known, &stream)) {
+            self.0.push(stream);
+        }
+    }
+
+    fn wake(self) {
+        for stream in self.0 {
+            stream.arrived.notify_one();
+        }
     }
 }
 
@@ -204,8 +220,9 @@ impl Settlement {
 
     /// The point of a pass is durable, or one that is as complete. Does nothing for an evaluation that is no pass.
     pub fn settle(&self, pass: &Pass, outcome: Outcome, reason: impl Into<String>) {
-        let mut state = lock(&self.state);
-        self.conclude(&mut state, pass, outcome, reason.into());
+        let mut told = Told::default();
+        self.conclude(&mut lock(&self.state), pass, outcome, reason.into(), &mut told);
+        told.wake();
     }
 
     /// The history keeps the point of a pass in memory until it can be written.
@@ -257,13 +274,14 @@ impl Settlement {
         let records: Vec<(Pass, Unscored)> = lock(&self.state).records.drain(..).collect();
         let (passes, unscored): (Vec<Pass>, Vec<Unscored>) = records.into_iter().unzip();
         let written = if unscored.is_empty() { Ok(true) } else { self.history.record_unscored(&unscored) };
+        let mut told = Told::default();
         let mut state = lock(&self.state);
         match written {
             Ok(durable) => {
                 for (pass, record) in passes.into_iter().zip(unscored) {
                     let Some(outcome) = Outcome::of(record.outcome) else { continue };
                     if durable {
-                        self.conclude(&mut state, &pass, outcome, record.reason);
+                        self.conclude(&mut state, &pass, outcome, record.reason, &mut told);
                     } else {
                         state.unwritten.insert(pass, (outcome, record.reason));
                     }
@@ -286,9 +304,10 @@ impl Settlement {
             });
             let Some(pass) = found.map(|(pass, _)| pass.clone()) else { continue };
             if let Some((outcome, reason)) = state.unwritten.remove(&pass) {
-                self.conclude(&mut state, &pass, outcome, reason);
+                self.conclude(&mut state, &pass, outcome, reason, &mut told);
             }
         }
+        told.wake();
     }
 
     /// Writes records until the server stops.
@@ -336,7 +355,7 @@ impl Settlement {
         }
     }
 
-    fn conclude(&self, state: &mut State, pass: &Pass, outcome: Outcome, reason: String) {
+    fn conclude(&self, state: &mut State, pass: &Pass, outcome: Outcome, reason: String, told: &mut Told) {
         state.unwritten.remove(pass);
         let Some(pending) = state.pending.remove(pass) else { return };
         self.metrics.passes_settled.with_label_values(&[outcome.name()]).inc();
@@ -344,6 +363,7 @@ impl Settlement {
         for stream in pending.streams.iter().filter_map(Weak::upgrade) {
             let (key, step) = (pass.key.clone(), pass.step);
             stream.put(Settled { key, step, outcome, reason: reason.clone() });
+            told.add(stream);
         }
         if state.known.insert(pass.clone(), (outcome, reason)).is_none() {
             state.order.push_back(pass.clone());
@@ -370,6 +390,8 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::history::{Identity, Limits, Sqlite};
     use crate::run::{Concept, Run, RunFields};
@@ -416,6 +438,22 @@ mod tests {
         let attempt = Attempt { launch: 0, restart: 1 };
         assert_eq!(later.look_up(&Pass { attempt, ..pass(1) }).unwrap(), None);
         assert!(!settlement.join(&pass(1), &streams[0]) && settlement.join(&pass(2), &streams[1]));
+    }
+
+    #[test]
+    fn a_stream_is_woken_once_for_all_passes_that_are_recorded_together() {
+        let settlement = settlement();
+        let stream = Arc::new(Mailbox::default());
+        for step in 1..=3 {
+            settlement.expect(pass(step), Some(&stream));
+            settlement.record(&pass(step), Ending::Skipped, "for a newer one", 7);
+        }
+        let mut arrival = std::pin::pin!(stream.arrival());
+        assert_eq!(arrival.as_mut().now_or_never(), None);
+        settlement.flush();
+        assert_eq!(arrival.now_or_never(), Some(()));
+        assert_eq!(steps(&stream).len(), 3);
+        assert_eq!(stream.arrival().now_or_never(), None, "a second time, for nothing");
     }
 
     #[test]
