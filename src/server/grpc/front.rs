@@ -42,7 +42,7 @@ const CALL: usize = 32 << 10;
 /// towards the byte budget from a connection's first call on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// No larger than needed to keep a local connection busy.
+    /// No larger than needed to keep a local connection busy, also while the sidecar closes a pass.
     Wide,
     /// The least that HTTP/2 has without a setting. For connections beyond those whose wide windows fit into the budget,
     /// as those of a thousand ranks: each of them sends little.
@@ -52,7 +52,7 @@ pub enum Window {
 impl Window {
     pub fn bytes(self) -> u32 {
         match self {
-            Self::Wide => 512 << 10,
+            Self::Wide => 1 << 20,
             Self::Narrow => 64 << 10,
         }
     }
