@@ -147,7 +147,7 @@ async fn a_batch_broken_off_applies_nothing() {
 }
 
 /// What an idle connection with a few calls has reserved at most, in bytes.
-const CONNECTION: f64 = 1024.0 * 1024.0;
+const CONNECTION: f64 = 1.5 * 1024.0 * 1024.0;
 
 /// A chunk of 2 MiB in `rows` rows, which the sample keeps unreduced.
 fn heavy(run: &str, sequence: u64, first: u64) -> BatchChunk {

@@ -296,6 +296,9 @@ impl Settlement {
             }
         }
         drop(state);
+        // Before anything else is written, which may take a while.
+        told.wake();
+        let mut told = Told::default();
         for Written { run, split, step, attempt, .. } in self.history.write_waiting() {
             let mut state = lock(&self.state);
             let found = state.unwritten.iter().find(|(pass, _)| {
