@@ -7,10 +7,11 @@
 //!                                   and split  CPU budget    lists once                        machines  gRPC watch
 //! ```
 //!
-//! Data flows one way: each stage hands an owned or shared immutable value to the next. The modules below are in that
-//! order, and each imports only from those above it (`tests/core/structure.rs` checks this).
+//! Data flows one way: each stage hands an owned or shared immutable value to the next. Each module below imports only from
+//! those above it (`tests/core/structure.rs` checks this). They are in the order of the drawing, except that the rules of
+//! alerts, which judge points and store nothing, stand before the history.
 //!
-//! The *core* is everything before `history`: plain Rust without async, protobuf, clocks or files, which builds with
+//! The *core* is everything before `search`: plain Rust without async, protobuf, clocks or files, which builds with
 //! `--no-default-features`. The *shell* is the rest; only [`server`] wires the parts together.
 //!
 //! To add a score, write one function in its family's file under [`score`] and one row in `score::catalogue`.

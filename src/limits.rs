@@ -8,8 +8,8 @@
 /// 0.3 are beyond it in most evaluations, those that end below 0.02 in at most three in a row.
 pub const INTERVENTION_DROP: f64 = 0.25;
 
-/// `ctl_conditional` above which a model holds more about the task than sound ones do: on handwritten digits, models that
-/// collapse under intervention have at least 0.16, sound ones at most 0.12.
+/// `ctl_conditional` above which a model holds more about the task than sound ones do: in docs/evidence.md nineteen of
+/// twenty sound models end with at most 0.16, nineteen of twenty that collapse under intervention with at least 0.17.
 pub const CTL_CONDITIONAL: f64 = 0.16;
 
 /// `icl_excess` and `ctl_excess` above which the published scores are high. No sound run is beyond them in two evaluations

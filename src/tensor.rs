@@ -360,7 +360,7 @@ fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
         return Err(fault(name, "shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
     }
     if shape.contains(&0) {
-        return Err(fault(name, "shape", format!("{shape:?} has an empty dimension")));
+        return Err(fault(name, "shape", format!("got {shape:?}, expected every dimension to be at least 1")));
     }
     let sizes: Result<Vec<usize>, _> = shape.iter().map(|&dim| usize::try_from(dim)).collect();
     sizes.map_err(|_| fault(name, "shape", format!("{shape:?} does not fit in memory")))

@@ -649,7 +649,7 @@ fn what_is_no_hub_is_said_in_one_line() {
     for (arguments, expected) in [
         (vec!["--store", "postgres://u:secret@localhost/d"], "store: got a password in the address"),
         (vec!["--store", "mysql://localhost/d"], "store: got an address of another kind"),
-        (vec!["--projects", text(&empty)], "projects: got it without a store"),
+        (vec!["--projects", text(&empty)], "projects: is an option of a hub, expected store as well"),
         (vec!["--store", "postgres://u@localhost/d", "--projects", text(&empty)], "got no project"),
         (
             vec!["--store", "postgres://u@localhost/d", "--projects", text(&vision)],

@@ -49,7 +49,7 @@ export function behindPanel(host, again) {
     const curve = from?.scores[score]?.curve ?? [];
     if (!axes || !from) return;
     const interventions = score.endsWith("intervention_drop");
-    title.textContent = score === "intervention_drop" ? "What interventions do" : `${axes.y} over the ${axes.x}`;
+    title.textContent = score === "intervention_drop" ? "Effect of interventions" : `${axes.y} over the ${axes.x}`;
     if (of !== score) {
       drawn?.remove();
       of = score;

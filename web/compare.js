@@ -130,7 +130,7 @@ export function compareView(again) {
     report.groups.sort((one, two) => byValue(one.value, two.value));
     const name = labelName(report.label);
     const range = report.least?.values ?? [];
-    title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `Where leakage is least along ${name} is unknown`;
+    title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `The ${name} of least leakage is unknown`;
     lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : sentence(report.undefined ?? "", { label: report.label, values: report.groups.map(({ value }) => value) });
     const runs = report.groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     said.textContent = `${runs} runs in ${report.groups.length} groups, the newest evaluations of each`;
@@ -147,7 +147,7 @@ export function compareView(again) {
     said.textContent = `${count("a")} and ${count("b")} evaluations`;
     const link = (/** @type {string} */ letter, /** @type {string} */ name) => el("span", {}, el("b", {}, `${letter} `), el("a", { href: address({ page: "run", run: name }) }, titleOf(name)));
     pairHead.replaceChildren(el("h2", {}, "Differences"), el("div", { class: "end key" }, link("A", nameA), link("B", nameB), menu()),
-      el("p", {}, "A − B with its 95 % interval. An interval that leaves out 0 is a difference; one that holds 0 is no proof of equality."),
+      el("p", {}, "A − B with its 95 % interval. An interval that excludes 0 shows a difference; one that contains 0 does not prove equality."),
       el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${comparedText(criterion.why)}). Without clipping: ${CRITERION[unclipped.verdict]} (${comparedText(unclipped.why)}).`));
     pairBody.replaceChildren(forest(report.scores, ["A", "B"]));
     table = tableOf(report, [nameA, nameB].join(" "));
@@ -159,7 +159,7 @@ export function compareView(again) {
     title.textContent = `${titleOf(report.run)}: ${one} and ${two}`;
     lead.textContent = steps.length === 1 ? `The evaluations at step ${steps[0]}.` : `The ${steps.length} newest evaluations that both have, steps ${steps[0]} to ${steps.at(-1)}.`;
     said.textContent = `${rowsOf(report.a.rows)} and ${rowsOf(report.b.rows)} rows`;
-    pairHead.replaceChildren(el("h2", {}, `${one} − ${two}`), el("div", { class: "end" }, menu()), el("p", {}, "With 95 % intervals. An interval that leaves out 0 is a difference; one that holds 0 is no proof of equality."));
+    pairHead.replaceChildren(el("h2", {}, `${one} − ${two}`), el("div", { class: "end" }, menu()), el("p", {}, "With 95 % intervals. An interval that excludes 0 shows a difference; one that contains 0 does not prove equality."));
     pairBody.replaceChildren(forest(report.scores, [one, two]));
     table = tableOf(report, [report.run, one, two].join(" "));
   }

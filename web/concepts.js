@@ -39,7 +39,7 @@ export function conceptsPanel(host, again) {
   /** @type {any} */
   let table = null;
   const curves = answers("concepts", again);
-  host.append(el("header", {}, el("h2", {}, "Through which concepts"),
+  host.append(el("header", {}, el("h2", {}, "Leakage by concept"),
     el("div", { class: "end" }, el("label", { class: "field" }, icon("find"), search), score, rank, small, saveMenu("the concepts", { csv: () => table })), said), body);
 
   /** @param {Shown} shown @param {Point|null} point */
@@ -72,7 +72,7 @@ export function conceptsPanel(host, again) {
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
     table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"], rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
     const shared = charts ? sharedStart(names) : "";
-    if (shared) said.textContent += ` Names are without “${shared}”.`;
+    if (shared) said.textContent += ` The common prefix “${shared}” is not shown.`;
     const made = charts ? multiples(id, over, top, limit?.limit ?? null, shared) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
     afterFrame(body, () => fill(made, rows));
   };
@@ -117,7 +117,7 @@ function listing(id, over, [low, top], limit, accurate) {
       el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))), list);
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
-      el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" }) : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb", title: q === null ? "" : `q = ${number(q)}: the share of false discoveries among concepts with at most this`,
+      el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" }) : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb", title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
       el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };

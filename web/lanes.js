@@ -68,14 +68,14 @@ export function lanesPanel(host) {
     const entries = [
       ...(ended.length ? [{ step: Math.max(...ended.map(({ step }) => step)), look: false, head: "", text: () => [`The run finished while ${ended.length === 1 ? "a rule" : `${ended.length} rules`} fired.`] }] : []),
       ...fired.filter((one) => !ended.includes(one)).map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
-        head: one.advises_stop ? "Stop advised. " : "", text: () => [`${one.rule}${one.state === "firing" ? "" : " is over"}: `, ...alertParts(one.evidence)] })),
+        head: one.advises_stop ? "Stop advised. " : "", text: () => [`${one.state === "firing" ? "" : "Ended: "}${one.rule}: `, ...alertParts(one.evidence)] })),
       ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text: () => [named(text)] })),
     ].sort((a, b) => b.step - a.step);
     const more = el("button", { type: "button", class: "plain-btn", "aria-expanded": String(whole), onclick: () => {
       whole = !whole;
       draw(shown, unscored);
       /** @type {HTMLElement|null} */ (log.querySelector(".plain-btn"))?.focus();
-    } }, whole ? `Show the newest ${LISTED} alone` : `Show ${entries.length - LISTED} earlier`);
+    } }, whole ? `Show only the newest ${LISTED}` : `Show ${entries.length - LISTED} earlier`);
     log.replaceChildren(...entries.slice(0, whole ? entries.length : LISTED).map(({ step, look, head, text }) =>
       el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), ...text()))),
     ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),

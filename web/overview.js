@@ -61,8 +61,8 @@ export function overview(again) {
     const { view, searched, listed, counts, known } = shown;
     // What was chosen for the charts stays in them, whatever is searched for.
     const none = searched.length === 0 && view.q !== "" && shown.runs.length > 0;
-    const text = none ? `No run matches “${view.q}”` : known < searched.length && known === 0 ? "Reading the runs …"
-      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.unlearnt === 0 ? `${plural(searched.length, "run")}, no verdict yet` : `No run of ${count(searched.length)} leaks`)
+    const text = none ? `No run matches “${view.q}”` : known < searched.length && known === 0 ? "Loading runs …"
+      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.unlearnt === 0 ? `${plural(searched.length, "run")}, no verdict yet` : searched.length === 1 ? "The run does not leak" : `None of ${count(searched.length)} runs leaks`)
         : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
           : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
     tell(title, text);
@@ -87,7 +87,7 @@ export function overview(again) {
     aside.hidden = none && shown.lines.length === 0;
     hidden.hidden = shown.hidden === 0;
     tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
-    tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs read …`
+    tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs loaded …`
       : `${count(shown.lines.length)} of ${count(listed.length)} in the charts`);
     table.draw(shown);
     drawKey(shown);

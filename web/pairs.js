@@ -72,7 +72,7 @@ export function pairsPanel(host, again) {
     if (!drawn) return;
     paint();
     const oldest = Math.max(0, ...(body.ages ?? []).flat());
-    said.textContent = `Row: whose activation. Column: the concept that it carries information about, beyond its own.${oldest > 0 ? ` The oldest pair was computed ${Math.round(oldest)} s before this evaluation, for want of CPU time.` : ""}`;
+    said.textContent = `Row: whose activation. Column: the concept that it carries information about, beyond its own.${oldest > 0 ? ` The oldest pair was computed ${Math.round(oldest)} s before this evaluation, because CPU time was short.` : ""}`;
     tell(cell ?? largest());
     at.hidden = cell === null;
   }
@@ -126,9 +126,9 @@ export function pairsPanel(host, again) {
     const k = places.length;
     at.style.cssText = `left: ${(100 * x) / k}%; top: ${(100 * y) / k}%; width: ${100 / k}%; height: ${100 / k}%`;
     const age = ages?.[i]?.[j] ?? 0;
-    read.replaceChildren(...(i === j ? [el("span", {}, el("b", {}, concepts[i] ?? "")), el("span", {}, "A concept against itself is not counted.")]
-      : [el("span", {}, el("b", {}, concepts[i] ?? ""), " tells about ", el("b", {}, concepts[j] ?? "")), el("span", {}, "leakage ", el("b", {}, value === null || value === undefined ? "undefined" : number(value, 0.02))),
-        el("span", {}, "the other way round ", el("b", {}, matrix[j]?.[i] === null || matrix[j]?.[i] === undefined ? "undefined" : number(matrix[j][i], 0.02))),
+    read.replaceChildren(...(i === j ? [el("span", {}, el("b", {}, concepts[i] ?? "")), el("span", {}, "A concept is not compared with itself.")]
+      : [el("span", {}, el("b", {}, concepts[i] ?? ""), " carries information about ", el("b", {}, concepts[j] ?? "")), el("span", {}, "leakage ", el("b", {}, value === null || value === undefined ? "undefined" : number(value, 0.02))),
+        el("span", {}, "in the other direction ", el("b", {}, matrix[j]?.[i] === null || matrix[j]?.[i] === undefined ? "undefined" : number(matrix[j][i], 0.02))),
         q?.[i]?.[j] !== null && q?.[i]?.[j] !== undefined && el("span", {}, `q ${probability(q[i][j])}`), age > 0 && el("span", {}, `computed ${Math.round(age)} s before this evaluation`)].filter((one) => one !== false)));
   }
 

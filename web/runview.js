@@ -54,7 +54,7 @@ export function runView(again) {
   const own = el("div", { class: "stats" });
   since.append(el("header", {}, el("h2", {}, "Since when"), controls), grid);
   published.append(el("header", {}, el("h2", {}, "As published"), el("p", {}, "CTL and ICL as papers quote them. Both subtract what an activation has not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);
-  embeddings.append(el("header", {}, el("h2", {}, "Embeddings"), el("p", {}, "How much the vectors of concepts say about … (as a share of what there is to know).")), own);
+  embeddings.append(el("header", {}, el("h2", {}, "Embeddings"), el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")), own);
   const drawVerdict = verdictPanel(verdict);
   const drawStats = statsPanel(stats);
   const drawControls = curveControls(controls);

@@ -26,10 +26,10 @@ export function sidecarView() {
     lead.textContent = connection.state === "down" ? `Since ${clock(connection.since)}. Training goes on; jobs keep what is not stored.` : `${live.length} of ${count((runs ?? []).length)} runs in training.`;
     if (!status) return;
     const busy = status.cpu_share;
-    facts.replaceChildren(...fact("Newest evaluation", ago(status.staleness_seconds ?? 0), "Age of the newest evaluation of a run in training, of the oldest such."),
+    facts.replaceChildren(...fact("Newest evaluation", ago(status.staleness_seconds ?? 0), "Time since the last evaluation, for the split of a run in training that has waited longest."),
       ...fact("Scoring delay", `${duration(Number(status.lag_seconds.toFixed(1)))}`, "How long the oldest waiting evaluation has been due."),
       ...fact("Rows not accepted", count(status.rows_dropped), "Rows that clients sent and the sidecar refused."),
-      ...fact("Evaluations passed over", count(status.points_skipped), "Evaluations that a newer one replaced before they were scored. They are marked in the charts."),
+      ...fact("Evaluations skipped", count(status.points_skipped), "Evaluations that a newer one replaced before they were scored. They are marked in the charts."),
       ...fact("Sample memory", `${memory(status.memory_bytes)}${status.memory_limit_bytes ? ` of ${memory(status.memory_limit_bytes)}` : ""}`, "Rows that are held for scoring."),
       ...fact("CPU", `${percent((status.cpu_seconds ?? 0) / Math.max(1, status.uptime_seconds))}${busy === undefined ? "" : ` on average, ${percent(busy)} allowed`}`, "Share of one core that scoring has used since the start."),
       ...hubFacts(status.upstream),

@@ -25,7 +25,7 @@ export function pageNotes(host) {
     before = now;
     host.replaceChildren(...[
       connection.state === "down" && note("warn", [el("b", {}, `No connection to the sidecar since ${clock(connection.since)}. `),
-        "Training is not affected: jobs keep what the sidecar has not stored. The page tries again by itself; values below are as of then."], button("Try now", tryNow)),
+        "Training is not affected: jobs keep what the sidecar has not stored. The page retries automatically; values below are as of then."], button("Try now", tryNow)),
       fault !== null && note("bad", [el("b", {}, "The sidecar refused to answer. "), el("br"), el("code", { class: "dim" }, fault)], button("Try again", load)),
       faults.length > 0 && note("bad", [el("b", {}, faults.length === 1 ? `The curves of ${faults[0].run} could not be loaded. ` : `The curves of ${faults.length} runs could not be loaded. `),
         "Verdicts are complete.", el("br"), el("code", { class: "dim" }, faults[0].fault)], button("Try again", retryCurves)),

@@ -114,7 +114,7 @@ function sentence(row, point) {
   const percent = (/** @type {number} */ share) => `${signed((100 * share).toFixed(0))} %`;
   if (leak?.value !== undefined) {
     const half = leak.standard_error === undefined ? "" : ` ± ${Math.max(1, Math.round(100 * HALF * leak.standard_error))}`;
-    said.push("Activations carry ", el("b", {}, percent(leak.value) + half), " of what there is to know about the task beyond the true values of their concepts", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
+    said.push("Activations carry ", el("b", {}, percent(leak.value) + half), " of the task's entropy beyond the true values of their concepts", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
   } else if (leak?.undefined) {
     said.push(`Leakage to the task is undefined: ${named(leak.undefined)}. `);
   }
@@ -159,16 +159,16 @@ function actions(kind, standings, diagnosis, why, row, split) {
   const stops = standings.filter((one) => one.advises_stop);
   const found = (diagnosis?.lines ?? []).filter(({ state }) => state === "found");
   const list = [
-    ...stops.slice(0, 1).map((one) => entry("Stop this run", `${upper(one.rule)}: ${one.evidence}${stops.length > 1 ? `; so do ${stops.length - 1} more rules` : ""}`)),
+    ...stops.slice(0, 1).map((one) => entry("Stop this run", `${upper(one.rule)}: ${one.evidence}${stops.length > 1 ? `; ${stops.length - 1} more ${stops.length === 2 ? "rule advises" : "rules advise"} it` : ""}`)),
     ...found.map((line) => entry(line.action || line.title, line.text, line)),
   ];
   if (list.length) return list;
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
-  if (kind === "too_early") return [entry("Wait", "Models pass through every limit while they learn their concepts; the third evaluation is judged")];
-  if (kind === "possibly_leaking") return [entry("Watch the next evaluations", "A second one beyond the limit makes it leakage; more rows make the interval narrower")];
+  if (kind === "too_early") return [entry("Wait", "Models cross every limit while they learn their concepts, so the first two evaluations are not judged")];
+  if (kind === "possibly_leaking") return [entry("Watch the next evaluations", "A second evaluation beyond the limit makes the verdict Leaking; more rows narrow the interval")];
   if (kind === "unlearnt") return [entry("Train longer, or raise the weight of the concept loss", "Concepts are poorly learnt")];
   if (why !== null) return [entry("Look again later", why)];
-  return [entry(kind === "sound" ? "Go on" : "Log what is missing", kind === "sound" ? "No rule of the diagnosis finds a fault" : row.verdict.reason)];
+  return [entry(kind === "sound" ? "Nothing to do" : "Log what is missing", kind === "sound" ? "No rule of the diagnosis finds a fault" : row.verdict.reason)];
 }
 
 /** The numbers of a line, as a tip. @param {Line} line */

@@ -14,13 +14,13 @@ const POINTS = "percentage points";
 /** @type {Record<string, Word>} */
 const WORDS = {
   ctl_conditional: { name: "Leakage to the task", short: "Leakage", unit: SHARE, axis: [0, 0.2],
-    tip: "What an activation says about the task beyond the true value of its concept, as a share of all there is to know about the task. 0 is none. Mean over concepts." },
+    tip: "Information that an activation carries about the task beyond the true value of its concept, as a fraction of the task's entropy; 0 is none. Mean over concepts." },
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
-    tip: "What an activation says about the other concepts beyond the true value of its own, as a share of all there is to know about them." },
+    tip: "Information that an activation carries about the other concepts beyond the true value of its own, as a fraction of their entropy; 0 is none. Mean over pairs." },
   intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
     tip: "Task accuracy lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
-  wrong_intervention_drop: { name: "Drop by wrong interventions", unit: POINTS, scale: 100,
-    tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses much." },
+  wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,
+    tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses a lot." },
   task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },
   concept_accuracy: { name: "Concept accuracy", short: "Concepts, %", unit: "%", scale: 100, axis: [50, 100],
     tip: "Share of right concept predictions, mean over concepts." },

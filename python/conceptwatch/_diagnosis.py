@@ -52,8 +52,8 @@ class Finding:
 class Diagnosis:
     """The verdicts of all rules on a split's newest finished evaluation.
 
-    Prints as its findings, with their numbers; without any, as what was checked and how large an effect would have been
-    seen.
+    `print` shows the findings with their numbers; if there are none, what was checked and how large an effect would
+    have been detected.
     """
 
     def __init__(self, split: str, answer: Any) -> None:

@@ -128,8 +128,8 @@ class Ending:
         sender, them = self._sender, "it" if unsettled == 1 else "them"
         if self._link.answered:
             if unsettled == 1:
-                return "The sidecar can still lose it if it has it; otherwise it is dropped"
-            return "Those that the sidecar has it can still lose, the others are dropped"
+                return "If the sidecar has received it, a crash there can still lose it; otherwise it is dropped"
+            return "A crash there can still lose those that the sidecar has received; the others are dropped"
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
         if sender.refusal:

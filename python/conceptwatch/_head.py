@@ -58,20 +58,20 @@ class Head:
 
     @staticmethod
     def of(head: Any) -> Head:
-        """A head without options as one with the default ones."""
+        """A `Head` with default options, unless it is one already."""
         return head if isinstance(head, Head) else Head(head)
 
     def is_measured(self, kind: str) -> bool:
-        """Whether percentiles decide the values of concepts of this kind."""
+        """Whether percentiles set the values of concepts of this kind."""
         return kind == "logit" and (self.low is None or self.high is None)
 
     def between(self, ends: tuple[Any, Any] | None) -> Head:
-        """With these for the values that are not given."""
+        """A copy that takes `low` and `high` from `ends` where they are not given."""
         low, high = ends or (None, None)
         return replace(self, low=low if self.low is None else self.low, high=high if self.high is None else self.high)
 
     def units(self, k: int) -> NDArray[np.int64]:
-        """For each concept the number of its group; without groups each concept is one."""
+        """The group number of each concept; a concept in no group is a group of its own."""
         unit = np.full(k, -1)
         groups = [list(group) for group in self.groups or ()]
         for number, group in enumerate(groups):

@@ -116,11 +116,11 @@ def init(
     spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It serves other jobs
         too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
         port 0 it serves this process alone, at a free port.
-    data_dir: where the curves are to be kept; None: in memory, and they end with the sidecar. A running sidecar that
-        keeps them elsewhere is not joined. Where the directory cannot be written, a warning says so, and they are in
-        memory. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data
-        directory, which `run.data_dir` names; a sidecar that another job started to keep none is then not joined, while
-        one that you run at 127.0.0.1:7800 is, and where that keeps them in memory, a warning says so.
+    data_dir: where the curves are to be kept. With None they are in memory and end with the sidecar. A running sidecar
+        that keeps them elsewhere is not joined. Where the directory cannot be written, a warning says so, and they are
+        in memory. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which
+        `run.data_dir` names; a sidecar that another job started without stored curves is then not joined, while one
+        that you run at 127.0.0.1:7800 is, with a warning if it keeps curves in memory.
     log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
         "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
         these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.

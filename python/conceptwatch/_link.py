@@ -100,12 +100,12 @@ class Link:
         place = f"in {self.data_dir}" if self.data_dir else "in memory"
         if self.declarations > 1:
             if before != self.data_dir:
-                self.warn(f"another sidecar keeps its curves from here on {place}", is_fault=False)
+                self.warn(f"from now on another sidecar keeps this run's curves, {place}", is_fault=False)
         elif self.wanted_dir is not ... and not same_directory(self.wanted_dir, self.data_dir):
             wanted = "None" if self.wanted_dir is None else f"'{self.wanted_dir}'"
             self.warn(
                 f"data_dir: got {wanted}, but the sidecar at {address}, which was running, keeps curves {place}; "
-                "without address= and CONCEPTWATCH_ADDRESS one of your own is started",
+                "leave out address= and CONCEPTWATCH_ADDRESS to start a sidecar of your own",
                 is_fault=False,
             )
         elif not (self.data_dir or self.told_place or self.wanted_dir is None):

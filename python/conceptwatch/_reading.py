@@ -76,11 +76,13 @@ class Matrix:
 class StoredRun:
     """A run as it is stored.
 
-    run = conceptwatch.runs()["cub"]
-    run.series("ctl_conditional")               # a frame, a row for each evaluation
-    run.matrix("icl_conditional").pairs()       # the pairs of concepts that leak most
-    run.alerts()
-    run.plot("ctl_conditional", "task_accuracy")
+    For example:
+
+        run = conceptwatch.runs()["cub"]
+        run.series("ctl_conditional")               # a frame, a row for each evaluation
+        run.matrix("icl_conditional").pairs()       # the pairs of concepts that leak most
+        run.alerts()
+        run.plot("ctl_conditional", "task_accuracy")
     """
 
     name: str
@@ -89,7 +91,7 @@ class StoredRun:
 
     @property
     def title(self) -> str:
-        """What the page and the command line show, by `conceptwatch rename`; the name where nobody gave another."""
+        """The title set by `conceptwatch rename`, which the page and the commands show; the name if there is none."""
         return self.facts.get("title") or self.name
 
     @property
@@ -146,7 +148,7 @@ class StoredRun:
 
         since: a UTC timestamp in frames, Unix seconds in records.
 
-        Of a run that no sidecar has in memory: by the default rules, or those of CONCEPTWATCH_CONFIG.
+        For a run that no sidecar has in memory, they follow the default rules, or those of CONCEPTWATCH_CONFIG.
         """
         changes = self.source.ask("/api/v1/alerts")["changes"]
         return framed([change for change in changes if change["run"] == self.name], ALERT, frame)
@@ -185,7 +187,7 @@ class StoredRun:
 
 
 class Runs(Sequence[StoredRun]):
-    """Runs, newest start first: by number, or by name."""
+    """Runs, newest first, indexed by position or by name."""
 
     def __init__(self, found: Sequence[StoredRun], total: int | None = None) -> None:
         self._found = sorted(found, key=lambda run: -run.facts["started"])
@@ -263,7 +265,8 @@ def runs(
 
     source: a directory of curves, or the HTTP port of a sidecar as HOST:PORT. By default the sidecar at 127.0.0.1:7801
         and all curves below the user's data directory, where sidecars that jobs start keep them.
-    search: words of names, titles and labels, and conditions on labels, such as "soft lambda<1"; runs meet all.
+    search: words of names, titles and labels, and conditions on labels, such as "soft lambda<1"; a run must match
+        all of them.
     limit: runs at most, the newest; `total` of the result counts the others, too.
     token_file: file with the token of the sidecar; by default CONCEPTWATCH_TOKEN_FILE.
 

@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 class Stats:
     """Counts since `init`. A dropped batch is in `batches_dropped` and its rows in `rows_dropped`, by reason:
 
-    `invalid`: wrong name, shape or type; `queue_full`; `refused`: by the sidecar; `run_refused`: the sidecar refuses
-    the run itself; `superseded`: a newer attempt of the job has begun; `forked`: in a child of the connected process;
-    `failed`: the connection broke each time the batch was sent; `unsent`: at `finish` or exit.
+    - `invalid`: wrong name, shape or type
+    - `queue_full`: beyond `queue_bytes`
+    - `refused`: by the sidecar
+    - `run_refused`: the sidecar refuses the run itself
+    - `superseded`: a newer attempt of the job has begun
+    - `forked`: in a child of the connected process
+    - `failed`: the connection broke each time the batch was sent
+    - `unsent`: at `finish` or exit
     """
 
     batches_queued: int = 0

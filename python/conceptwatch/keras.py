@@ -1,13 +1,15 @@
 """A callback for Keras 3, on any backend, that evaluates a probe set at the end of every epoch.
 
-from conceptwatch.keras import LeakageMonitor
+For example:
 
-monitor = LeakageMonitor(
-    "cub-lambda-0.1", concepts=112, inputs=x_val, labels={"concept_labels": c_val, "task_labels": y_val},
-    outputs={"concept_activations": "concepts", "task_logits": "task"},
-)
-stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=3)
-model.fit(x, [c, y], callbacks=[monitor, stopping])
+    from conceptwatch.keras import LeakageMonitor
+
+    monitor = LeakageMonitor(
+        "cub-lambda-0.1", concepts=112, inputs=x_val, labels={"concept_labels": c_val, "task_labels": y_val},
+        outputs={"concept_activations": "concepts", "task_logits": "task"},
+    )
+    stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=3)
+    model.fit(x, [c, y], callbacks=[monitor, stopping])
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         latter at least 5). With 0 it does not wait, and `logs` get no scores.
     advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
     backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks, which restores interrupted
-        trainings and removes the folder when one ends. The run's name is kept there.
+        training runs and removes the folder when one ends. The run's name is kept there.
     """
 
     def __init__(

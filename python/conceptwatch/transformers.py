@@ -1,15 +1,17 @@
 """A callback for the Trainer of Transformers that streams evaluations and stops training.
 
-from conceptwatch.transformers import LeakageMonitor
+For example:
 
-def extract(batch, outputs):
-    return {
-        "concept_activations": outputs.concepts, "concept_labels": batch["concept_labels"],
-        "task_labels": batch["labels"], "sample_ids": batch["sample_ids"],
-    }
+    from conceptwatch.transformers import LeakageMonitor
 
-monitor = LeakageMonitor("cebab-lambda-0.1", concepts=4, extract=extract)
-Trainer(model=model, args=args, callbacks=[monitor], ...).train()
+    def extract(batch, outputs):
+        return {
+            "concept_activations": outputs.concepts, "concept_labels": batch["concept_labels"],
+            "task_labels": batch["labels"], "sample_ids": batch["sample_ids"],
+        }
+
+    monitor = LeakageMonitor("cebab-lambda-0.1", concepts=4, extract=extract)
+    Trainer(model=model, args=args, callbacks=[monitor], ...).train()
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def cost(runs: list[Run], groups: dict[str, list[Run]]) -> str:
     of = "All" if len(known) == len(runs) else f"{len(known):,} of the"
     cores = " or ".join(str(count) for count in sorted({one["cores"] for one in known}))
     text = f"{of} {len(runs):,} runs took {duration(elapsed)} on {cores} cores, training and scoring together: "
-    text += f"{duration(processor)} of processor time.\n"
+    text += f"{duration(processor)} of CPU time.\n"
     rows = []
     for title, own in groups.items():
         noted = [run["cost"] for run in own if "cost" in run]
@@ -99,7 +99,7 @@ def cost(runs: list[Run], groups: dict[str, list[Run]]) -> str:
             continue
         wall, cpu = (np.array([one[key] for one in noted]) for key in ("seconds", "cpu_seconds"))
         rows.append([title, len(noted), f"{np.median(wall):.1f}", f"{np.median(cpu):.1f}", f"{cpu.sum() / 60:.1f}"])
-    head = ["data", "runs", "seconds a run, median", "processor seconds a run, median", "processor minutes, all"]
+    head = ["data", "runs", "seconds a run, median", "CPU seconds a run, median", "CPU minutes, all"]
     return f"{text}\n{table(head, rows)}"
 
 
@@ -168,7 +168,7 @@ class Report:
                 values = [last(run, score) for run in self.having(self.main, outcome)]
                 cells.append(" / ".join(f"{value:.2f}" for value in np.nanquantile(values, [0, 0.05, 0.5, 0.95, 1])))
             rows.append([f"`{score}`", *cells])
-        return table(["after the last epoch: least / 5 % / median / 95 % / most", "collapsing", "sound"], rows)
+        return table(["after the last epoch: min / 5 % / median / 95 % / max", "collapsing", "sound"], rows)
 
     def stretches(self) -> str:
         """For how many evaluations in a row the conditions hold in sound and in collapsing runs."""
@@ -189,7 +189,7 @@ class Report:
                 lengths = [longest(run, holds) for run in self.having(self.main, outcome)]
                 cells.append(" / ".join(f"{length:g}" for length in np.quantile(lengths, [0.05, 0.5, 0.95, 1])))
             rows.append([title, needed, *cells])
-        return table(["condition", "evaluations needed", "sound: 5 % / median / 95 % / most", "collapsing"], rows)
+        return table(["condition", "evaluations needed", "sound: 5 % / median / 95 % / max", "collapsing"], rows)
 
     def diagnosis(self, reproduced: Path) -> str:
         """How many values are above the limits that only the diagnosis uses.

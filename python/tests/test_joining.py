@@ -309,5 +309,5 @@ def test_a_place_that_changes_is_said(job: Starts, tmp_path: Path) -> None:
     os.kill(process, signal.SIGKILL)
     two.do("evaluate(run, 1)")
     assert settled(two, 1) == {"point": 1}
-    wait_for(lambda: "another sidecar keeps its curves from here on in " in two.said())
+    wait_for(lambda: "from now on another sidecar keeps this run's curves, in " in two.said())
     assert Path(two.do("run.data_dir")).parent == Path(two.do("os.environ['XDG_DATA_HOME']")) / "conceptwatch"

@@ -320,7 +320,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(
         log(second, step)
     assert second.finish(timeout=3) is False
     (line,) = warned()
-    assert line.endswith("Those that the sidecar has it can still lose, the others are dropped")
+    assert line.endswith("A crash there can still lose those that the sidecar has received; the others are dropped")
     assert "13 evaluations were not settled: val at step 0, val at step 1" in line
     assert "and 3 more" in line
     assert second.stats.passes_unsettled == 12
@@ -338,7 +338,7 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
     assert run.finish() is False
     _, waits, left = warned()
     assert "no sidecar answers at 127.0.0.1:" in waits
-    assert "1 evaluation was not settled: val at step 1. The sidecar can still lose it if it has it" in left
+    assert "1 evaluation was not settled: val at step 1. If the sidecar has received it" in left
 
 
 def test_a_sidecar_without_room_for_a_run_is_not_called_absent(

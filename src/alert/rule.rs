@@ -86,7 +86,7 @@ impl Rules {
         for (at, fields) in rules.into_iter().enumerate() {
             let name = fields.shown("name");
             let rule = Rule::read(fields).and_then(|rule| match read.iter().any(|earlier| earlier.name == rule.name) {
-                true => Err(KeyFault::new("name", "names two rules")),
+                true => Err(KeyFault::new("name", "is the name of two rules, expected a unique name")),
                 false => Ok(rule),
             });
             let rule = rule.map_err(|KeyFault { key, message }| RuleFault { at, name, key, message })?;

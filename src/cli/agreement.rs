@@ -1,4 +1,4 @@
-//! `conceptwatch agreement`: compares scores of items with people's ratings of them.
+//! `conceptwatch agreement`: compares scores of items with human ratings of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alp
 use super::failure::{BAD_INPUT, conclude};
 use super::terminal::tell;
 
-/// Compare scores of items with people's ratings of them
+/// Compare scores of items with human ratings of them
 ///
 /// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES and a rater
 /// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b between each score and the mean rating, and the

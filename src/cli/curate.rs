@@ -24,7 +24,7 @@ const PATH: &str = "/api/v1/run";
 pub struct RenameOptions {
     /// The run's name.
     run: String,
-    /// The title, 1 to 200 characters; empty: the name again.
+    /// The title, 1 to 200 characters; an empty text restores the name.
     title: String,
     #[command(flatten)]
     source: Source,
@@ -35,7 +35,7 @@ pub struct RenameOptions {
 pub struct NoteOptions {
     /// The run's name.
     run: String,
-    /// The note, at most 10,000 characters; empty: none. Without it, the run's note is printed.
+    /// The note, at most 10,000 characters; an empty text removes it. Without TEXT, the note is printed.
     text: Option<String>,
     #[command(flatten)]
     source: Source,
@@ -50,7 +50,7 @@ pub struct RemoveOptions {
     /// The runs' names.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
-    /// Do not ask.
+    /// Remove without asking for confirmation.
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -167,7 +167,7 @@ enum Answer {
 fn asked(question: &str) -> Result<Answer, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err(Failure::bad_input("yes: expected --yes where there is no terminal to ask at"));
+        return Err(Failure::bad_input("yes: got no terminal to ask for confirmation, expected --yes"));
     }
     tell_part(&format!("{question} [y/N] "));
     let mut line = Vec::new();

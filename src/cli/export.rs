@@ -30,7 +30,7 @@ pub struct Options {
     /// Runs by name; by default all.
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
-    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1'; runs meet all.
+    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1'; a run must match all of them.
     #[arg(long, value_name = "TEXT", conflicts_with = "runs")]
     search: Option<String>,
     /// Directory for the files; it is created if it is absent.

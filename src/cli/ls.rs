@@ -17,12 +17,12 @@ use super::terminal::tell;
 /// The newest first: those of the sidecar at 127.0.0.1:7801, and all whose curves are kept below the user's data directory.
 #[derive(Args)]
 pub struct Options {
-    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1' or seed=0; runs meet all.
+    /// Words of names, titles and labels, and conditions on labels such as 'lambda<1' or seed=0; a run must match all of them.
     search: Vec<String>,
-    /// Runs at most.
+    /// Maximum number of runs to list.
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Print one JSON object, with the number of all runs that the search names.
+    /// Print one JSON object, with the number of all runs that match.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

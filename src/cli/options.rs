@@ -21,7 +21,7 @@ use crate::server::{
     projects,
 };
 
-/// Serve: receive batches, score them, show the curves
+/// Run the sidecar: receive batches, score them and show the curves
 ///
 /// Training jobs send to the gRPC port; people and Prometheus read from the HTTP port. Every option can also be given
 /// as an environment variable (CONCEPTWATCH_ and its name in capitals) or as a key of the TOML file of --config, with
@@ -68,16 +68,16 @@ pub struct ServeOptions {
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Be a hub: show and judge the runs that sidecars push here, from this PostgreSQL database, as
+    /// Run as a hub: show and judge the runs that sidecars push here, from this PostgreSQL database, as
     /// postgres://USER@HOST:PORT/DATABASE. The password comes from PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, env = "CONCEPTWATCH_STORE", value_name = "URL", conflicts_with = "data_dir")]
     pub store: Option<String>,
-    /// Of a hub: TOML file with a table [projects] of names and token files. Jobs can change a run with the
+    /// For a hub: TOML file with a table [projects] of names and token files. Jobs can change a run with the
     /// token of its project alone. That of --token-file is for the page and the project
     /// "default"; it or --client-ca is required then, unless the page is at a Unix socket.
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
-    /// Of a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
+    /// For a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
     /// [default: 0]
     #[arg(long, env = "CONCEPTWATCH_WORKERS", value_name = "COUNT")]
     workers: Option<u16>,
@@ -185,8 +185,8 @@ pub struct ServeOptions {
     /// Seconds between two notifications of a firing alert to Alertmanager [default: 60]
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER_RESEND", value_name = "SECONDS")]
     alertmanager_resend: Option<f64>,
-    /// Addresses of hubs that are told of every run declared from now on: HOST:PORT, http://HOST:PORT, https://HOST:PORT or
-    /// unix:///path; any hub of one database, tried in turn. What they have not been told yet waits in the history.
+    /// Addresses of hubs to which every run declared from now on is sent: HOST:PORT, http://HOST:PORT, https://HOST:PORT or
+    /// unix:///path; any hub of one database, tried in turn. Unsent changes wait in the history.
     #[arg(long, env = "CONCEPTWATCH_UPSTREAM", value_delimiter = ',', value_name = "ADDRESS,ADDRESS")]
     upstream: Option<Vec<String>>,
     /// File with the token of the hubs, read again for each connection.
@@ -378,14 +378,17 @@ impl ServeOptions {
             let of_hubs = [("projects", self.projects.is_some()), ("workers", self.workers.is_some())];
             return match of_hubs.into_iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),
-                Some((field, _)) => Err(Fault::new(field, "got it without a store, expected both for a hub")),
+                Some((field, _)) => Err(Fault::new(field, "is an option of a hub, expected store as well")),
             };
         };
         if self.data_dir.is_some() {
-            return Err(Fault::new("store", "got it with a data directory, expected one of them"));
+            return Err(Fault::new("store", "cannot be combined with data_dir, expected one of them"));
         }
         if self.upstream.is_some() {
-            return Err(Fault::new("store", "got it with upstream, expected one of them: a hub has no hub above it"));
+            return Err(Fault::new(
+                "store",
+                "cannot be combined with upstream, expected one of them: a hub does not push to another hub",
+            ));
         }
         let of_file = self.projects.as_deref().map(projects).transpose()?.unwrap_or_default();
         let read =

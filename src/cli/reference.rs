@@ -9,8 +9,8 @@ use super::CommandLine;
 const HEAD: &str = "\
 # Commands
 
-`conceptwatch <command> --help` prints the same. The exit status is 0 when a command has done its work, 1 when it failed or found
-what it was asked to look for, and 2 for bad input, which one line on standard error explains.
+`conceptwatch <command> --help` prints the same. The exit status is 0 when a command has done its work, 1 when it failed, when
+`doctor` found faults or when `rm` kept a run, and 2 for bad input, which one line on standard error explains.
 ";
 
 /// As it is typed: `--seed SEED`, or `FILE` for what has no name.

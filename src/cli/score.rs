@@ -26,7 +26,7 @@ use super::{outputs, room};
 /// Score files of model outputs
 ///
 /// Their arrays are named like the tensors of the protocol, such as concept_activations [n, k], concept_labels [n, k] and
-/// task_labels [n]. Other arrays are named and passed over; --map gives them the names that scores know. Scores whose
+/// task_labels [n]. Other arrays are listed and ignored; --map gives them the names that scores know. Scores whose
 /// arrays are absent are omitted.
 #[derive(Args)]
 pub struct Options {
@@ -145,7 +145,7 @@ fn score(options: &Options) -> Result<String, String> {
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
     if !passed_over.is_empty() {
-        tell(&format!("passed over, as no score knows the name: {} (see --map)", passed_over.join(", ")));
+        tell(&format!("ignored, as no score knows the name: {} (see --map)", passed_over.join(", ")));
     }
     if let Some(page) = page {
         let report = Report {
@@ -223,7 +223,7 @@ fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[St
          and task_labels"
     );
     if !passed_over.is_empty() {
-        why += &format!("; passed over, as no score knows the name: {}", in_short(&passed_over.join(", ")));
+        why += &format!("; ignored, as no score knows the name: {}", in_short(&passed_over.join(", ")));
     }
     let maps: Vec<String> = names.like_tensors().iter().map(|name| format!("--map \"{name}={name}*\"")).collect();
     if !maps.is_empty() {

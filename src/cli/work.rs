@@ -35,7 +35,7 @@ pub struct Options {
     /// End after this many seconds without a job.
     #[arg(long, value_name = "SECONDS")]
     idle_exit: Option<f64>,
-    /// Seconds after which another worker takes over the job of one that is not heard of.
+    /// Seconds after which another worker takes over the job of one that has not renewed its lease.
     #[arg(long, env = "CONCEPTWATCH_LEASE", value_name = "SECONDS", default_value_t = LEASE.as_secs_f64())]
     lease: f64,
     /// Niceness added to the computing threads, 0 to 19.

@@ -253,8 +253,8 @@ fn over_expressive_vectors(curve: &Curve) -> Judgement {
     let text = match found {
         true => "concepts are vectors, which carry more of the task than their concepts and activations do".to_owned(),
         false => format!(
-            "concepts are vectors; that they carry more of the task than their concepts is not shown: four of five samples \
-             would have shown it from {:.3} on",
+            "concepts are vectors; that they carry more of the task than their concepts is not shown: 80 % power to detect \
+             {:.3} or more",
             vectors.found_from(CTL_CONDITIONAL)
         ),
     };
@@ -286,8 +286,8 @@ pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
     let mut evidence = vec![more.beside(TASK_EXCESS), task.beside(None), best.beside(None)];
     if !more.is_above(TASK_EXCESS) {
         let text = format!(
-            "the model is not clearly more accurate than heads on the true concepts; four of five samples would have shown a \
-             difference from {:.3} on",
+            "the model is not clearly more accurate than heads on the true concepts; 80 % power to detect a difference of \
+             {:.3} or more",
             more.found_from(TASK_EXCESS)
         );
         return Judgement::of(false, text, evidence);
@@ -322,8 +322,8 @@ pub fn alignment_leakage(curve: &Curve) -> Judgement {
     let text = match found {
         true => "embeddings that agree with the true concept predict the task better than those that do not".to_owned(),
         false => format!(
-            "that embeddings that agree with the true concept predict the task better than others is not shown: four of five \
-             samples would have shown it from {:.3} on",
+            "that embeddings that agree with the true concept predict the task better than others is not shown: 80 % power to \
+             detect {:.3} or more",
             measured.found_from(ALIGNMENT)
         ),
     };

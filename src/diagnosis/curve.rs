@@ -68,7 +68,7 @@ impl Measured {
         &self.score
     }
 
-    /// The least true value that would have been found above the limit in four of five samples with this error.
+    /// The smallest true value that is found above the limit with a power of 80 %, given this error.
     pub fn found_from(&self, limit: f64) -> f64 {
         limit + (INTERVAL + POWER) * self.standard_error.unwrap_or(0.0)
     }

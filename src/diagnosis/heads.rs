@@ -51,8 +51,8 @@ pub fn misspecified_head(curve: &Curve) -> Judgement {
     if !gap.is_above(HEAD_GAP) {
         let from = gap.found_from(HEAD_GAP);
         let text = format!(
-            "{whose} is not clearly less accurate than an MLP; four of five samples would have shown a difference from \
-             {from:.3} on"
+            "{whose} is not clearly less accurate than an MLP; 80 % power to detect a difference of \
+             {from:.3} or more"
         );
         return Judgement::of(false, text, evidence);
     }

@@ -145,9 +145,9 @@ pub fn concepts(curve: &Curve) -> Result<Concepts, String> {
     })
 }
 
-/// Such as "four of five samples would have shown it from ctl_conditional 0.154 or icl_conditional 0.161 on".
+/// Such as "80 % power to detect ctl_conditional of 0.154 or icl_conditional of 0.161".
 pub fn would_have_been_found(looked_at: &[(Measured, f64)]) -> String {
     let each: Vec<String> =
-        looked_at.iter().map(|(one, limit)| format!("{} {:.3}", one.score(), one.found_from(*limit))).collect();
-    format!("four of five samples would have shown it from {} on", each.join(" or "))
+        looked_at.iter().map(|(one, limit)| format!("{} of {:.3}", one.score(), one.found_from(*limit))).collect();
+    format!("80 % power to detect {}", each.join(" or "))
 }

@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
         title: "Concepts ignored",
         subject: "Wrong interventions",
         source: "this project",
-        action: "Do not read its concepts as reasons",
+        action: "Do not use its concepts as explanations",
         help: || format!("`wrong_intervention_drop` is below {INTERVENTION_HARM}."),
         judge: causes::concepts_ignored,
     },
@@ -84,7 +84,7 @@ pub const RULES: &[Rule] = &[
         title: "Over-expressive concept encoding",
         subject: "Concept encoding",
         source: "arXiv:2504.14094, Sections 7 and 9",
-        action: "Shrink what encodes a concept",
+        action: "Reduce the capacity of the concept encoding",
         help: || {
             format!(
                 "A leakage score is above its limit although concepts are well learnt, the concept set is \
@@ -160,7 +160,7 @@ pub const RULES: &[Rule] = &[
         title: "Alignment leakage",
         subject: "Alignment",
         source: "arXiv:2504.14094, Section 8",
-        action: "Do not read agreement with a concept as its use",
+        action: "Do not conclude from an embedding's agreement with its concept that the model uses the concept",
         help: || format!("`alignment_leakage` is above {ALIGNMENT}, its value without alignment leakage."),
         judge: causes::alignment_leakage,
     },
@@ -169,7 +169,7 @@ pub const RULES: &[Rule] = &[
         title: "Saturation instead of leakage",
         subject: "Saturation",
         source: "this project",
-        action: "Compare only evaluations with as many ties",
+        action: "Compare only evaluations with the same tie fraction",
         help: || {
             format!(
                 "`icl_excess` has risen since its lowest evaluation while the tie fraction moved by more than \

@@ -9,13 +9,13 @@ pub enum Undefined {
     NoRows,
     #[error("the two variables have {0} and {1} rows")]
     UnequalRows(usize, usize),
-    #[error("the number of neighbours is 0; it is at least 1")]
+    #[error("got 0 neighbours, expected at least 1")]
     NoNeighbours,
     #[error("a continuous variable is constant")]
     Constant,
     #[error("a value is NaN or infinite")]
     NotFinite,
-    #[error("the values are so large that their sum leaves the range of numbers")]
+    #[error("the values are so large that their sum overflows")]
     TooLarge,
     #[error("the discrete variable has fewer than two classes of at least two rows")]
     OneClass,
@@ -26,6 +26,6 @@ pub enum Undefined {
          expected at most half"
     )]
     MostlyAlone { left_out: usize, rows: usize },
-    #[error("the variable that is conditioned on is a vector; it is a column of classes or of numbers")]
+    #[error("the conditioning variable is a vector, expected one column of classes or numbers")]
     ContinuousCondition,
 }

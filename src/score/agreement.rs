@@ -1,4 +1,4 @@
-//! Agreement of scores with people's ratings, and of the ratings with each other.
+//! Agreement of scores with human ratings, and of the ratings with each other.
 //!
 //! Sources: Evaluating the Unseen: A Novel Framework for Assessing Unsupervised Concept Bottleneck Models, Appendices G
 //! and I; Kendall 1945, doi:10.1093/biomet/33.3.239; Fleiss 1971, doi:10.1037/h0031619; Krippendorff 2004, Content

@@ -1,4 +1,4 @@
-//! Conditional leakage: what an activation tells beyond its own concept, this project's own.
+//! Conditional leakage: the information an activation carries beyond its own concept, this project's own.
 //!
 //! CTL subtracts I(c_i, y) from I(ĉ_i, y), which by the chain rule is I(ĉ_i; y | c_i) − I(c_i; y | ĉ_i): leakage less what
 //! was not learnt. A concept that was not learnt is subtracted from its own leakage, and the worst models look clean. The

@@ -1,4 +1,4 @@
-//! Conditional leakage of concept embedding models: what an embedding tells beyond its own concept.
+//! Conditional leakage of concept embedding models: the information an embedding carries beyond its own concept.
 //!
 //! As [`conditional`](super::conditional) for vectors. Estimates on vectors are biased by their dimension, so compare
 //! models of one dimension.

@@ -133,7 +133,7 @@ pub fn cases() -> Vec<Case> {
         array("numbers for text", "predicted_text", "expected string", "predicted_text", i64s("(32,)", &[0; 32])),
         array("a single number", act, "expected 1 to 8", act, f32s("()", &[1.0])),
         array("nine dimensions", act, "expected 1 to 8", act, f32s(deep, &[1.0])),
-        array("no rows", act, "empty dimension", act, f32s("(0, 2)", &[])),
+        array("no rows", act, "expected every dimension to be at least 1", act, f32s("(0, 2)", &[])),
         array("one dimension", act, "expected [n, 2]", act, f32s("(32,)", &zeros(32))),
         array("three activations of two concepts", act, "expected [n, 2]", act, f32s("(32, 3)", &zeros(96))),
         array("two activations a concept", act, "declare activation_columns two_per_concept", act, {

@@ -111,7 +111,7 @@ pub fn cases() -> Vec<Case> {
         file(
             "two rules of one name",
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 1.0\n[[alerts]]\nname = \"a\"\nscore = \"icl\"\nabove = 1.0\n",
-            &["serve.toml line 6: alerts 'a' name", "names two rules"],
+            &["serve.toml line 6: alerts 'a' name", "is the name of two rules"],
         ),
         file(
             "a rule on an unknown score",

@@ -35,7 +35,13 @@ fn cases() -> Vec<Case> {
     let large = one("F32", "[1073741824,1024]", 0, 1 << 42);
     vec![
         ("an empty table", csv, "FILE", "holds no array", vec![]),
-        ("a header alone", csv, "concept_labels", "empty dimension", table("concept_labels.a,concept_labels.b\n")),
+        (
+            "a header alone",
+            csv,
+            "concept_labels",
+            "expected every dimension to be at least 1",
+            table("concept_labels.a,concept_labels.b\n"),
+        ),
         (
             "no score in it",
             csv,

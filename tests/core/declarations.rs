@@ -66,8 +66,8 @@ fn tensors_have_exactly_the_bytes_of_their_shape() {
         (&[2, 3], 0, "data", "got 0 bytes"),
         (&[], 4, "shape", "0 dimensions"),
         (&[1; 9], 4, "shape", "9 dimensions"),
-        (&[0, 3], 0, "shape", "empty dimension"),
-        (&[3, 0], 0, "shape", "empty dimension"),
+        (&[0, 3], 0, "shape", "expected every dimension to be at least 1"),
+        (&[3, 0], 0, "shape", "expected every dimension to be at least 1"),
         (&[half, half], 16, "shape", "overflows"),
         (&[u64::MAX], 16, "shape", "overflows"),
         // A product that overflows to 0 bytes, and one that overflows to the given length.
@@ -92,7 +92,7 @@ fn texts_are_short_and_one_per_row() {
     assert_fault(texts(&[1], &[&format!("{longest}y")]), "tensors.predicted_text.texts", "row 0 has 4097 bytes");
     assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "got 1 strings");
     assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string for each row");
-    assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "empty dimension");
+    assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "expected every dimension to be at least 1");
 }
 
 #[test]

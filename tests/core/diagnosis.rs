@@ -226,9 +226,9 @@ fn what_was_not_seen_has_the_size_that_would_have_been() {
     let (absent, text) = state(&soft(), &[with(1, &poor)], SUPERVISION);
     assert_eq!(absent, State::Absent);
     // 0.16 + (1.96 + 0.84) · 0.005.
-    assert!(text.ends_with("would have shown it from ctl_conditional 0.174 or icl_conditional 0.174 on"), "{text}");
+    assert!(text.ends_with("80 % power to detect ctl_conditional of 0.174 or icl_conditional of 0.174"), "{text}");
     let (_, text) = state(&soft(), &[with(1, &[("intervention_drop", 0.01)])], FAIL);
-    assert!(text.ends_with("from intervention_drop 0.064 on"), "{text}");
+    assert!(text.ends_with("80 % power to detect intervention_drop of 0.064"), "{text}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ test("a search that finds nothing says so and how to clear it, and one that is i
   assert.equal(await shown(), 20);
   await search.fill("lamda<1");
   await eventually("no run", async () => (await head.innerText()) === "No run matches “lamda<1”");
-  assert.equal(await page.locator(".hint").innerText(), "No run has a label “lamda”. There are lambda, seed.");
+  assert.equal(await page.locator(".hint").innerText(), "No run has a label “lamda”. Existing labels: lambda, seed.");
   assert.ok(await page.locator(".aside").isHidden());
   await page.getByRole("button", { name: "Clear the search" }).click();
   await eventually("all runs", async () => await shown() === 20);

@@ -16,7 +16,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   const { page, complaints } = await open(t);
   assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
   const lead = await page.locator(".verdict .lead").innerText();
-  assert.match(lead, /Activations carry \d+ % ± \d+ of what there is to know about the task beyond the true values of their concepts; 16 % is the limit\./);
+  assert.match(lead, /Activations carry \d+ % ± \d+ of the task's entropy beyond the true values of their concepts; 16 % is the limit\./);
   assert.match(lead, /With every concept set to its true value, task accuracy falls from \d+\.\d % to \d+\.\d % ± \d\.\d\./);
   assert.match(lead, /Half of it comes from (one concept|2 concepts): c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
@@ -32,7 +32,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
 test("a sound run says so, and what was checked", async (t) => {
   const { page } = await open(t, { run: SOUND });
   assert.equal(await page.locator(".verdict h1").innerText(), "Sound");
-  await eventually("nothing to do", async () => /^Go on\s+No rule of the diagnosis finds a fault/.test((await page.locator(".todo").innerText())));
+  await eventually("nothing to do", async () => /^Nothing to do\s+No rule of the diagnosis finds a fault/.test((await page.locator(".todo").innerText())));
 });
 
 test("other verdicts say why", async (t) => {
@@ -114,7 +114,7 @@ test("earlier alerts are one button away", async (t) => {
   await panel.getByRole("button", { name: "Show 3 earlier" }).press("Enter");
   await eventually("all ten", async () => (await panel.locator(".log li").count()) === 11);
   assert.match(await panel.locator(".log").innerText(), /rule 0/);
-  await panel.getByRole("button", { name: "Show the newest 7 alone" }).press("Enter");
+  await panel.getByRole("button", { name: "Show only the newest 7" }).press("Enter");
   await eventually("seven again", async () => (await panel.locator(".log li").count()) === 8);
 });
 
@@ -145,7 +145,7 @@ test("accuracy by the share of concepts set stands beside that by wrong values",
   const { page, complaints } = await open(t);
   const panel = page.getByRole("region", { name: "Curve behind a score" });
   await panel.scrollIntoViewIfNeeded();
-  assert.equal(await panel.locator("h2").innerText(), "What interventions do");
+  assert.equal(await panel.locator("h2").innerText(), "Effect of interventions");
   assert.match(await panel.innerText(), /should not cost accuracy\. Here it does\./);
   const found = await lines(page, "behind-intervention_drop");
   assert.deepEqual(found.map(({ name, y }) => [name, Math.round(y.at(-1))]), [["true values", 30], ["wrong values", 10]]);
@@ -184,7 +184,7 @@ test("112 concepts are a table that is searched and sorted, and small curves", a
   await panel.getByLabel("Search concepts").fill("");
   await panel.getByRole("button", { name: "Small curves" }).click();
   await eventually("a curve each", async () => (await panel.locator(".multiples .spark").count()) === 112);
-  // Names are without what all begin with, and lose their middle, not their end.
+  // The common prefix is not shown; long names lose their middle, not their end.
   const names = await panel.locator(".multiples figcaption span").allInnerTexts();
   assert.ok(names.every((name) => name.length <= 19 && !name.startsWith("has_")) && names.some((name) => /…\w*r::\w+$/.test(name)), names.slice(0, 5).join());
   assert.equal(mock.runs.length, 2);
@@ -209,10 +209,10 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   await map.scrollIntoViewIfNeeded();
   const { x, y, width, height } = await map.boundingBox();
   await page.mouse.move(x + width * 0.9, y + height * 0.1);
-  assert.match(await page.locator(".read").innerText(), /c1 tells about c3\s*leakage 0\.\d+\s*the other way round 0\.\d+\s*q = 0\.034\s*computed 30 s before this evaluation/);
+  assert.match(await page.locator(".read").innerText(), /c1 carries information about c3\s*leakage 0\.\d+\s*in the other direction 0\.\d+\s*q = 0\.034\s*computed 30 s before this evaluation/);
   await map.focus();
   await page.keyboard.press("ArrowDown");
-  assert.match(await page.locator(".read").innerText(), /c2 tells about c3/);
+  assert.match(await page.locator(".read").innerText(), /c2 carries information about c3/);
   await page.keyboard.press("ArrowDown");
   assert.match(await page.locator(".read").innerText(), /A concept against itself is not counted/);
   assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);

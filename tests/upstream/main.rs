@@ -485,7 +485,7 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
     assert_eq!(told.lock().unwrap().steps(), once(dropped..stored), "the oldest are missing, as many as were counted");
     assert_eq!(sidecar.metric("conceptwatch_upstream_entries_dropped_total", ""), dropped as f64);
     let log = std::fs::read_to_string(sidecar.log()).unwrap();
-    assert!(log.contains("before the hub was told of them"), "{log}");
+    assert!(log.contains("before they were sent to the hub"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,7 +87,7 @@ impl Inner {
         if entries > 0 && self.told_unsent.is_none_or(|told| now - told >= TELL) {
             self.told_unsent = Some(now);
             let lost = self.unsent;
-            tracing::warn!(lost, "the size limit of the history removed changes before the hub was told of them");
+            tracing::warn!(lost, "the size limit of the history removed changes before they were sent to the hub");
         }
     }
 

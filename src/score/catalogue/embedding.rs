@@ -13,8 +13,8 @@ const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
 /// Of scores from neighbours in vectors.
-const WIDTH: &str = "Compare models of one width only: Gaussian embeddings with a truth of 0.913 read 0.908 at d = 16 and 0.804 at d \
-     = 64; the published estimator reads 0.751 at d = 16, for its rounding.";
+const WIDTH: &str = "Compare only models whose embeddings have the same dimension: Gaussian embeddings with a truth of 0.913 read \
+     0.908 at d = 16 and 0.804 at d = 64; the published estimator reads 0.751 at d = 16, for its rounding.";
 
 /// Of standard errors from influences.
 const COVERED: &str =
@@ -172,8 +172,8 @@ pub(super) const ROWS: [Score; 14] = [
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
         help: "I(ĉ^w_i; c_j | c_i) / H(c_j): information about every other true concept in each concept's weighted \
-               embedding beyond its own true concept, unclipped, mean over ordered pairs. Compare models of one \
-               dimension.",
+               embedding beyond its own true concept, unclipped, mean over ordered pairs. Compare only \
+               models whose embeddings have the same dimension.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: conditional_embedding::interconcept,

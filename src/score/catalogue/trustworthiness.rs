@@ -14,10 +14,10 @@ const FAMILY: &str = "trustworthiness";
 const FEATURES: &[Input] = &[Input::Tensor(DeepFeatures), Input::Tensor(ShallowFeatures)];
 
 /// Of scores in the units of feature maps.
-const ONE_NETWORK: &str = "Compare runs of one network only: feature maps of two have different scales.";
+const ONE_NETWORK: &str = "Compare only runs of the same network: feature maps of two have different scales.";
 
 /// Of scores in pixels of maps.
-const ONE_MAP_SIZE: &str = "Compare maps of one size: distances are in map pixels.";
+const ONE_MAP_SIZE: &str = "Compare only maps of the same size: distances are in map pixels.";
 
 pub(super) const ROWS: [Score; 7] = [
     Score {

@@ -12,7 +12,7 @@ pub(super) struct HeapCollector(IntGauge);
 impl HeapCollector {
     pub fn register(registry: &Registry) -> Result<(), Error> {
         let help = "Bytes allocated and not freed. Resident memory also holds the program and what the allocator keeps \
-                    free. Absent where the C library does not tell.";
+                    free. Absent where the C library does not report it.";
         registry.register(Box::new(Self(IntGauge::new(names::HEAP, help)?)))
     }
 }

@@ -33,9 +33,9 @@ impl HubMetrics {
         )?;
         let jobs_waiting = IntGauge::new(
             names::HUB_JOBS_WAITING,
-            "Evaluations that wait for a worker, as all hubs of a database say.",
+            "Evaluations that wait for a worker, the same at every hub of a database.",
         )?;
-        let jobs_leased = IntGauge::new(names::HUB_JOBS_LEASED, "Evaluations that workers compute.")?;
+        let jobs_leased = IntGauge::new(names::HUB_JOBS_LEASED, "Evaluations that workers are computing.")?;
         let jobs_oldest = Gauge::new(
             names::HUB_JOBS_OLDEST,
             "How long the evaluation that has waited longest for a worker has waited, in seconds.",

@@ -111,8 +111,9 @@ fn the_reference_has_every_family() {
         assert!(is_there || name == names::PREFIX, "{name} is not in the reference");
     }
     let [of_runs, own, of_hubs] = [&of_runs, &own, &of_hubs].map(table);
-    let expected =
-        format!("{HEAD}\n## Of runs\n\n{of_runs}\n## Of the sidecar\n\n{own}\n## Of a hub besides\n\n{of_hubs}");
+    let expected = format!(
+        "{HEAD}\n## Run metrics\n\n{of_runs}\n## Sidecar metrics\n\n{own}\n## Additional hub metrics\n\n{of_hubs}"
+    );
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(path, &expected).unwrap();

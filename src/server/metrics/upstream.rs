@@ -29,7 +29,7 @@ impl<F: Fn() -> UpstreamStatus + Send + Sync + 'static> UpstreamCollector<F> {
             reached: IntGauge::new(names::UPSTREAM_REACHED, "1 if the hub answered the last call, else 0.")?,
             waiting: IntGauge::new(
                 names::UPSTREAM_WAITING,
-                "Changes of the history that the hub has yet to be told of.",
+                "Changes of the history that are not yet sent to the hub, or not yet acknowledged by it.",
             )?,
             answer_age: Gauge::new(
                 names::UPSTREAM_ANSWER_AGE,
@@ -39,18 +39,18 @@ impl<F: Fn() -> UpstreamStatus + Send + Sync + 'static> UpstreamCollector<F> {
             refused: Opts::new(names::UPSTREAM_REFUSED, "Changes of the history that the hub can never apply."),
             dropped: Opts::new(
                 names::UPSTREAM_DROPPED,
-                "Changes that the size limit of the history removed before the hub was told of them, or that could not be read.",
+                "Changes that the size limit of the history removed before they were sent to the hub, or that could not be read.",
             ),
             passes_waiting: IntGauge::new(
                 names::UPSTREAM_PASSES_WAITING,
-                "Passes over several hosts that ranks here have ended and whose end the hub has yet to tell.",
+                "Passes over several hosts that ranks here have ended and whose end the hub has not yet reported.",
             )?,
             parts_sent: Opts::new(names::UPSTREAM_PARTS_SENT, "Parts of passes over several hosts that the hub took."),
             part_bytes: Opts::new(names::UPSTREAM_PART_BYTES, "Bytes of the parts of passes that the hub took."),
             parts_refused: Opts::new(names::UPSTREAM_PARTS_REFUSED, "Parts of passes that the hub can never take."),
             passes_lost: Opts::new(
                 names::UPSTREAM_PASSES_LOST,
-                "Passes over several hosts that were given up because no hub told their end in time.",
+                "Passes over several hosts that were abandoned because no hub reported their end in time.",
             ),
         }))
     }

@@ -1,4 +1,4 @@
-//! Tells a hub what is new in the history: `conceptwatch serve --upstream`.
+//! Sends changes of the history to a hub: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
 //! applied; nothing waits for it. [`pump`] decides when to send and [`turn`] to which hub. Of runs over several hosts, the hub
