@@ -185,16 +185,21 @@ impl Members {
     }
 
     /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
-    /// the attempt if this was its last rank.
-    pub fn finish(&mut self, client: Option<u64>, rank: u32, world_size: u32) -> Result<Option<Attempt>, Fault> {
+    /// the checked rank, and the attempt if this was its last. Errors when the rank is out of range.
+    pub fn finish(
+        &mut self,
+        client: Option<u64>,
+        rank: u32,
+        world_size: u32,
+    ) -> Result<(Rank, Option<Attempt>), Fault> {
         let attempt = self.attempt_of(client);
         let nobody_declared = self.crews.is_empty();
         let Some(crew) = self.crews.get_mut(&attempt) else {
-            Rank::of(rank, world_size)?;
-            return Ok(nobody_declared.then_some(attempt));
+            return Ok((Rank::of(rank, world_size)?, nobody_declared.then_some(attempt)));
         };
-        crew.finished.insert(Rank::of(rank, crew.world_size)?);
-        Ok((crew.finished.len() == crew.world_size as usize).then_some(attempt))
+        let rank = Rank::of(rank, crew.world_size)?;
+        crew.finished.insert(rank);
+        Ok((rank, (crew.finished.len() == crew.world_size as usize).then_some(attempt)))
     }
 
     /// Records that the run has finished.
@@ -361,8 +366,8 @@ mod tests {
         members.declare(unnamed(1, 3), NOW);
         assert!(members.declare(unnamed(2, 2), NOW));
         assert!(!members.declare(unnamed(3, 2), NOW));
-        assert_eq!(members.finish(Some(2), 0, 2).unwrap(), None);
-        assert_eq!(members.finish(Some(3), 1, 2).unwrap(), Some(Attempt { launch: 0, restart: 1 }));
+        assert_eq!(members.finish(Some(2), 0, 2).unwrap().1, None);
+        assert_eq!(members.finish(Some(3), 1, 2).unwrap().1, Some(Attempt { launch: 0, restart: 1 }));
         members.end();
         assert!(members.declare(unnamed(3, 2), NOW), "a process may train again after the run has finished");
         assert!(members.sends(3, 2, 2, NOW).is_err());
