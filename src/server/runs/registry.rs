@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crate::history::Ending;
 use crate::run::{Run, SplitKey};
 use crate::sample::{
-    Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, Unfinished, WindowKind, client_hash,
+    Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, StatedRank, Unfinished, WindowKind,
+    client_hash,
 };
 
 use tokio::sync::Notify;
@@ -241,7 +242,8 @@ impl Runs {
         let mut state = lock(&running.state);
         let client = Some(client).filter(|client| !client.is_empty()).map(client_hash);
         let of_client = state.members.attempt_of(client);
-        let (rank, last) = state.members.finish(client, rank, running.run.world_size)?;
+        let stated = StatedRank { rank, world_size: running.run.world_size };
+        let (rank, last) = state.members.finish(client, stated)?;
         let Some(attempt) = last else { return Ok((rank, Finished::NotYet(of_client))) };
         if state.shared.contains_key(&attempt) {
             return Ok((rank, Finished::NotYet(attempt)));
