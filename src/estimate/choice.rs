@@ -1,4 +1,5 @@
-//! Which search and which sum: every threshold that chooses between two ways to one result.
+//! Which search and which sum: the thresholds at which data take another way to the same result. Limits of what is compiled,
+//! such as the numbers of neighbours that fit in registers, stand beside the code; `README.md` lists them.
 //!
 //! The ways to search give the same bits. The ways to sum over ties differ by rounding, some 10⁻¹³, so their thresholds
 //! are part of what a score is. `README.md` draws the tree, and `cargo bench --bench shapes` measures each way on the data
@@ -190,6 +191,15 @@ pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bo
 #[inline(always)]
 pub(super) fn takes_mean([only_here, only_there, both, beyond]: [usize; 4], left_out: Option<Shortcut>) -> bool {
     (both == 0) & ((only_here + only_there == 1) | (only_here + beyond == 0)) & (left_out != Some(Shortcut::Mean))
+}
+
+/// Values of ψ from which on their mean is a difference of two closed sums. Of fewer values it would lose digits.
+pub(super) const LONG_MEAN: usize = 64;
+
+/// Whether P(p, e) of a shape met before is looked up: always.
+#[inline(always)]
+pub(super) fn takes_memory(left_out: Option<Shortcut>) -> bool {
+    left_out != Some(Shortcut::Memory)
 }
 
 /// How any other expectation over orders of tied distances is summed up.
