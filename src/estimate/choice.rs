@@ -187,7 +187,7 @@ pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bo
 /// among the farther ones, or nothing is at the radius in this variable. The numbers are a, b, c and d of
 /// [`Shape`](super::ties::Shape).
 ///
-/// Estimates of float16 sigmoids take 1.2 to 1.3 × as long without it.
+/// Gain: row `Mean` of the README of `estimate/` (`cargo bench --bench shapes`).
 #[inline(always)]
 pub(super) fn takes_mean([only_here, only_there, both, beyond]: [usize; 4], left_out: Option<Shortcut>) -> bool {
     (both == 0) & ((only_here + only_there == 1) | (only_here + beyond == 0)) & (left_out != Some(Shortcut::Mean))
@@ -268,8 +268,8 @@ pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
 }
 
-/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors: binary classes take
-/// 1.4 to 1.5 × as long otherwise.
+/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors. Gain: row `CellByCell`
+/// of the README of `estimate/` (`cargo bench --bench shapes`).
 const FEW_CELLS: usize = 8;
 
 /// How the rows of pairs of classes are counted.

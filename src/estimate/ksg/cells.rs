@@ -7,8 +7,7 @@
 //! bit.
 //!
 //! Cost: one step for each cell of the table, and for each cell with rows one step for each distance up to the radius.
-//! Gain: estimates of hard labels take 2 to 3 × as long without it, some 25 levels 1.4 ×, 100 levels 1.2 ×
-//! (`cargo bench --bench shapes`).
+//! Gain: row `Cells` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use crate::estimate::digamma::Digamma;
 use crate::estimate::levels::Levels;

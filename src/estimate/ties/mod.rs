@@ -5,7 +5,7 @@
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. The README of `estimate/` has the derivation.
 //!
 //! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without ties
-//! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost and gain.
+//! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost.
 //! P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
