@@ -72,6 +72,11 @@ impl Rank {
         Err(Fault::new("rank", format!("got {rank}, expected 0 to {last} (world_size is {world_size})")))
     }
 
+    /// A rank that was checked when it was declared, or that is only looked up among those that were.
+    pub fn stored(rank: u32) -> Self {
+        Self(rank)
+    }
+
     pub fn get(self) -> u32 {
         self.0
     }

@@ -15,6 +15,7 @@ use crate::run::{Concept, Run, RunFields};
 use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::peers::Remote;
 use crate::server::proto;
+use crate::tensor::TensorName;
 
 use super::in_process::{InProcess, Port};
 use super::logs;
@@ -158,13 +159,13 @@ impl Watched {
         let (n, k) = evaluation.concept_activations.dim();
         let [corrected, misled] = self.model.intervention_curves(&data.training, rows);
         let tensors = vec![
-            float_tensor("concept_activations", &[n, k], evaluation.concept_activations.iter().copied()),
-            class_tensor("concept_labels", &[n, k], classes(rows, Rows::concepts)),
-            class_tensor("task_labels", &[n], classes(rows, Rows::tasks)),
-            class_tensor("task_predictions", &[n], evaluation.task_predictions()),
-            class_tensor("intervention_predictions", &[n, k + 1], corrected),
-            class_tensor("wrong_intervention_predictions", &[n, k + 1], misled),
-            class_tensor("sample_ids", &[n], 0..n as i32),
+            float_tensor(TensorName::ConceptActivations, &[n, k], evaluation.concept_activations.iter().copied()),
+            class_tensor(TensorName::ConceptLabels, &[n, k], classes(rows, Rows::concepts)),
+            class_tensor(TensorName::TaskLabels, &[n], classes(rows, Rows::tasks)),
+            class_tensor(TensorName::TaskPredictions, &[n], evaluation.task_predictions()),
+            class_tensor(TensorName::InterventionPredictions, &[n, k + 1], corrected),
+            class_tensor(TensorName::WrongInterventionPredictions, &[n, k + 1], misled),
+            class_tensor(TensorName::SampleIds, &[n], 0..n as i32),
         ];
         let step = u64::from(epoch) * data.training.len().div_ceil(512) as u64;
         let point = runtime.block_on(async {

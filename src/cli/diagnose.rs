@@ -6,12 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Diagnosis, State};
 use crate::history::Store;
 use crate::question::diagnosis_of;
 
 use super::failure::{Failure, conclude};
-use super::report::{CURVES, Page, RunReport};
+use super::report::{Page, RunReport};
 use super::source::Source;
 
 /// Find out what is wrong with a run
@@ -58,7 +59,7 @@ fn report(options: &Options, diagnosis: &Diagnosis) -> Result<String, Failure> {
             let split = [("run", options.run.clone()), ("split", options.split.clone())];
             holder.ask(path, &[&split, more].concat())?.expect_ok()
         };
-        let curves = ask("/api/v1/curves", &[("scores", CURVES.join(","))])?;
+        let curves = ask("/api/v1/curves", &[("scores", USUAL_OF_GROUPS.join(","))])?;
         let point = ask("/api/v1/point", &[("step", diagnosis.step.to_string())])?;
         Ok(RunReport { diagnosis, run, curves: &curves, point: &point }.html())
     })

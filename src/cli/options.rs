@@ -121,7 +121,7 @@ pub struct ServeOptions {
     #[arg(long, env = "CONCEPTWATCH_LEAST_CHANGED", value_name = "SHARE")]
     least_changed: Option<f64>,
     /// tie_aware, or published for parity with papers [default: tie_aware]
-    #[arg(long, env = "CONCEPTWATCH_ESTIMATOR", value_parser = ["tie_aware", "published"], value_name = "NAME")]
+    #[arg(long, env = "CONCEPTWATCH_ESTIMATOR", value_parser = Kind::ALL.map(Kind::name), value_name = "NAME")]
     estimator: Option<String>,
     /// Neighbours of the estimators [default: 3]
     #[arg(long, env = "CONCEPTWATCH_NEIGHBOURS", value_name = "K")]
@@ -436,13 +436,7 @@ impl ServeOptions {
             linger: seconds("linger", self.linger, 300.0)?,
             forget_after: seconds("forget_after", self.forget_after, 3600.0)?,
         };
-        let kind = match self.estimator.as_deref() {
-            None | Some("tie_aware") => Kind::TieAware,
-            Some("published") => Kind::Published,
-            Some(other) => {
-                return Err(Fault::new("estimator", format!("got '{other}', expected tie_aware or published")));
-            }
-        };
+        let kind = self.estimator.as_deref().map_or(Ok(Kind::TieAware), str::parse)?;
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
         let history = if self.data_dir.is_some() || self.data_home.is_some() { 1024 } else { 64 };
         Ok(Options {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
 use crate::estimate::{Kind, Settings};
@@ -58,8 +59,8 @@ pub struct Options {
     #[arg(long, conflicts_with = "activation_columns")]
     latents: bool,
     /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
-    #[arg(long, default_value = "tie_aware", value_parser = ["tie_aware", "published"])]
-    estimator: String,
+    #[arg(long, default_value = Kind::TieAware.name(), value_parser = estimator())]
+    estimator: Kind,
     /// Number of neighbours of the estimators.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     neighbours: u16,
@@ -82,6 +83,11 @@ pub struct Options {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+/// Reads an estimator's name; help and errors list the possible ones.
+fn estimator() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| name.parse::<Kind>())
 }
 
 pub fn run(options: Options) -> ExitCode {
@@ -114,7 +120,7 @@ fn score(options: &Options) -> Result<String, String> {
     let sample = Sample::of_batch(&batch, &run);
     drop(batch);
     let settings = Settings {
-        kind: if options.estimator == "published" { Kind::Published } else { Kind::TieAware },
+        kind: options.estimator,
         neighbours: usize::from(options.neighbours),
         repeats: usize::from(options.repeats),
         seed: options.seed,
@@ -152,7 +158,7 @@ fn score(options: &Options) -> Result<String, String> {
             files: &options.files,
             rows: sample.rows(),
             run: &run,
-            estimator: &options.estimator,
+            estimator: options.estimator.name(),
             tie_fraction,
             scores: &scores,
             passed_over: &passed_over,
@@ -164,7 +170,7 @@ fn score(options: &Options) -> Result<String, String> {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
         let mut object = json!({
-            "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator,
+            "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator.name(),
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
         });
         if !passed_over.is_empty() {
@@ -179,7 +185,7 @@ fn score(options: &Options) -> Result<String, String> {
         "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s\n\n",
         sample.rows(),
         run.concept_count(),
-        options.estimator,
+        options.estimator.name(),
         100.0 * tie_fraction
     );
     if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {

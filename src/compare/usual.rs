@@ -35,7 +35,8 @@ pub const USUAL: [&str; 18] = [
     "ois",
     "nis",
 ];
-/// Compared by default between groups, whose table has a column for each.
+/// Compared by default between groups, whose table has a column for each. A row of the list of runs holds the same scores,
+/// and the report of a run draws their curves in this order: those that decide first.
 pub const USUAL_OF_GROUPS: [&str; 7] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /// The scores that a comparison of groups reads by default: those of its table, its verdicts and its criterion.

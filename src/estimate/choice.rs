@@ -1,4 +1,5 @@
-//! Which search and which sum: every threshold that chooses between two ways to one result.
+//! Which search and which sum: the thresholds at which data take another way to the same result. Limits of what is compiled,
+//! such as the numbers of neighbours that fit in registers, stand beside the code; `README.md` lists them.
 //!
 //! The ways to search give the same bits. The ways to sum over ties differ by rounding, some 10⁻¹³, so their thresholds
 //! are part of what a score is. `README.md` draws the tree, and `cargo bench --bench shapes` measures each way on the data
@@ -186,10 +187,19 @@ pub(super) fn tree_prunes(candidates: usize, searches: usize, rows: usize) -> bo
 /// among the farther ones, or nothing is at the radius in this variable. The numbers are a, b, c and d of
 /// [`Shape`](super::ties::Shape).
 ///
-/// Estimates of float16 sigmoids take 1.2 to 1.3 × as long without it.
+/// Gain: row `Mean` of the README of `estimate/` (`cargo bench --bench shapes`).
 #[inline(always)]
 pub(super) fn takes_mean([only_here, only_there, both, beyond]: [usize; 4], left_out: Option<Shortcut>) -> bool {
     (both == 0) & ((only_here + only_there == 1) | (only_here + beyond == 0)) & (left_out != Some(Shortcut::Mean))
+}
+
+/// Values of ψ from which on their mean is a difference of two closed sums. Of fewer values it would lose digits.
+pub(super) const LONG_MEAN: usize = 64;
+
+/// Whether P(p, e) of a shape met before is looked up: always.
+#[inline(always)]
+pub(super) fn takes_memory(left_out: Option<Shortcut>) -> bool {
+    left_out != Some(Shortcut::Memory)
 }
 
 /// How any other expectation over orders of tied distances is summed up.
@@ -258,8 +268,8 @@ pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
     (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
 }
 
-/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors: binary classes take
-/// 1.4 to 1.5 × as long otherwise.
+/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors. Gain: row `CellByCell`
+/// of the README of `estimate/` (`cargo bench --bench shapes`).
 const FEW_CELLS: usize = 8;
 
 /// How the rows of pairs of classes are counted.

@@ -1,8 +1,12 @@
 //! How to estimate: which of the two estimators, and its parameters.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
-/// Which of the two estimators.
+use crate::fault::{Fault, in_short};
+
+/// Which of the two estimators. Serde and [`Kind::name`] give each the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -11,6 +15,31 @@ pub enum Kind {
     Published,
     /// Ties in random order, in expectation; never clipped.
     TieAware,
+}
+
+impl Kind {
+    /// The default first.
+    pub const ALL: [Self; 2] = [Self::TieAware, Self::Published];
+
+    /// As in options, points and the protocol.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TieAware => "tie_aware",
+            Self::Published => "published",
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = Fault;
+
+    /// The estimator of that [`name`](Self::name). Errors in the field `estimator` if there is none.
+    fn from_str(name: &str) -> Result<Self, Fault> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            let expected = Self::ALL.map(Self::name).join(" or ");
+            Fault::new("estimator", format!("got '{}', expected {expected}", in_short(name)))
+        })
+    }
 }
 
 /// How to estimate.

@@ -74,10 +74,9 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
     for (number, launch) in (0..).zip(&launches) {
         let declared: Vec<_> = ranks.iter().filter(|rank| rank.attempt.launch == number).collect();
         // Histories of an older schema know no ranks.
-        let clients = declared.iter().map(|rank| (rank.rank, rank.client.as_str()));
-        let clients = if declared.is_empty() { vec![(0, "")] } else { clients.collect() };
+        let clients = declared.iter().map(|rank| (Rank::stored(rank.rank), rank.client.as_str()));
+        let clients = if declared.is_empty() { vec![(Rank::default(), "")] } else { clients.collect() };
         for (rank, client) in clients {
-            let rank = Rank::of(rank, u32::MAX).map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
             let (job, restart) = (launch.job.as_str(), launch.restarts);
             let identity = Identity { job, restart, resume, rank, client, ..Identity::default() };
             let record = to.record_run(&run, &identity, stored.started)?;
@@ -87,10 +86,8 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
         }
     }
     for rank in ranks.iter().filter(|rank| rank.finished) {
-        let number =
-            Rank::of(rank.rank, u32::MAX).map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
         let finished = stored.finished.unwrap_or(stored.started);
-        to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), number, finished)?;
+        to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), Rank::stored(rank.rank), finished)?;
     }
     Ok((run.name.clone(), numbers))
 }

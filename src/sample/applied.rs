@@ -100,9 +100,7 @@ impl Ranks {
     pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
         let ranks = |(word, at): (&u64, u32)| {
             let word = *word;
-            (0..64)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .filter_map(move |bit| Rank::of(64 * at + bit, u32::MAX).ok())
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| Rank::stored(64 * at + bit))
         };
         self.words.iter().zip(0..).flat_map(ranks)
     }

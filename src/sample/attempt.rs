@@ -31,6 +31,25 @@ pub struct Member {
     pub rank: Rank,
 }
 
+/// The rank that a message states, not checked yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatedRank {
+    pub rank: u32,
+    /// Number of ranks that the run declares. A client that has declared itself is checked against its attempt instead.
+    pub world_size: u32,
+}
+
+impl StatedRank {
+    fn checked(self) -> Result<Rank, Fault> {
+        Rank::of(self.rank, self.world_size)
+    }
+
+    /// In an attempt of another number of ranks.
+    fn among(self, world_size: u32) -> Result<Rank, Fault> {
+        Self { world_size, ..self }.checked()
+    }
+}
+
 /// The clients of one attempt.
 #[derive(Clone, Debug)]
 struct Crew {
@@ -132,17 +151,18 @@ impl Members {
     }
 
     /// The attempt and rank of a client that sends a message. A client that has not declared the run joins an unnamed
-    /// launch of `world_size` ranks. Errors when the rank is out of range.
-    pub fn sends(&mut self, client: u64, rank: u32, world_size: u32, now: Duration) -> Result<Member, Fault> {
+    /// launch of as many ranks as the run declares. Errors when the rank is out of range.
+    pub fn sends(&mut self, client: u64, stated: StatedRank, now: Duration) -> Result<Member, Fault> {
         if !self.clients.contains_key(&client) {
-            Rank::of(rank, world_size)?;
+            stated.checked()?;
+            let world_size = stated.world_size;
             self.declare(Declaration { client, attempt: None, world_size, rank: None, continues: false }, now);
         }
         let known = self.clients.get(&client).copied();
         let Some(Client { attempt, world_size, sent }) = known else {
             return Err(Fault::new("client", "is not known"));
         };
-        let rank = Rank::of(rank, world_size)?;
+        let rank = stated.among(world_size)?;
         let place = if self.crews.get(&attempt).is_none_or(|crew| crew.named) {
             attempt
         } else {
@@ -185,16 +205,16 @@ impl Members {
     }
 
     /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
-    /// the attempt if this was its last rank.
-    pub fn finish(&mut self, client: Option<u64>, rank: u32, world_size: u32) -> Result<Option<Attempt>, Fault> {
+    /// the checked rank, and the attempt if this was its last. Errors when the rank is out of range.
+    pub fn finish(&mut self, client: Option<u64>, stated: StatedRank) -> Result<(Rank, Option<Attempt>), Fault> {
         let attempt = self.attempt_of(client);
         let nobody_declared = self.crews.is_empty();
         let Some(crew) = self.crews.get_mut(&attempt) else {
-            Rank::of(rank, world_size)?;
-            return Ok(nobody_declared.then_some(attempt));
+            return Ok((stated.checked()?, nobody_declared.then_some(attempt)));
         };
-        crew.finished.insert(Rank::of(rank, crew.world_size)?);
-        Ok((crew.finished.len() == crew.world_size as usize).then_some(attempt))
+        let rank = stated.among(crew.world_size)?;
+        crew.finished.insert(rank);
+        Ok((rank, (crew.finished.len() == crew.world_size as usize).then_some(attempt)))
     }
 
     /// Records that the run has finished.
@@ -301,7 +321,9 @@ mod tests {
 
     /// The restart number of each client's unnamed attempt after it sends as the given rank.
     fn sent(members: &mut Members, clients: &[(u64, u32)], world_size: u32) -> Vec<u32> {
-        let send = |&(client, rank): &(u64, u32)| members.sends(client, rank, world_size, NOW).unwrap().attempt.restart;
+        let send = |&(client, rank): &(u64, u32)| {
+            members.sends(client, StatedRank { rank, world_size }, NOW).unwrap().attempt.restart
+        };
         clients.iter().map(send).collect()
     }
 
@@ -361,11 +383,14 @@ mod tests {
         members.declare(unnamed(1, 3), NOW);
         assert!(members.declare(unnamed(2, 2), NOW));
         assert!(!members.declare(unnamed(3, 2), NOW));
-        assert_eq!(members.finish(Some(2), 0, 2).unwrap(), None);
-        assert_eq!(members.finish(Some(3), 1, 2).unwrap(), Some(Attempt { launch: 0, restart: 1 }));
+        assert_eq!(members.finish(Some(2), StatedRank { rank: 0, world_size: 2 }).unwrap().1, None);
+        assert_eq!(
+            members.finish(Some(3), StatedRank { rank: 1, world_size: 2 }).unwrap().1,
+            Some(Attempt { launch: 0, restart: 1 })
+        );
         members.end();
         assert!(members.declare(unnamed(3, 2), NOW), "a process may train again after the run has finished");
-        assert!(members.sends(3, 2, 2, NOW).is_err());
+        assert!(members.sends(3, StatedRank { rank: 2, world_size: 2 }, NOW).is_err());
     }
 
     #[test]
@@ -374,7 +399,8 @@ mod tests {
         assert!(!members.declare(named(1, 0, 1, 2), NOW));
         assert!(!members.declare(named(2, 0, 0, 2), NOW), "a late client of the previous attempt");
         assert!(members.declare(named(3, 1, 0, 1), NOW));
-        let attempt = |members: &mut Members, client| members.sends(client, 0, 9, NOW).unwrap().attempt;
+        let stated = StatedRank { rank: 0, world_size: 9 };
+        let attempt = |members: &mut Members, client| members.sends(client, stated, NOW).unwrap().attempt;
         assert_eq!(attempt(&mut members, 1), Attempt { launch: 0, restart: 1 });
         assert_eq!(attempt(&mut members, 2), Attempt { launch: 0, restart: 0 });
         assert_eq!(attempt(&mut members, 3), Attempt { launch: 1, restart: 0 });

@@ -22,6 +22,7 @@ use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
 use super::rows::Rows;
 use crate::fault::Fault;
+use crate::step::Step;
 use crate::tensor::{Tensor, TensorName};
 
 /// Size and seed of a sample.
@@ -45,7 +46,7 @@ pub struct Arrival {
     /// Row identity, the only input of the priority.
     pub id: u64,
     /// Optimiser steps so far. A newer step replaces an older value of the row.
-    pub step: u64,
+    pub step: Step,
     pub origin: Origin,
 }
 
@@ -66,7 +67,7 @@ pub enum Offered {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Slot {
     id: u64,
-    step: u64,
+    step: Step,
     origin: Origin,
     /// Arrivals of this row since it was first held, that one included.
     arrivals: u64,

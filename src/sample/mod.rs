@@ -27,7 +27,7 @@ mod stage;
 mod window;
 
 pub use applied::Source;
-pub use attempt::{Attempt, Declaration, Member, Members};
+pub use attempt::{Attempt, Declaration, Member, Members, StatedRank};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
 pub use column::{Column, Values};
 pub use evaluation::{Evaluation, Now};

@@ -3,6 +3,7 @@
 use std::collections::{BinaryHeap, HashMap};
 
 use super::priority::priority;
+use crate::step::Step;
 
 /// A row's place in the order; rows with the smallest places are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,12 +30,12 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub fn place(self, id: u64, step: u64) -> Place {
+    pub fn place(self, id: u64, step: Step) -> Place {
         let priority = priority(self.seed, id);
         let decayed = if self.decay > 0.0 {
             // 52 bits, so that neither u nor 1 − u rounds to 0.
             let below = ((priority >> 12) as f64 + 0.5) * (0.5f64).powi(52);
-            order_preserving((-(-below).ln_1p()).ln() - self.decay * step as f64)
+            order_preserving((-(-below).ln_1p()).ln() - self.decay * step.get() as f64)
         } else {
             0
         };

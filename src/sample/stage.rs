@@ -76,7 +76,7 @@ impl Staged {
             let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
             // Sample ids are non-negative: the batch was validated.
             let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
-            Arrival { id, step: self.step.get(), origin }
+            Arrival { id, step: self.step, origin }
         };
         let arrivals: Vec<Arrival> = chunk.kept_rows().map(arrival).collect();
         let (sampler, continuous) = (&mut self.sampler, |name| self.continuous.holds(name));

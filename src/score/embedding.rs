@@ -14,6 +14,7 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
+use super::labels::Labels;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
 use super::term::{Concepts, Normaliser, Sum, Term, known_pair, mean_over_concepts, normaliser};
 use super::units::{self, Computed, Shape};
@@ -105,98 +106,102 @@ fn of_labels(p: &Prepared, name: TensorName) -> Arc<Result<OfLabels, String>> {
     };
     p.shared(shared, || {
         p.column(name).ok_or_else(|| format!("there are no {name}"))?;
-        let task = p.task_labels().filter(|_| name == TensorName::ConceptEmbeddings).map(|y| (y, normaliser(y, p)));
-        let labels = p.concept_labels().unwrap_or_default();
-        let entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
-        let every_label: Vec<&Variable> = labels.iter().chain(task.iter().map(|(y, _)| *y)).collect();
-        // The divisor first: its reason is the plainer one.
-        let term = |information: Result<Estimate, Undefined>, entropy: &Result<Normaliser, String>| {
-            let entropy = entropy.as_ref().map_err(Clone::clone)?;
-            Ok(Term::normalised(information.map_err(|e| e.to_string())?, entropy))
-        };
-        let about_other =
-            |i: usize, j: usize, information: Result<Estimate, Undefined>, entropy: &Result<Normaliser, String>| {
-                let of = |what: &str, at: usize, why: &str| {
-                    format!("{what} of concept '{}': {why}", p.run().concepts[at].name)
-                };
-                let entropy = entropy.as_ref().map_err(|why| of("labels", j, why))?;
-                let information = information.map_err(|e| of("embeddings", i, &e.to_string()))?;
-                Ok(Term::normalised(information, entropy))
-            };
-        // Cells: about the other concepts, its own, and the task.
-        let concept = |i: usize, sums: &mut [Sum]| {
-            p.pause();
-            let unknown = p.has_unknown_labels();
-            // One search serves all labels of all rows; labels of some rows have a search each.
-            let searched: Vec<&Variable> =
-                every_label.iter().skip(if unknown { labels.len() } else { 0 }).copied().collect();
-            let mut informations = match p.embedding(name, i) {
-                Some(embedding) => mutual_information_with_each(&embedding, &searched, p.settings()),
-                None => Vec::new(),
-            };
-            let about_known = |j: usize| -> Result<Term, String> {
-                let rows =
-                    if i == j { p.known(&[i]).map_err(|why| format!("labels: {why}"))? } else { known_pair(p, i, j)? };
-                let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
-                let embedding = p.embedding_in(name, i, &rows);
-                let information =
-                    mutual_information(&embedding.ok_or("there are no embeddings")?, &label, p.settings());
-                let entropy = normaliser(&label, p);
-                let found =
-                    if i == j { term(information, &entropy)? } else { about_other(i, j, information, &entropy)? };
-                Ok(found.spread(&rows))
-            };
-            let mut add = |to: usize, term: Result<Term, String>| {
-                term.iter().for_each(|term| sums[to].add_in_any_order(term));
-                units::cell(&term)
-            };
-            let task = task.as_ref().and_then(|(_, entropy)| Some(add(TASK, term(informations.pop()?, entropy))));
-            let mut own = None;
-            let (mut others, mut sum) = (Vec::new(), Sum::new(p.rows()));
-            let mut informations = informations.into_iter();
-            for (j, entropy) in entropies.iter().enumerate() {
-                let found = match informations.next() {
-                    None => about_known(j),
-                    Some(information) if j == i => term(information, entropy),
-                    Some(information) => about_other(i, j, information, entropy),
-                };
-                if j == i {
-                    own = Some(add(OWN, found));
-                } else {
-                    let term = found;
-                    term.iter().for_each(|term| sum.add_in_any_order(term));
-                    others.push(units::cell(&term));
-                }
-            }
-            sums[PAIRS].add_sum(1.0, &sum);
-            let error = error_of_unit(&sum, &others);
-            Computed { cells: others.into_iter().chain(own).chain(task).collect(), error }
-        };
-        let (k, others) = (p.concepts(), labels.len().saturating_sub(1));
-        let units =
-            units::compute(p, &Shape { family, units: k, cells: every_label.len(), pairs: others, sums: 3 }, concept);
-        let concepts = |cell: &dyn Fn(&[Cell]) -> Cell, sum: usize| {
-            let cells = units.cells.iter().map(|cells| cell(cells)).collect();
-            Concepts::new(cells, &units.sums[sum], &units.fresh, units.ages.clone())
-        };
-        let own = |cells: &[Cell]| match labels.is_empty() {
+        let concepts = p.concept_labels().unwrap_or_default();
+        let task = p.task_labels().filter(|_| name == TensorName::ConceptEmbeddings);
+        let estimating = Estimating { p, name, labels: Labels::new(p, concepts, task) };
+        let (k, others) = (p.concepts(), concepts.len().saturating_sub(1));
+        let cells = concepts.len() + usize::from(task.is_some());
+        let shape = Shape { family, units: k, cells, pairs: others, sums: 3 };
+        let units = units::compute(p, &shape, |i, sums| estimating.of_concept(i, sums));
+        let own = |cells: &[Cell]| match concepts.is_empty() {
             true => Err("there are no concept labels".to_owned()),
             false => cells[others].clone(),
         };
-        let of_task = |cells: &[Cell]| cells[labels.len()].clone();
         Ok(OfLabels {
-            task: match &task {
-                None => Err("there are no task labels".to_owned()),
-                Some((_, Err(why))) => Err(format!("task_labels: {why}")),
-                Some((_, Ok(_))) => Ok(concepts(&of_task, TASK)),
-            },
-            own: concepts(&own, OWN),
-            pairs: match labels.is_empty() {
+            task: estimating.labels.about_task(|| units.concepts(TASK, |cells| cells[concepts.len()].clone())),
+            own: units.concepts(OWN, own),
+            pairs: match concepts.is_empty() {
                 true => Err("there are no concept labels".to_owned()),
                 false => Pairs::assemble(p, &units, &units.sums[PAIRS], |i| with_others(i, k), Symmetry::Ordered),
             },
         })
     })
+}
+
+/// The embeddings `name`, and the labels that their information is about.
+struct Estimating<'p, 'a> {
+    p: &'p Prepared<'a>,
+    name: TensorName,
+    labels: Labels<'p>,
+}
+
+impl Estimating<'_, '_> {
+    /// Cells: about the other concepts, its own, and the task.
+    fn of_concept(&self, i: usize, sums: &mut [Sum]) -> Computed {
+        let Self { p, name, labels } = self;
+        p.pause();
+        // One search serves all labels of all rows; labels of some rows have a search each.
+        let together = if p.has_unknown_labels() { &[] } else { labels.concepts };
+        let searched: Vec<&Variable> = together.iter().chain(labels.task.iter().map(|(task, _)| *task)).collect();
+        let mut informations = match p.embedding(*name, i) {
+            Some(embedding) => mutual_information_with_each(&embedding, &searched, p.settings()),
+            None => Vec::new(),
+        };
+        let about_task = |(_, entropy): &(_, _)| {
+            let found = term(informations.pop()?, entropy);
+            Some(units::add(&mut sums[TASK], found))
+        };
+        let task = labels.task.as_ref().and_then(about_task);
+        let (mut own, mut others, mut sum) = (None, Vec::new(), Sum::new(p.rows()));
+        let mut informations = informations.into_iter();
+        for (j, entropy) in labels.entropies.iter().enumerate() {
+            let found = match informations.next() {
+                None => self.about_known(i, j),
+                Some(information) if j == i => term(information, entropy),
+                Some(information) => self.about_other(i, j, information, entropy),
+            };
+            if j == i {
+                own = Some(units::add(&mut sums[OWN], found));
+            } else {
+                others.push(units::add(&mut sum, found));
+            }
+        }
+        sums[PAIRS].add_sum(1.0, &sum);
+        let error = error_of_unit(&sum, &others);
+        Computed { cells: others.into_iter().chain(own).chain(task).collect(), error }
+    }
+
+    /// About concept j on the rows in which the labels of both are known.
+    fn about_known(&self, i: usize, j: usize) -> Result<Term, String> {
+        let p = self.p;
+        let rows = if i == j { p.known(&[i]).map_err(|why| format!("labels: {why}"))? } else { known_pair(p, i, j)? };
+        let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
+        let embedding = p.embedding_in(self.name, i, &rows).ok_or("there are no embeddings")?;
+        let information = mutual_information(&embedding, &label, p.settings());
+        let entropy = normaliser(&label, p);
+        let found = if i == j { term(information, &entropy)? } else { self.about_other(i, j, information, &entropy)? };
+        Ok(found.spread(&rows))
+    }
+
+    fn about_other(
+        &self,
+        i: usize,
+        j: usize,
+        information: Result<Estimate, Undefined>,
+        entropy: &Result<Normaliser, String>,
+    ) -> Result<Term, String> {
+        let of =
+            |what: &str, at: usize, why: &str| format!("{what} of concept '{}': {why}", self.p.run().concepts[at].name);
+        let entropy = entropy.as_ref().map_err(|why| of("labels", j, why))?;
+        let information = information.map_err(|e| of("embeddings", i, &e.to_string()))?;
+        Ok(Term::normalised(information, entropy))
+    }
+}
+
+/// The divisor is looked at first: its reason is the plainer one.
+fn term(information: Result<Estimate, Undefined>, entropy: &Result<Normaliser, String>) -> Result<Term, String> {
+    let entropy = entropy.as_ref().map_err(Clone::clone)?;
+    Ok(Term::normalised(information.map_err(|e| e.to_string())?, entropy))
 }
 
 /// The sums of [`of_labels`].

@@ -125,8 +125,7 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
         let pair = |at: usize, sums: &mut [Sum]| {
             let term = term(pairs[at]);
             let error = term.as_ref().map_or(f64::INFINITY, Term::standard_error);
-            term.iter().for_each(|term| sums[0].add_in_any_order(term));
-            Computed { cells: Box::new([units::cell(&term)]), error }
+            Computed { cells: Box::new([units::add(&mut sums[0], term)]), error }
         };
         let shape = Shape { family: |kept| &mut kept.interconcept, units: pairs.len(), cells: 1, pairs: 1, sums: 1 };
         let units = units::compute(p, &shape, pair);

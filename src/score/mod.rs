@@ -20,6 +20,7 @@ mod holdout;
 mod impurity;
 mod intervention;
 mod joint;
+mod labels;
 mod leakage;
 mod left_out;
 mod matching;

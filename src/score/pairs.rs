@@ -88,9 +88,7 @@ impl Pairs {
             let mut sum = Sum::new(p.rows());
             let cell = |(_, j): (usize, usize)| {
                 p.pause();
-                let term = term(j);
-                term.iter().for_each(|term| sum.add_in_any_order(term));
-                units::cell(&term)
+                units::add(&mut sum, term(j))
             };
             let cells: Box<[Cell]> = with_others(i, k).map(cell).collect();
             sums[0].add_sum(1.0, &sum);

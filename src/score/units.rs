@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::kept::{Cell, Family, Kept, Numbers, Unit};
 use crate::prepare::Prepared;
 
-use super::term::{Sum, Term};
+use super::term::{Concepts, Sum, Term};
 
 /// A family and the shape of its units.
 pub struct Shape {
@@ -43,13 +43,23 @@ pub struct Units {
     pub sums: Vec<Sum>,
 }
 
-/// What a term is kept by.
-pub fn cell(term: &Result<Term, String>) -> Cell {
-    let numbers = |term: &Term| Numbers { value: term.value, excess: term.excess, draw_variance: term.draw_variance };
-    term.as_ref().map(numbers).map_err(Clone::clone)
+impl Units {
+    /// One cell of each unit, where each unit is a concept: the one that `cell` picks, whose influences are in the sum of
+    /// that number.
+    pub fn concepts(&self, sum: usize, cell: impl Fn(&[Cell]) -> Cell) -> Concepts {
+        let cells = self.cells.iter().map(|cells| cell(cells)).collect();
+        Concepts::new(cells, &self.sums[sum], &self.fresh, self.ages.clone())
+    }
 }
 
-/// `compute` gives a unit, and adds its influences to the sums with [`Sum::add_in_any_order`].
+/// Adds the influences of a term to a sum. Returns what the term is kept by.
+pub fn add(sum: &mut Sum, term: Result<Term, String>) -> Cell {
+    let term = term?;
+    sum.add_in_any_order(&term);
+    Ok(Numbers { value: term.value, excess: term.excess, draw_variance: term.draw_variance })
+}
+
+/// `compute` gives a unit, and adds its influences to the sums with [`add`].
 pub fn compute(p: &Prepared, shape: &Shape, compute: impl Fn(usize, &mut [Sum]) -> Computed + Sync) -> Units {
     let batch = |units: &[usize]| in_parallel(p, shape, units, &compute);
     match p.budgeted() {

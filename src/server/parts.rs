@@ -26,7 +26,6 @@ use super::peers::Endpoint;
 use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
-use super::scoring::compute::estimator_name;
 use super::settlement::Settlement;
 use super::sidecar::{Sidecar, VERSION};
 use super::traces::Traces;
@@ -126,7 +125,7 @@ impl Parts {
             advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
             cpu_share: self.options.cpu.cpu_share,
-            estimator: estimator_name(self.options.worker.settings.kind),
+            estimator: self.options.worker.settings.kind.name(),
             started: Instant::now(),
             traces: self.traces(),
             reach: self.reach.clone(),

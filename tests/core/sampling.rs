@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conceptwatch::sample::priority::priority;
 use conceptwatch::sample::{Arrival, BottomK, Offered, Origin, Sample, Sampling, Values};
+use conceptwatch::step::Step;
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
 use proptest::prelude::*;
 
@@ -22,7 +23,7 @@ struct Row {
 impl Row {
     fn arrival(self) -> Arrival {
         let origin = Origin { client: self.client, sequence: self.sequence, row: self.id };
-        Arrival { id: self.id, step: self.step, origin }
+        Arrival { id: self.id, step: Step::new(self.step).unwrap(), origin }
     }
 
     fn text(self) -> String {
@@ -224,7 +225,7 @@ fn every_row_is_equally_likely_to_be_kept() {
             let mut sampler = BottomK::new(Sampling { rows: most, seed }, 0.0);
             for &id in &ids {
                 let origin = Origin { client: 0, sequence: 0, row: id };
-                sampler.offer(Arrival { id, step: 0, origin }, std::iter::empty(), 0, |_| false);
+                sampler.offer(Arrival { id, step: Step::default(), origin }, std::iter::empty(), 0, |_| false);
             }
             let sample = sampler.freeze();
             assert_eq!(sample.rows(), most);
@@ -247,7 +248,7 @@ fn inclusion_decays_with_the_age_of_a_row() {
         let mut sampler = BottomK::new(Sampling { rows: 1, seed }, decay);
         for id in 0..(40 * steps as u64) {
             let origin = Origin { client: 0, sequence: 0, row: id };
-            sampler.offer(Arrival { id, step: id / 40, origin }, std::iter::empty(), 0, |_| false);
+            sampler.offer(Arrival { id, step: Step::new(id / 40).unwrap(), origin }, std::iter::empty(), 0, |_| false);
         }
         kept[(sampler.freeze().ids()[0] / 40) as usize] += 1.0;
     }

@@ -156,7 +156,9 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
         Some((name, k)) => Ok((k, Some(name))),
         // Text and image scores need no concepts, but a declaration needs at least one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok((1, None)),
-        None => Err(Fault::new("concept_activations", "is missing, and no other array gives the number of concepts")),
+        None => {
+            Err(Fault::new(ConceptActivations.text(), "is missing, and no other array gives the number of concepts"))
+        }
     }
 }
 

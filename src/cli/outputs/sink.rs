@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use crate::fault::{Fault, in_short};
+use crate::tensor::TensorName;
 
 use super::array::{Array, Elements, Memory};
 use super::names::Target;
+
+const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
+const LABELS: &str = TensorName::ConceptLabels.text();
 
 /// What is said while files are read.
 pub type Say<'a> = dyn Fn(&str) + 'a;
@@ -76,7 +80,7 @@ impl<'a> Sink<'a> {
         for (name, columns) in self.columns {
             let suffixes: Vec<String> = columns.iter().map(|column| column.suffix.clone()).collect();
             arrays.push(stacked(&name, columns, memory)?);
-            if name != "concept_activations" && name != "concept_labels" {
+            if name != ACTIVATIONS && name != LABELS {
                 continue;
             }
             match &of_concepts {
@@ -87,14 +91,14 @@ impl<'a> Sink<'a> {
                     return Err(Fault::new(name, message));
                 }
                 // Of several columns a concept, the labels have one each.
-                Some(_) if name == "concept_activations" => {}
+                Some(_) if name == ACTIVATIONS => {}
                 _ => of_concepts = Some((name, suffixes)),
             }
         }
         let named = |suffixes: &[String]| suffixes.iter().any(|suffix| suffix.bytes().any(|b| !b.is_ascii_digit()));
         if let Some((name, suffixes)) = of_concepts
             && named(&suffixes)
-            && name == "concept_labels"
+            && name == LABELS
             && arrays.iter().all(|array| array.name != "concept_names")
         {
             let shape = vec![suffixes.len() as u64];

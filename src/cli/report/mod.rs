@@ -18,7 +18,7 @@ use crate::run::Run;
 use crate::score::catalogue::Score;
 
 pub use place::Page;
-pub use run::{CURVES, RunReport};
+pub use run::RunReport;
 
 use chart::{bars, curve, heat, interval};
 use html::{escaped, number, page};

@@ -2,15 +2,12 @@
 
 use serde_json::Value;
 
+use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Diagnosis, Line, State};
 use crate::score::catalogue::find;
 
 use super::chart::{bars, curve};
 use super::html::{escaped, page};
-
-/// The scores whose curves a report has, those that decide first.
-pub const CURVES: [&str; 7] =
-    ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 
 /// The score that is shown for each concept.
 pub const OF_CONCEPTS: &str = "ctl_conditional";
@@ -103,7 +100,7 @@ impl RunReport<'_> {
                 format!("<section class=\"card\"><h2>{}</h2>\n{}</section>\n", escaped(title), curve(&points))
             })
         };
-        let charts: String = CURVES.iter().filter_map(chart).collect();
+        let charts: String = USUAL_OF_GROUPS.iter().filter_map(chart).collect();
         format!("<h2>By step</h2>\n<div class=\"pairs\">\n{charts}</div>\n")
     }
 

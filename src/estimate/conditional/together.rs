@@ -3,8 +3,9 @@
 //!
 //! Of a continuous x: Σ −ψ(m) over rows and labels, m the position of the row's k-th neighbour of its own class among its
 //! nearest, at most [`FARTHEST`]. That is N times the sum of Ross's estimates but for terms that no permutation changes, for
-//! distances that are not tied and neighbours that are not farther. Classes are bits, 64 in a word, and a word walks the
-//! neighbours of a row at once: a label of more than two classes has a bit for each.
+//! distances that are not tied, neighbours that are not farther and k up to 5; a larger k is taken as [`MOST_NEIGHBOURS`].
+//! Classes are bits, 64 in a word, and a word walks the neighbours of a row at once: a label of more than two classes has a
+//! bit for each.
 //!
 //! Of a discrete x: Σ n ln n over the cells of x and each bit, N times the sum of the plug-in estimates but for such terms.
 
@@ -21,7 +22,7 @@ use super::strata::Strata;
 
 /// Neighbours of a row that are looked at.
 const FARTHEST: usize = 32;
-/// Larger numbers of neighbours are cut to this.
+/// Taken for every k from 6 on.
 const MOST_NEIGHBOURS: usize = 8;
 
 /// The statistic of the discrete `labels` as they are, and of `count` orders of their rows within the strata. `pause` is

@@ -7,24 +7,20 @@
 //! bit.
 //!
 //! Cost: one step for each cell of the table, and for each cell with rows one step for each distance up to the radius.
-//! Gain: estimates of hard labels take 2 to 3 × as long without it, some 25 levels 1.4 ×, 100 levels 1.2 ×
-//! (`cargo bench --bench shapes`).
+//! Gain: row `Cells` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use crate::estimate::digamma::Digamma;
 use crate::estimate::levels::Levels;
 use crate::estimate::ties;
 
-use super::neighbourhood::Neighbourhood;
-
-/// Cells at a time, so that their neighbourhoods stay in the cache.
-const SOME: usize = 128;
+use super::neighbourhood::{AT_ONCE, Neighbourhood};
 
 /// The terms of the tie-aware estimate by row.
 pub(super) fn tie_aware_terms(x: &Levels, y: &Levels, k: usize, digamma: &Digamma) -> Vec<f64> {
     let cells = Cells::new(x, y);
     let mut of_cells = Vec::with_capacity(cells.occupied.len());
-    let (mut boundaries, mut expected) = (Vec::with_capacity(2 * SOME), Vec::new());
-    for some in cells.occupied.chunks(SOME) {
+    let (mut boundaries, mut expected) = (Vec::with_capacity(2 * AT_ONCE), Vec::new());
+    for some in cells.occupied.chunks(AT_ONCE) {
         boundaries.clear();
         boundaries.extend(some.iter().flat_map(|&cell| cells.neighbourhood(cell, k).boundaries()));
         ties::expected_digammas(&boundaries, digamma, &mut expected);

@@ -4,8 +4,7 @@
 //! are the sums over ties.
 //!
 //! Cost: one step a point.
-//! Gain: estimates of saturated sigmoids in bfloat16 take 4 × as long without it, columns with half of the rows at one value
-//! more than 20 × (`cargo bench --bench shapes`).
+//! Gain: row `Duplicates` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use crate::estimate::choice;
 use crate::estimate::neighbours::lanes::Real;

@@ -3,6 +3,10 @@
 use crate::estimate::digamma::Digamma;
 use crate::estimate::ties::{Boundary, Shape};
 
+/// Neighbourhoods whose boundaries are summed up together: few enough to stay in the cache. Each sum is its own, so no bit
+/// depends on it.
+pub(super) const AT_ONCE: usize = 128;
+
 /// The other points about a point, by their distances.
 #[derive(Default)]
 pub(super) struct Neighbourhood {

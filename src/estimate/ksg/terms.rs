@@ -10,11 +10,8 @@ use crate::estimate::ties;
 
 use super::balls::Balls;
 use super::duplicates::Duplicates;
-use super::neighbourhood::Neighbourhood;
+use super::neighbourhood::{AT_ONCE, Neighbourhood};
 use super::rounded::Near;
-
-/// Open points at a time, so that their neighbourhoods stay in the cache.
-const SOME: usize = 128;
 
 /// The terms by row.
 pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> Vec<f64> {
@@ -31,7 +28,7 @@ pub(super) fn tie_aware_terms<T: Real>(balls: &Balls<T>, digamma: &Digamma) -> V
     let side_y = Side { column: y, plane: transposed, inside: &balls.in_y };
     let mut of_distinct = Vec::with_capacity(distinct.len());
     let (mut boundaries, mut expected, mut near) = (Vec::new(), Vec::new(), Near::default());
-    for some in distinct.chunks(SOME) {
+    for some in distinct.chunks(AT_ONCE) {
         boundaries.clear();
         for (&at, at_radius) in some.iter().zip(boundary::at_radius(side_x, side_y, &balls.found.radii, some)) {
             let at = at as usize;

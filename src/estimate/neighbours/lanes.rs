@@ -18,8 +18,8 @@ pub const LANES: usize = 16;
 /// smallest of the rounded distances is the k-th smallest distance, rounded. Only points whose rounded distance equals
 /// the rounded radius are in doubt; they are compared again in f64, as are true ties.
 ///
-/// Estimates of logits and sigmoids take 1.3 to 1.4 × as long in float64, saturated sigmoids 1.2 to 1.3 ×, though many of
-/// their distances are compared again (`cargo bench --bench shapes`, `Float32`).
+/// Gain: row `Float32` of the README of `estimate/` (`cargo bench --bench shapes`), also where many distances are compared
+/// again.
 pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> + 'static {
     const INFINITY: Self;
     const LOWEST: Self;

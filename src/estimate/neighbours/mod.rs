@@ -17,7 +17,7 @@ pub mod rows;
 pub mod search;
 pub mod sorted;
 pub mod strips;
-pub(crate) mod tree;
+pub mod tree;
 pub mod walk;
 
 /// How many other points are about a point, by their distance to it.

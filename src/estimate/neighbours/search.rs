@@ -8,8 +8,7 @@
 //! Where neither coordinate is clearly thinner and there are many points, [`strips`] take most of them.
 //!
 //! Cost: about √(kN) candidates for sixteen points, some 60 in strips. Which it is: [`choice`].
-//! Gain: with one order alone estimates of saturated sigmoids take 1.2 to 1.7 × as long, logits the same
-//! (`cargo bench --bench shapes`).
+//! Gain: row `TwoOrders` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use std::borrow::Cow;
 

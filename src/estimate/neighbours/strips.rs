@@ -9,8 +9,7 @@
 //! their strips in the order of y, which puts them in order. A ball that reaches beyond its strip is left over.
 //!
 //! Cost: one step a point for the dealing, and about 60 candidates for sixteen points.
-//! Gain: estimates of logits take 1.2 × as long without it at N = 2,048, 1.6 × at 10,000; sigmoids 1.1 × and 1.7 ×
-//! (`cargo bench --bench shapes`).
+//! Gain: row `Strips` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use std::ops::Range;
 

@@ -7,8 +7,7 @@
 //! so a step has no division, and the second factor is taken once for all p. Most open points take this way.
 //!
 //! Cost: one step of sixteen lanes for every p, e and sixteen κ; the tables take 5 MB.
-//! Gain: estimates of bfloat16 sigmoids take 2 to 3.5 × as long without it, float16 sigmoids 1.2 to 1.4 ×
-//! (`cargo bench --bench shapes`).
+//! Gain: row `Few` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use std::sync::LazyLock;
 

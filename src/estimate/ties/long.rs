@@ -7,8 +7,8 @@
 //! P(κ | p) is there, and where it is largest at an end, so long that it changes by exp(13).
 //!
 //! Cost: a few blocks for each time that κ doubles; in each p + q multiplications for 32 nodes, and a step for every p, e.
-//! Gain: at N = 10,000 estimates of columns with half of the rows at one value take 2.7 × as long without it; below 4,096
-//! rows [`few`](super::few) serves them (`cargo bench --bench shapes`).
+//! Gain: row `Long` of the README of `estimate/` (`cargo bench --bench shapes`). Below 4,096 rows [`few`](super::few)
+//! serves the same columns.
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over nodes become vectors")]
 

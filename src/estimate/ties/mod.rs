@@ -5,7 +5,7 @@
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. The README of `estimate/` has the derivation.
 //!
 //! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without ties
-//! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost and gain.
+//! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost.
 //! P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
@@ -20,7 +20,7 @@ mod sums;
 
 use std::cell::RefCell;
 
-use super::choice::{self, Shortcut, Size, Summation};
+use super::choice::{self, LONG_MEAN, Shortcut, Size, Summation};
 use super::digamma::Digamma;
 use super::width::every_width;
 use few::{Binomials, Shares};
@@ -80,9 +80,9 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
             sums.push(mean(psi, closer, beyond + 1));
             continue;
         }
-        let of = match left_out {
-            Some(Shortcut::Memory) => memory.compute(shape),
-            _ => memory.probabilities(shape),
+        let of = match choice::takes_memory(left_out) {
+            true => memory.probabilities(shape),
+            false => memory.compute(shape),
         };
         let behind = only_here + only_there + both - missing;
         sums.push(match choice::summation(size(closer, only_here, of, behind, beyond), left_out) {
@@ -101,10 +101,11 @@ fn size(closer: usize, only_here: usize, of: Probabilities<&[f64]>, behind: usiz
     Size { closer, only_here, before: of.first + of.count, behind, beyond, probabilities: of.values.len() }
 }
 
-/// The mean of ψ(after + 1) … ψ(after + count). From Σ_{i ≤ n} ψ(i) = n(ψ(n + 1) − 1), where that loses nothing.
+/// The mean of ψ(after + 1) … ψ(after + count). From Σ_{i ≤ n} ψ(i) = n(ψ(n + 1) − 1), where `count` is [`LONG_MEAN`] or
+/// more.
 #[inline(always)]
 fn mean(psi: &[f64], after: usize, count: usize) -> Sum {
-    if count >= 64 {
+    if count >= LONG_MEAN {
         let up_to = |n: usize| if n == 0 { 0.0 } else { n as f64 * (psi[n + 1] - 1.0) };
         return Sum::of((up_to(after + count) - up_to(after)) / count as f64);
     }

@@ -8,8 +8,7 @@
 //! forgotten.
 //!
 //! Cost: to compute, about k'² · c steps; to find, a look-up.
-//! Gain: estimates of bfloat16 sigmoids take 1.8 × as long without the memory, float16 sigmoids 1.2 to 1.4 ×
-//! (`cargo bench --bench shapes`).
+//! Gain: row `Memory` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use crate::estimate::choice::FEW_PROBABILITIES;
 

@@ -10,7 +10,8 @@ pub(super) fn steps(p: Range<usize>, behind: usize, beyond: usize) -> impl Itera
     })
 }
 
-/// Numbers in one step.
+/// Numbers in one step. The order of additions follows from it, and so do the bits of a sum: unlike those of the searches,
+/// which happen to be as many, these lanes are part of what a score is.
 pub const LANES: usize = 16;
 
 /// Probabilities this small, relative to the sum so far, end a tail that falls from there on.

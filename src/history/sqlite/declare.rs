@@ -138,7 +138,7 @@ fn launch(
             connection.last_insert_rowid()
         }
     };
-    let changed = declare_rank(connection, id, restart, identity.rank.get(), identity.client)?;
+    let changed = declare_rank(connection, id, restart, identity)?;
     declare_process(connection, id, restart, world_size, identity)?;
     let launch = connection
         .prepare_cached("SELECT count(*) FROM launch WHERE run = ?1 AND id < ?2")?

@@ -36,9 +36,9 @@ pub(super) fn declare_rank(
     connection: &Connection,
     launch: i64,
     restart: u32,
-    rank: u32,
-    client: &str,
+    identity: &Identity<'_>,
 ) -> Result<bool, HistoryError> {
+    let (rank, client) = (identity.rank.get(), identity.client);
     connection
         .prepare_cached("DELETE FROM rank WHERE launch = ?1 AND restart < ?2")?
         .execute(params![launch, restart])?;

@@ -4,12 +4,20 @@ use crate::fault::Fault;
 use crate::name::check_name;
 use crate::step::{Epoch, Step};
 
-use super::proto::BatchChunk;
+use super::proto::{BatchChunk, EndPass};
 
 /// Checks a chunk's header and returns its step and epoch.
 pub fn check_header(chunk: &BatchChunk) -> Result<(Step, Option<Epoch>), Fault> {
     check_names(&chunk.run, &chunk.split, &chunk.client)?;
-    check_numbers(chunk.sequence, chunk.step, chunk.epoch)
+    check_sequence(chunk.sequence)?;
+    check_moment(chunk.step, chunk.epoch)
+}
+
+/// Checks what an end of a pass shares with a chunk's header, and returns its step and epoch.
+pub fn check_end(end: &EndPass) -> Result<(Step, Option<Epoch>), Fault> {
+    check_names(&end.run, &end.split, &end.client)?;
+    check_sequence(end.sequence)?;
+    check_moment(end.step, end.epoch)
 }
 
 /// Errors when a chunk is out of order, or its header differs from that of the batch's first chunk.
@@ -40,15 +48,19 @@ pub fn check_left_out(rows: u64) -> Result<(), Fault> {
     }
 }
 
-pub fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
+fn check_names(run: &str, split: &str, client: &str) -> Result<(), Fault> {
     check_name("run", run)?;
     check_name("split", split)?;
     check_name("client", client)
 }
 
-pub fn check_numbers(sequence: u64, step: u64, epoch: Option<f64>) -> Result<(Step, Option<Epoch>), Fault> {
-    if sequence == 0 {
-        return Err(Fault::new("sequence", "got 0, expected at least 1"));
+fn check_sequence(sequence: u64) -> Result<(), Fault> {
+    match sequence {
+        0 => Err(Fault::new("sequence", "got 0, expected at least 1")),
+        _ => Ok(()),
     }
+}
+
+fn check_moment(step: u64, epoch: Option<f64>) -> Result<(Step, Option<Epoch>), Fault> {
     Ok((Step::new(step)?, epoch.map(Epoch::new).transpose()?))
 }

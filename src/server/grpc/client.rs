@@ -13,6 +13,7 @@ use tower::service_fn;
 
 use crate::run::Run;
 use crate::server::peers::{Dialer, Remote};
+use crate::tensor::TensorName;
 
 use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
@@ -309,20 +310,20 @@ fn innermost(error: &tonic::transport::Error) -> String {
 }
 
 /// A tensor of f32 values, row-major.
-pub fn float_tensor(name: &str, shape: &[usize], values: impl IntoIterator<Item = f32>) -> Tensor {
+pub fn float_tensor(name: TensorName, shape: &[usize], values: impl IntoIterator<Item = f32>) -> Tensor {
     let data: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
     tensor(name, proto::DataType::Float32, shape, data)
 }
 
 /// A tensor of class numbers, row-major.
-pub fn class_tensor(name: &str, shape: &[usize], values: impl IntoIterator<Item = i32>) -> Tensor {
+pub fn class_tensor(name: TensorName, shape: &[usize], values: impl IntoIterator<Item = i32>) -> Tensor {
     let data: Vec<u8> = values.into_iter().flat_map(i32::to_le_bytes).collect();
     tensor(name, proto::DataType::Int32, shape, data)
 }
 
-fn tensor(name: &str, dtype: proto::DataType, shape: &[usize], data: Vec<u8>) -> Tensor {
+fn tensor(name: TensorName, dtype: proto::DataType, shape: &[usize], data: Vec<u8>) -> Tensor {
     Tensor {
-        name: name.to_owned(),
+        name: name.text().to_owned(),
         dtype: dtype.into(),
         shape: shape.iter().map(|&dim| dim as u64).collect(),
         data: data.into(),

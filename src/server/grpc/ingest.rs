@@ -17,7 +17,7 @@ use crate::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKi
 use crate::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
-use super::chunk::{check_continues, check_header, check_left_out, check_names, check_numbers};
+use super::chunk::{check_continues, check_end, check_header, check_left_out};
 use super::convert;
 use super::frames::Unreadable;
 use super::proto::ingest_response::Outcome;
@@ -357,8 +357,7 @@ impl Ingest {
     async fn end_pass(&self, end: EndPass, mailbox: &Arc<Mailbox>) -> Result<IngestResponse, Refusal> {
         let sequence = end.sequence;
         let checked = || -> Result<_, Refusal> {
-            check_names(&end.run, &end.split, &end.client)?;
-            let (step, epoch) = check_numbers(end.sequence, end.step, end.epoch)?;
+            let (step, epoch) = check_end(&end)?;
             if end.left_out > MOST_LEFT_OUT {
                 let message = format!("got {}, expected at most {MOST_LEFT_OUT}", end.left_out);
                 return Err(Fault::new("left_out", message).into());

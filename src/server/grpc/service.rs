@@ -171,15 +171,10 @@ impl ConceptWatch for Service {
         let deadline = Instant::now() + convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
         match self.ingest.runs.finish(&name, &client, rank) {
             // A run of an earlier process, known only to the history, has nothing left to close.
-            Ok(Finished::Run) | Err(Refusal::Unknown { .. } | Refusal::Forgotten(_)) => {}
-            Ok(Finished::NotYet(attempt)) => {
+            Ok((_, Finished::Run)) | Err(Refusal::Unknown { .. } | Refusal::Forgotten(_)) => {}
+            Ok((rank, Finished::NotYet(attempt))) => {
                 let stored = name.clone();
-                self.blocking(move |history| match Rank::of(rank, u32::MAX) {
-                    Ok(rank) => history.finish_rank(&stored, attempt, rank, unix_time()),
-                    Err(_) => Ok(()),
-                })
-                .await?;
-                let rank = Rank::of(rank, u32::MAX).unwrap_or_default();
+                self.blocking(move |history| history.finish_rank(&stored, attempt, rank, unix_time())).await?;
                 return match &self.spread {
                     // Other ranks go on, but the client that started it here learns how it went.
                     Some(spread) if spread.finished(&name, attempt, rank) => self.ended(name.into(), deadline).await,

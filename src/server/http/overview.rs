@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::app::App;
 use super::refusal::Refusal;
+use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
@@ -31,9 +32,7 @@ const GONE: usize = 64;
 const MOST_SPLITS: usize = 16;
 /// Points of a row's curve.
 const SPARK: usize = 30;
-/// Scores of a row, and those of its curve in the order of preference.
-const VALUES: [&str; 7] =
-    ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy", "ctl", "icl"];
+/// Scores of a row's curve in the order of preference.
 const CURVES: [&str; 3] = ["ctl_conditional", "embedding_ct_conditional", "ctl"];
 
 /// The answer: rows in the order of the runs, newest first.
@@ -270,7 +269,7 @@ fn row(
     }
     let newest = points.last();
     let mut scores = BTreeMap::new();
-    for id in VALUES {
+    for id in USUAL_OF_GROUPS {
         let at = points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
         if let Some((point, outcome)) = at {
             let undefined = match outcome {

@@ -264,9 +264,7 @@ fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Op
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
         Change::FinishRank { run, launch, rank, process, finished } => {
             let Some(attempt) = attempt(applying, run, Some(launch))? else { return Ok(None) };
-            let rank = Rank::of(*rank, u32::MAX)
-                .map_err(|fault| HistoryError::Invalid { field: fault.field, message: fault.message })?;
-            applying.finish_rank(run, attempt, rank, process, *finished).map(|()| None)
+            applying.finish_rank(run, attempt, Rank::stored(*rank), process, *finished).map(|()| None)
         }
         Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
         Change::Point(point, by) => {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::fault::Fault;
 use crate::history::Ending;
 use crate::run::SplitKey;
-use crate::sample::{Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, WindowKind};
+use crate::sample::{
+    Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, WindowKind,
+};
 use crate::server::board::Beginning;
 use crate::server::clock::lock;
 use crate::server::refusal::Refusal;
@@ -155,7 +157,8 @@ impl Runs {
     }
 
     fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, Fault> {
-        state.members.sends(sent.source.client, sent.rank, running.run.world_size, self.now().elapsed)
+        let stated = StatedRank { rank: sent.rank, world_size: running.run.world_size };
+        state.members.sends(sent.source.client, stated, self.now().elapsed)
     }
 
     fn sampler(&self, running: &Running, split: &str) -> Split {

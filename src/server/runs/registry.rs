@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crate::history::Ending;
 use crate::run::{Run, SplitKey};
 use crate::sample::{
-    Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, Unfinished, WindowKind, client_hash,
+    Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, StatedRank, Unfinished, WindowKind,
+    client_hash,
 };
 
 use tokio::sync::Notify;
@@ -234,20 +235,20 @@ impl Runs {
     }
 
     /// Notes that a rank has finished. When the last rank of an attempt has, its open samples are closed, scored and
-    /// freed. The run continues if another launch is still sending to a split of its own.
-    pub fn finish(&self, name: &str, client: &str, rank: u32) -> Result<Finished, Refusal> {
+    /// freed. The run continues if another launch is still sending to a split of its own. Returns also the checked rank.
+    pub fn finish(&self, name: &str, client: &str, rank: u32) -> Result<(Rank, Finished), Refusal> {
         let running = self.find(name)?;
         let now = self.now();
         let mut state = lock(&running.state);
         let client = Some(client).filter(|client| !client.is_empty()).map(client_hash);
         let of_client = state.members.attempt_of(client);
-        let Some(attempt) = state.members.finish(client, rank, running.run.world_size)? else {
-            return Ok(Finished::NotYet(of_client));
-        };
+        let stated = StatedRank { rank, world_size: running.run.world_size };
+        let (rank, last) = state.members.finish(client, stated)?;
+        let Some(attempt) = last else { return Ok((rank, Finished::NotYet(of_client))) };
         if state.shared.contains_key(&attempt) {
-            return Ok(Finished::NotYet(attempt));
+            return Ok((rank, Finished::NotYet(attempt)));
         }
-        Ok(self.end(&mut state, attempt, now))
+        Ok((rank, self.end(&mut state, attempt, now)))
     }
 
     /// Ends an attempt whose ranks have all finished, and the run with it unless another launch has been heard on a split of its

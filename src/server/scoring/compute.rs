@@ -7,7 +7,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::estimate::{Kind, Settings};
+use crate::estimate::Settings;
 use crate::kept::Budgeted;
 use crate::point::{Outcome, Point, Significance};
 use crate::prepare::Prepared;
@@ -75,7 +75,7 @@ impl<'a> Computing<'a> {
             incomplete: evaluation.incomplete(),
             tie_fraction: prepared.tie_fraction(),
             warnings: prepared.warnings(),
-            estimator: estimator_name(self.settings.kind).to_owned(),
+            estimator: self.settings.kind.name().to_owned(),
             neighbours: self.settings.neighbours as u32,
             seed: self.settings.seed,
             catalogue_version: CATALOGUE_VERSION,
@@ -191,15 +191,4 @@ pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     }
     whole.scores.sort_by_key(|(id, _)| CATALOGUE.iter().position(|score| score.id == *id));
     whole
-}
-
-pub fn estimator_named(name: &str) -> Option<Kind> {
-    [Kind::Published, Kind::TieAware].into_iter().find(|kind| estimator_name(*kind) == name)
-}
-
-pub fn estimator_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Published => "published",
-        Kind::TieAware => "tie_aware",
-    }
 }

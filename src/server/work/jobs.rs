@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::estimate::Settings;
+use crate::estimate::{self, Settings};
 use crate::fault::Fault;
 use crate::history::{HistoryError, MadeWith};
 use crate::point::Point;
@@ -12,7 +12,7 @@ use crate::run::{Run, SplitKey};
 use crate::sample::{Attempt, Part};
 use crate::score::Influences;
 use crate::score::catalogue::{self, Score};
-use crate::server::scoring::compute::{Late, estimator_named};
+use crate::server::scoring::compute::Late;
 use crate::step::Step;
 
 const ROWS: &str = "rows:";
@@ -123,8 +123,9 @@ impl Material {
     /// this program does not have.
     pub fn settings(&self, stated: Settings) -> Result<Settings, String> {
         let Some(MadeWith { estimator, neighbours, seed }) = &self.point else { return Ok(stated) };
-        let kind = estimator_named(estimator)
-            .ok_or_else(|| format!("got a point of the estimator '{estimator}', which this release does not have"))?;
+        let kind: estimate::Kind = estimator
+            .parse()
+            .map_err(|_| format!("got a point of the estimator '{estimator}', which this release does not have"))?;
         Ok(Settings { kind, neighbours: *neighbours as usize, seed: *seed, ..stated })
     }
 }

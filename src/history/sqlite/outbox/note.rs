@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::table::{By, DECLARE, FINISH, FINISH_RANK, REMARK, REMOVE, Rank, exists, launch};
+use super::table::{By, DECLARE, FINISH, FINISH_RANK, FinishedRank, REMARK, REMOVE, exists, launch};
 use crate::history::change::Launch;
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
@@ -138,7 +138,8 @@ pub fn note_finish_rank(
     }
     let process = process_of(connection, run, attempt, rank)?;
     let launch = launch(connection, Some(run), attempt)?;
-    add(connection, FINISH_RANK, Some(run), Some(serde_json::to_string(&Rank { launch, rank, process, finished })?))
+    let body = serde_json::to_string(&FinishedRank { launch, rank, process, finished })?;
+    add(connection, FINISH_RANK, Some(run), Some(body))
 }
 
 /// A run has finished. Where its newest attempt is shared, its ranks here have, and the hub knows by them when all have.

@@ -2,7 +2,7 @@
 
 use super::note::{is_shared, share};
 use super::table::{
-    By, DECLARE, FINISH, FINISH_RANK, POINT, REMARK, REMOVE, Rank, Source, UNSCORED_PASS, count, launch, source,
+    By, DECLARE, FINISH, FINISH_RANK, FinishedRank, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, count, launch, source,
 };
 use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
@@ -14,7 +14,7 @@ use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
 use crate::run::{Run, RunFields};
 use crate::sample::Attempt;
-use crate::step;
+use crate::step::Rank;
 
 /// Entries of one parcel.
 const MOST_ENTRIES: i64 = 512;
@@ -146,7 +146,7 @@ impl Reading<'_> {
         let change = match row.kind.as_str() {
             DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
             FINISH_RANK => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(Rank { launch, rank, process, finished })) => {
+                (Some(run), Ok(FinishedRank { launch, rank, process, finished })) => {
                     Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, process, finished })
                 }
                 _ => None,
@@ -206,7 +206,7 @@ impl Reading<'_> {
         let Ok(run) = Run::try_from(RunFields { world_size: by.world_size, ..RunFields::clone(&run) }) else {
             return Ok(None);
         };
-        let Ok(rank) = step::Rank::of(by.rank, by.world_size) else { return Ok(None) };
+        let Ok(rank) = Rank::of(by.rank, by.world_size) else { return Ok(None) };
         Ok(Some(Declared {
             run,
             declared_name,

@@ -67,7 +67,7 @@ pub struct By {
 
 /// What the entry of a rank that has finished keeps.
 #[derive(Serialize, Deserialize)]
-pub struct Rank {
+pub struct FinishedRank {
     #[serde(with = "LaunchFields")]
     pub launch: Launch,
     pub rank: u32,

@@ -1,9 +1,12 @@
 //! Points, with their matrices.
 
+use std::str::FromStr;
+
 use bytes::Bytes;
 
 use super::super::proto;
 use super::fields::{launch, launch_of, step, text, time};
+use crate::estimate::Kind;
 use crate::fault::{Fault, in_short};
 use crate::history::Launch;
 use crate::name::check_name;
@@ -48,10 +51,7 @@ pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), Fault>
     if let Some(epoch) = of.epoch {
         Epoch::new(epoch).map_err(|fault| Fault::new("point.epoch", fault.message))?;
     }
-    if !["tie_aware", "published"].contains(&of.estimator.as_str()) {
-        let message = format!("got '{}', expected tie_aware or published", in_short(&of.estimator));
-        return Err(Fault::new("point.estimator", message));
-    }
+    Kind::from_str(&of.estimator).map_err(|fault| Fault::new("point.estimator", fault.message))?;
     let mut scores: Vec<(String, Outcome)> = Vec::with_capacity(of.scores.len());
     for score in of.scores {
         let id = id(score.id.clone())?;
