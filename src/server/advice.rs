@@ -17,6 +17,8 @@ use super::notify::Notifier;
 const KEPT: usize = 4096;
 /// Past changes kept for pages that are opened later.
 const CHANGES: usize = 2000;
+/// Newest points of each split that the rules evaluate again when a process takes up a run of an earlier one.
+pub const RESTORED: usize = 200;
 
 /// An answer to "should training stop?"
 #[derive(Clone, Debug, PartialEq, Eq)]

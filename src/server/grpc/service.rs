@@ -23,7 +23,7 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::server::advice::{Advice, Decision, Missed};
+use crate::server::advice::{Advice, Decision, Missed, RESTORED};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
@@ -39,8 +39,6 @@ const ANSWERS: usize = 64;
 /// Chunk size in bytes that clients are asked to use. Larger chunks are accepted, but use more memory per connection and
 /// are not faster.
 const ASKED_CHUNK: usize = 1 << 20;
-/// Newest points of each split that the alert rules evaluate again when a run resumes after a restart of the sidecar.
-const RESTORED: usize = 200;
 
 #[derive(Clone)]
 pub struct Service {
