@@ -20,6 +20,9 @@
 // Only commands write to the terminal. The library returns values, and the server logs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 // --- What everything shares.
 
 // A field, what was got and what was expected.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument;
 
+use crate::VERSION;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::{check_name, check_optional_name};
@@ -134,7 +135,7 @@ impl ConceptWatch for Service {
         let windows = options.windows.iter();
         Ok(Response::new(proto::StartRunResponse {
             resumed: record.resumed,
-            server_version: env!("CARGO_PKG_VERSION").into(),
+            server_version: VERSION.into(),
             sample_rows: options.sampling.rows as u64,
             sample_seed: options.sampling.seed,
             max_chunk_bytes: self.ingest.limits.chunk_bytes.min(ASKED_CHUNK) as u64,
@@ -284,7 +285,7 @@ impl ConceptWatch for Service {
         _: Request<proto::GetSidecarRequest>,
     ) -> Result<Response<proto::GetSidecarResponse>, Status> {
         Ok(Response::new(proto::GetSidecarResponse {
-            server_version: env!("CARGO_PKG_VERSION").into(),
+            server_version: VERSION.into(),
             page_url: self.page_url.clone(),
             data_dir: self.data_dir.clone(),
             ends_unused: self.ends_unused,
