@@ -19,8 +19,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
-use tonic::transport::server::Connected;
 use tonic::transport::Server;
+use tonic::transport::server::Connected;
 use tracing::Instrument;
 
 use crate::server::metrics::Metrics;
