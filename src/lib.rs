@@ -34,6 +34,9 @@ pub mod name;
 // What the allocator keeps of freed memory.
 pub mod memory;
 
+// Locks that a panic leaves usable.
+pub mod lock;
+
 // The table of tensor names; a tensor whose bytes fit its shape.
 pub mod tensor;
 

@@ -8,10 +8,10 @@ use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
 use crate::sample::Attempt;
 
-use super::clock::lock;
 use super::events::Events;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
+use crate::lock::lock;
 
 /// Answers kept for each run; few are enough, since all ranks ask about a step at almost the same time.
 const KEPT: usize = 4096;

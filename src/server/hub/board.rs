@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::clock::DatabaseClock;
+use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 use crate::score::catalogue::{self, Cost};
-use crate::server::clock::lock;
 use crate::server::curves::{Curves, Shown};
 use crate::server::live::Latest;
 

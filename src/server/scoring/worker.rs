@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::history::Ending;
 use crate::kept::{Budgeted, Kept};
+use crate::lock::lock;
 use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
-use crate::server::clock::lock;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
 
