@@ -116,9 +116,7 @@ impl Worker {
         }
         Some(point)
     }
-}
 
-impl Worker {
     fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
         kept.end(self.queue.spent());
         self.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
